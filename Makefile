@@ -1,0 +1,67 @@
+# The two commands of a new user: `make demo` and `make test`. Everything they need is installed into .venv
+# from the hash-checked locks in locks/; nothing is installed by hand.
+
+PYTHON ?= python3
+ARGS   ?=
+VENV   := .venv
+BIN    := $(VENV)/bin
+UV     := $(BIN)/uv
+# One version for everybody, so that a lock resolves and installs the same everywhere.
+UV_VERSION := 0.13.7
+
+COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+
+.PHONY: help demo test lint types fmt bench lock docs clean install-server install-dev
+
+help: ## List the commands
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
+
+demo: install-server ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
+	@$(BIN)/callsheet demo $(ARGS)
+
+test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
+	@$(MAKE) --no-print-directory lint types
+	@$(BIN)/pytest $(ARGS)
+
+lint: install-dev ## Check style, security rules and which room may import which
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports --no-cache
+
+types: install-dev ## Check types, strictly
+	@$(BIN)/mypy
+
+fmt: install-dev ## Format the code and mend what can be mended
+	@$(BIN)/ruff check --fix-only --quiet .
+	@$(BIN)/ruff format .
+
+bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/results/latest.json
+	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+docs: install-dev ## Write the generated pages of docs/ anew
+	@$(BIN)/python -m tools.generate_docs
+
+lock: $(UV) ## Resolve the dependencies anew into locks/
+	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build -o locks/server.txt $(ARGS)
+	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build --group lint --group test \
+		-c locks/server.txt -o locks/dev.txt $(ARGS)
+
+clean: ## Remove what was built (the data directory .callsheet stays)
+	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+install-server: $(VENV)/.server
+install-dev: $(VENV)/.dev
+
+$(UV): tools/create-venv
+	@PYTHON="$(PYTHON)" sh tools/create-venv $(VENV) $(UV_VERSION)
+	@touch $(UV)
+
+$(VENV)/.server: $(UV) locks/server.txt pyproject.toml
+	@$(INSTALL) --require-hashes -r locks/server.txt
+	@$(INSTALL) --no-deps --no-build-isolation -e .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.server locks/dev.txt
+	@$(INSTALL) --require-hashes -r locks/dev.txt
+	@touch $@

@@ -1,0 +1,171 @@
+"""The composition root of the control plane: every room's routes and loops, and the order they start and stop in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+
+from fastapi import APIRouter, FastAPI
+from prometheus_client import CollectorRegistry
+from starlette.types import ASGIApp
+
+from callsheet import __version__
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.keys import Keys, KeyUsage
+from callsheet.identity.passwords import Passwords
+from callsheet.identity.routes import account_router, key_router, session_router
+from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.media.storage import LocalStorage, Storage, open_storage
+from callsheet.media.storage.routes import storage_router
+from callsheet.media.sweeper import StorageSweeper
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.docs_page import install_docs_page
+from callsheet.plumbing.edge import Edge
+from callsheet.plumbing.failpoints import arm_for_process
+from callsheet.plumbing.health import Draining, health_router
+from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics
+from callsheet.plumbing.notify import Listener, Notifier
+from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
+from callsheet.plumbing.secrets import master_secret
+from callsheet.plumbing.server import HttpServer, free_address
+from callsheet.settings import Settings
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop, LoopGroup
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ControlPlane:
+    """Everything one control-plane process is made of."""
+
+    settings: Settings
+    databases: Databases
+    storage: Storage
+    accounts: Accounts
+    keys: Keys
+    listener: Listener
+    notifier: Notifier
+    loops: LoopGroup
+    draining: Draining
+    asgi: ASGIApp
+
+
+class DatabaseWatch(Loop):
+    """Opens pools that were added elsewhere, and brings an embedded server back that was killed."""
+
+    name = "database_watch"
+    interval_seconds = 2.0
+
+    def __init__(self, databases: Databases):
+        super().__init__()
+        self._databases = databases
+
+    async def tick(self, now: datetime) -> None:
+        if self._databases.embedded is not None:
+            await self._databases.embedded.ensure_running()
+        await self._databases.refresh_pools()
+
+
+@asynccontextmanager
+async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
+    """Opens databases and storage, builds the application, runs the loops; undoes it all in reverse."""
+    arm_for_process(settings.failpoints)
+    secret = master_secret(settings)
+    databases = await open_databases(settings)
+    try:
+        storage = open_storage(settings, secret)
+        plane = _assemble(settings, secret, databases, storage)
+        plane.listener.start()
+        plane.loops.start()
+        try:
+            yield plane
+        finally:
+            await plane.loops.stop()
+            await plane.notifier.close()
+            await plane.listener.stop()
+            await storage.close()
+    finally:
+        await databases.close()
+
+
+@asynccontextmanager
+async def running_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
+    """A control plane that answers HTTP. On the way out it takes no new requests and lets running ones finish."""
+    async with open_control_plane(settings) as plane:
+        server = HttpServer(plane.asgi, settings.server)
+        await server.start()
+        log.info("control_plane.ready", url=settings.public_url)
+        try:
+            yield plane
+        finally:
+            plane.draining.begun = True
+            await server.stop()
+            log.info("control_plane.stopped")
+
+
+async def with_free_port(settings: Settings) -> Settings:
+    """Port 0 means any: chosen before anything is built, because signed addresses carry it."""
+    if settings.server.port != 0:
+        return settings
+    _, port = await free_address(settings.server.host, 0)
+    return settings.model_copy(update={"server": settings.server.model_copy(update={"port": port})})
+
+
+def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: Storage) -> ControlPlane:
+    passwords = Passwords()
+    keys = Keys(databases)
+    usage = KeyUsage(databases)
+    accounts = Accounts(databases, passwords)
+    sessions = Sessions(databases, passwords, settings.identity, secret)
+    authentication = Authentication(databases, sessions, usage, settings)
+    draining = Draining()
+    registry = CollectorRegistry()
+
+    loops: list[Loop] = [DatabaseWatch(databases), usage, SessionSweeper(databases, settings.identity)]
+    routers = [
+        health_router(databases, draining, registry, settings.server),
+        session_router(sessions, authentication, settings),
+        key_router(keys, authentication),
+        account_router(accounts, authentication),
+    ]
+    if isinstance(storage, LocalStorage):
+        loops.append(StorageSweeper(storage))
+        routers.append(storage_router(storage))
+
+    registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
+    return ControlPlane(
+        settings=settings,
+        databases=databases,
+        storage=storage,
+        accounts=accounts,
+        keys=keys,
+        listener=Listener(databases.central),
+        notifier=Notifier(databases.central),
+        loops=LoopGroup(loops),
+        draining=draining,
+        asgi=Edge(_application(routers), settings.server, HttpMetrics(registry)),
+    )
+
+
+def _application(routers: Iterable[APIRouter]) -> FastAPI:
+    app = FastAPI(
+        title="Callsheet",
+        version=__version__,
+        description="A control plane for generative-media jobs.",
+        docs_url=None,
+        redoc_url=None,
+        responses=PROBLEM_RESPONSES,
+    )
+    install_problem_handlers(app)
+    install_docs_page(app)
+    for router in routers:
+        app.include_router(router)
+    return app
+
+
+def _connections(databases: Databases) -> list[tuple[str, int, int]]:
+    return [(database.name, *database.connection_counts()) for database in (databases.central, *databases.pools)]

@@ -1,0 +1,1 @@
+"""Workflows, effects and their properties; building a job's payload."""

@@ -1,0 +1,39 @@
+"""How commands talk: sentences to people on stderr, results on stdout, JSON where `--json` asks for it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from pydantic import BaseModel
+from rich.console import Console
+from rich.table import Table
+
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+
+def complain(message: str) -> NoReturn:
+    err.print(f"callsheet: {message}", markup=False)
+    sys.exit(1)
+
+
+def print_json(value: object) -> None:
+    """One line, so that it can be read by a program line by line."""
+    sys.stdout.write(json.dumps(value, default=_plain) + "\n")
+    sys.stdout.flush()
+
+
+def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in columns:
+        table.add_column(column, overflow="fold")
+    for row in rows:
+        table.add_row(*("" if cell is None else str(cell) for cell in row))
+    out.print(table)
+
+
+def _plain(value: object) -> object:
+    return value.model_dump(mode="json") if isinstance(value, BaseModel) else str(value)

@@ -1,0 +1,160 @@
+"""`callsheet db …`: what is running where, migrations, pools."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from urllib.parse import unquote, urlsplit, urlunsplit
+
+import typer
+
+from callsheet.cli.console import out, print_json, print_table
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+
+app = typer.Typer(help="The databases: status, migrations, pools.", no_args_is_help=True)
+
+
+@app.command()
+def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """Show whether the databases run, where, and whether their schemas are up to date."""
+    report = asyncio.run(_status(load_settings()))
+    if as_json:
+        print_json(report)
+    else:
+        for name, value in report.items():
+            if name != "databases":
+                out.print(f"{name}: {value}", markup=False)
+        rows = [(row["name"], row["kind"], row["schema"], row["problem"]) for row in report["databases"]]
+        print_table(("database", "kind", "schema", ""), rows)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring central and every pool to the schema of this version."""
+    applied = asyncio.run(_migrate(load_settings()))
+    for name, labels in applied.items():
+        out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}", markup=False)
+
+
+@app.command("add-pool")
+def add_pool(
+    name: str = typer.Argument(help="Name of the pool, like pool_2."),
+    dsn: str = typer.Argument(help="Its database: postgresql://user:password@host/name"),
+) -> None:
+    """Add a database that tenants can live in."""
+    applied = asyncio.run(_add_pool(load_settings(), name, dsn))
+    out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.", markup=False)
+
+
+@app.command()
+def shell(database: str = typer.Argument("central", help="central, or the name of a pool.")) -> None:
+    """Open psql on a database."""
+    raise typer.Exit(asyncio.run(_shell(load_settings(), database)))
+
+
+@app.command()
+def stop() -> None:
+    """Stop the embedded PostgreSQL, whoever uses it."""
+    from callsheet.plumbing.embedded import stop as stop_embedded
+
+    stopped = asyncio.run(stop_embedded(load_settings().home))
+    out.print("stopped" if stopped else "it was not running")
+
+
+async def _status(settings: Settings) -> dict[str, Any]:
+    from callsheet.plumbing.embedded import status as embedded_status
+
+    report: dict[str, Any] = {"server": "external", "databases": []}
+    if settings.database.dsn is None:
+        found = await embedded_status(settings.home)
+        report = {
+            "server": "embedded",
+            "running": found.running,
+            "version": found.version,
+            "port": found.port,
+            "data": str(found.data_directory),
+            "size_bytes": found.size_bytes,
+            "databases": [],
+        }
+        if not found.running:
+            return report
+    async with _running_central(settings) as dsn:
+        report["databases"] = await _schemas(settings, dsn)
+    return report
+
+
+async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
+    from callsheet.plumbing.databases import CENTRAL, pool_addresses
+    from callsheet.plumbing.migrate import inspect
+    from callsheet.plumbing.sql import DatabaseKind
+
+    async def look(kind: DatabaseKind, name: str, address: str) -> dict[str, Any]:
+        row: dict[str, Any] = {"name": name, "kind": kind, "schema": None, "pending": [], "problem": None}
+        try:
+            state = await inspect(address, kind, name)
+        except OperatorError as error:
+            return {**row, "problem": str(error)}
+        pending = [migration.label for migration in state.pending]
+        problem = f"lacks {', '.join(pending)}: callsheet db migrate" if pending else None
+        return {**row, "schema": state.version, "pending": pending, "problem": problem}
+
+    central = await look("central", CENTRAL, dsn)
+    if central["schema"] in (None, 0):
+        return [central]
+    return [central, *[await look("pool", pool.name, pool.dsn) for pool in await pool_addresses(settings, dsn)]]
+
+
+async def _migrate(settings: Settings) -> dict[str, list[str]]:
+    from callsheet.plumbing.databases import migrate_all
+
+    async with _running_central(settings) as dsn:
+        applied = await migrate_all(settings, dsn)
+    return {name: [migration.label for migration in migrations] for name, migrations in applied.items()}
+
+
+async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
+    from callsheet.plumbing.databases import add_pool, migrate_all
+
+    async with _running_central(settings) as dsn:
+        await migrate_all(settings, dsn)
+        return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
+
+
+async def _shell(settings: Settings, database: str) -> int:
+    from callsheet.plumbing.databases import CENTRAL, pool_addresses
+
+    async with _running_central(settings) as dsn:
+        addresses = {CENTRAL: dsn} | {pool.name: pool.dsn for pool in await pool_addresses(settings, dsn)}
+        if database not in addresses:
+            raise OperatorError(f"There is no database {database!r}. There are: {', '.join(addresses)}.")
+        command, environment = _psql(addresses[database])
+        # psql takes Ctrl-C for itself; the server must stay until it has ended.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        process = await asyncio.create_subprocess_exec(*command, env={**os.environ, **environment})
+        return await process.wait()
+
+
+def _psql(dsn: str) -> tuple[list[str], dict[str, str]]:
+    """The command and its environment: there the password is out of the process list."""
+    from callsheet.plumbing.embedded.binaries import find_binaries
+
+    embedded = find_binaries().psql
+    psql = str(embedded) if embedded.exists() else shutil.which("psql")
+    if psql is None:
+        raise OperatorError("psql is not installed. Install your system's PostgreSQL client package.")
+    parts = urlsplit(dsn)
+    account, _, host = parts.netloc.rpartition("@")
+    user, _, password = account.partition(":")
+    address = urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host))
+    return [psql, address], {"PGPASSWORD": unquote(password)} if password else {}
+
+
+def _running_central(settings: Settings) -> AbstractAsyncContextManager[str]:
+    from callsheet.plumbing.databases import reached_central
+
+    return reached_central(settings)

@@ -1,0 +1,153 @@
+"""`callsheet doctor`: looks at every part and says what to do about each problem."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+import typer
+
+from callsheet.cli.console import out, print_json
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.errors import Refusal
+
+MARKS = {"ok": "[green]ok[/]", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+CLOCK_TOLERANCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    part: str
+    status: Literal["ok", "warning", "problem"]
+    message: str
+    advice: str = ""
+
+
+def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """Check database, storage, secrets, clock and engine. Exits 1 where something must be mended."""
+    settings = load_settings()
+    findings = asyncio.run(examine(settings))
+    if as_json:
+        print_json([asdict(finding) for finding in findings])
+    else:
+        for finding in findings:
+            out.print(f"{MARKS[finding.status]:<20} [bold]{finding.part}[/]  ", end="")
+            out.print(finding.message, markup=False)
+            if finding.advice:
+                out.print(f"           → {finding.advice}", markup=False)
+    if any(finding.status == "problem" for finding in findings):
+        raise typer.Exit(1)
+
+
+async def examine(settings: Settings) -> list[Finding]:
+    findings = [_secrets(settings)]
+    for part, check in (("database", _database), ("storage", _storage), ("engine", _engine)):
+        findings.extend(await _guarded(part, check, settings))
+    return findings
+
+
+async def _guarded(
+    part: str, check: Callable[[Settings], Awaitable[list[Finding]]], settings: Settings
+) -> list[Finding]:
+    try:
+        return await check(settings)
+    except (OperatorError, Refusal, OSError) as error:
+        return [Finding(part, "problem", str(error) or repr(error))]
+
+
+def _secrets(settings: Settings) -> Finding:
+    from callsheet.plumbing.secrets import SECRET_FILE, master_secret
+
+    if settings.secret_key is not None:
+        return Finding("secrets", "ok", "The secret key comes from the settings.")
+    try:
+        master_secret(settings)
+    except OSError as error:
+        return Finding(
+            "secrets",
+            "problem",
+            f"The data directory cannot be written: {error}",
+            f"Make {settings.home} writable, or name another with CALLSHEET_HOME.",
+        )
+    file = settings.home / SECRET_FILE
+    if file.stat().st_mode & 0o077:
+        return Finding("secrets", "problem", f"Other users of this machine can read {file}.", f"chmod 600 {file}")
+    if settings.database.dsn is not None:
+        return Finding(
+            "secrets",
+            "warning",
+            "The secret key lives in this machine's data directory only.",
+            "With more than one control plane, set the same CALLSHEET_SECRET_KEY on each.",
+        )
+    return Finding("secrets", "ok", f"The secret key is kept in {file}.")
+
+
+async def _database(settings: Settings) -> list[Finding]:
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL, pool_addresses, reached_central
+    from callsheet.plumbing.migrate import inspect
+
+    async with reached_central(settings) as dsn:
+        state = await inspect(dsn, "central", CENTRAL)
+        async with connected(dsn, CENTRAL) as connection:
+            version = connection.get_server_version()
+            began = time.time()
+            database_time = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
+            drift = database_time - (began + time.time()) / 2
+        pending = {CENTRAL: state.pending}
+        pools = await pool_addresses(settings, dsn) if state.version else []
+        for pool in pools:
+            pending[pool.name] = (await inspect(pool.dsn, "pool", pool.name)).pending
+    where = "embedded" if settings.database.dsn is None else "by DSN"
+    behind = [name for name, migrations in pending.items() if migrations]
+    found = f"PostgreSQL {version.major}.{version.minor} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
+    if behind:
+        schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
+    else:
+        schema = Finding("database", "ok", found)
+    return [schema, _clock(drift)]
+
+
+def _clock(drift_seconds: float) -> Finding:
+    message = f"The database's clock and this machine's differ by {abs(drift_seconds):.2f} s."
+    if abs(drift_seconds) > CLOCK_TOLERANCE_SECONDS:
+        advice = "Run a time service (chrony, systemd-timesyncd) on both; signed addresses expire by the clock."
+        return Finding("clock", "problem", message, advice)
+    return Finding("clock", "ok", message)
+
+
+async def _storage(settings: Settings) -> list[Finding]:
+    from callsheet.media.storage import open_storage
+    from callsheet.plumbing.secrets import master_secret
+
+    storage = open_storage(settings, master_secret(settings))
+    try:
+        await storage.check()
+    finally:
+        await storage.close()
+    return [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+
+
+async def _engine(settings: Settings) -> list[Finding]:
+    import httpx
+
+    url = settings.engine.url.rstrip("/")
+    try:
+        async with httpx.AsyncClient(timeout=3, trust_env=False) as client:
+            answer = await client.get(f"{url}/system_stats")
+            system = answer.raise_for_status().json()["system"]
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+        reason = str(error) or type(error).__name__
+        return [
+            Finding(
+                "engine",
+                "warning",
+                f"No ComfyUI answers at {url} ({reason}).",
+                "Only a machine that renders needs one: start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
+            )
+        ]
+    return [Finding("engine", "ok", f"ComfyUI {system.get('comfyui_version', '(unknown version)')} at {url}.")]

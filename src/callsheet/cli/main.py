@@ -1,0 +1,49 @@
+"""The `callsheet` command. Light to import: what needs the server parts is imported when it is used."""
+
+from __future__ import annotations
+
+import sys
+from importlib.util import find_spec
+
+import typer
+
+from callsheet import __version__
+from callsheet.cli import accounts, database, doctor, serve, settings
+from callsheet.cli.console import complain
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.errors import Refusal
+
+app = typer.Typer(
+    name="callsheet",
+    help="A self-hosted control plane for generative-media jobs.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("serve")(serve.serve)
+app.command("demo")(serve.demo)
+app.command("doctor")(doctor.doctor)
+app.command("settings")(settings.show)
+app.add_typer(database.app, name="db")
+app.add_typer(accounts.tenants, name="tenants")
+app.add_typer(accounts.users, name="users")
+app.add_typer(accounts.keys, name="keys")
+
+
+@app.command()
+def version() -> None:
+    """Print the version."""
+    typer.echo(__version__)
+
+
+def main() -> None:
+    try:
+        app()
+    except (OperatorError, Refusal) as error:
+        complain(str(error))
+    except ModuleNotFoundError as error:
+        if find_spec("asyncpg") is not None:
+            raise
+        complain(f"This command needs the server parts ({error.name} is missing): pip install 'callsheet[server]'")
+    except KeyboardInterrupt:
+        sys.exit(130)

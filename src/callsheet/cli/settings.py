@@ -1,0 +1,25 @@
+"""`callsheet settings`: every setting with its value, its default and a sentence."""
+
+from __future__ import annotations
+
+import typer
+
+from callsheet.cli.console import out, print_json
+from callsheet.settings import load_settings, setting_fields, variable_name
+
+
+def show(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """List every setting with its value in force (secrets are not shown)."""
+    dumped = load_settings().model_dump(mode="json")
+    values = {}
+    for path, field in setting_fields():
+        value = dumped
+        for name in path:
+            value = value[name]
+        values[variable_name(path)] = (value, field.description)
+    if as_json:
+        print_json({name: value for name, (value, _) in values.items()})
+        return
+    for name, (value, description) in values.items():
+        out.print(f"[bold]{name}[/] = {value!r}", markup=True)
+        out.print(f"    {description}", markup=False, style="dim")

@@ -1,0 +1,1 @@
+"""Other products' client APIs, served from our jobs."""

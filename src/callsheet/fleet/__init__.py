@@ -1,0 +1,1 @@
+"""Worker registry and protocol routes, fleets, audit log, metrics, autoscaling."""

@@ -1,0 +1,1 @@
+"""Tenants, users, API keys, browser sessions, roles."""

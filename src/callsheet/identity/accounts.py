@@ -1,0 +1,106 @@
+"""Tenants and users: created by operators, on the command line or as admins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Tenant, User
+
+SQL = statements("callsheet.identity")
+POOL_SQL = statements("callsheet.identity", "pool_statements.sql")
+
+
+class Accounts:
+    def __init__(self, databases: Databases, passwords: Passwords):
+        self._databases = databases
+        self._passwords = passwords
+
+    async def create_tenant(self, request: CreateTenantRequest) -> Tenant:
+        tenant_id = uuid7()
+        async with self._databases.central.connection() as connection:
+            pool = await self._choose_pool(connection, request.pool)
+        # The pool first: a tenant that routing can see must be admitted where it is routed to. Left over after a
+        # crash, an admission without a tenant is never looked at.
+        database = await self._databases.pool(pool)
+        async with database.transaction() as connection:
+            await POOL_SQL["admit_tenant"].run(connection, tenant_id=tenant_id)
+        await hit(Failpoint.CREATE_TENANT_BEFORE_CENTRAL)
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["create_tenant"].row(
+                connection, id=tenant_id, slug=request.slug, name=request.name, pool=pool
+            )
+        if row is None:
+            raise Conflict(
+                f"There is a tenant {request.slug!r} already.", errors=[FieldProblem("slug", "is taken already")]
+            )
+        return Tenant(**row)
+
+    async def create_user(self, request: CreateUserRequest) -> User:
+        password_hash = await self._passwords.hash(request.password)
+        async with self._databases.central.transaction() as connection:
+            tenant = await SQL["find_tenant"].row(connection, slug=request.tenant)
+            if tenant is None:
+                raise InvalidRequest.field("tenant", f"there is no tenant {request.tenant!r}")
+            row = await SQL["create_user"].row(
+                connection,
+                id=uuid7(),
+                tenant_id=tenant["id"],
+                email=request.email,
+                name=request.name,
+                password_hash=password_hash,
+                role=request.role.value,
+            )
+        if row is None:
+            raise Conflict(
+                "This e-mail address has a user already.", errors=[FieldProblem("email", "is taken already")]
+            )
+        return User(**row, tenant=request.tenant)
+
+    async def set_password(self, email: str, password: str) -> User:
+        """Also ends every browser session of the user: whoever knew the old password is out."""
+        password_hash = await self._passwords.hash(password)
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["find_user"].row(connection, email=email)
+            if row is None:
+                raise NotFound(f"There is no user {email!r}.")
+            await SQL["replace_password"].run(connection, user_id=row["id"], password_hash=password_hash)
+            await SQL["delete_sessions_of_user"].run(connection, user_id=row["id"])
+        return User(**row)
+
+    async def find_tenant(self, slug: str) -> Tenant | None:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_tenant"].row(connection, slug=slug)
+        return Tenant(**row) if row else None
+
+    async def find_user(self, email: str) -> User | None:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_user"].row(connection, email=email)
+        return User(**row) if row else None
+
+    async def list_tenants(self, before: UUID | None, limit: int) -> Page[Tenant]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_tenants"].rows(connection, before=before, limit=limit + 1)
+        return page_of([Tenant(**row) for row in rows], limit)
+
+    async def list_users(self, tenant: str | None, before: UUID | None, limit: int) -> Page[User]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_users"].rows(connection, tenant=tenant, before=before, limit=limit + 1)
+        return page_of([User(**row) for row in rows], limit)
+
+    async def _choose_pool(self, connection: Connection, wanted: str | None) -> str:
+        if wanted is None:
+            pool = await SQL["emptiest_pool"].value(connection)
+            if pool is None:
+                raise InvalidRequest.field("pool", "there is none yet; add one: callsheet db add-pool NAME DSN")
+            return str(pool)
+        if not await SQL["pool_exists"].value(connection, name=wanted):
+            raise InvalidRequest.field("pool", f"there is no pool {wanted!r}")
+        return wanted

@@ -1,0 +1,117 @@
+"""From a request to a principal: one indexed query, by API key or by session cookie."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+import structlog
+from fastapi import Request, Security
+from fastapi.security import APIKeyCookie, HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+
+from callsheet.identity.keys import KeyUsage, hash_secret
+from callsheet.identity.principal import Principal
+from callsheet.identity.sessions import Sessions
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.settings import Settings
+from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
+from callsheet.wire.identity import Role
+
+SQL = statements("callsheet.identity")
+SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
+COOKIE = "callsheet_session"
+
+bearer = HTTPBearer(auto_error=False, description="An API key, `cs_…`.")
+cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser session, from POST /api/auth/login.")
+
+Dependency = Callable[..., Awaitable[Principal]]
+
+
+class Authentication:
+    """`Depends(authentication.user)` on a route gives its caller, or refuses."""
+
+    def __init__(self, databases: Databases, sessions: Sessions, usage: KeyUsage, settings: Settings):
+        self._databases = databases
+        self._sessions = sessions
+        self._usage = usage
+        self._settings = settings
+
+    async def user(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+    ) -> Principal:
+        if credentials is not None:
+            principal = await self._by_key(credentials.credentials)
+        elif session:
+            principal = await self._by_session(request, session)
+        else:
+            raise NotAuthenticated()
+        structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
+        return principal
+
+    async def admin(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+    ) -> Principal:
+        principal = await self.user(request, credentials, session)
+        if principal.role is not Role.ADMIN:
+            raise Forbidden("This is for admins.")
+        return principal
+
+    async def _by_key(self, key: str) -> Principal:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_by_key"].row(connection, key_hash=hash_secret(key))
+        if row is None:
+            raise NotAuthenticated("The API key is unknown or was revoked.")
+        self._usage.record(row["key_id"])
+        return Principal(
+            user_id=row["user_id"],
+            tenant_id=row["tenant_id"],
+            tenant=row["tenant"],
+            pool=row["pool"],
+            email=row["email"],
+            name=row["name"],
+            role=Role(row["role"]),
+            signed_in_with="api_key",
+        )
+
+    async def _by_session(self, request: Request, token: str) -> Principal:
+        principal = await self._sessions.find(token)
+        if principal is None:
+            raise NotAuthenticated("The session has ended. Sign in again.")
+        if request.method not in SAFE_METHODS:
+            self.check_origin(request)
+            if not self._sessions.csrf_matches(token, request.headers.get("x-csrf-token", "")):
+                raise CsrfFailed("Send csrf_token of GET /api/me as the header X-CSRF-Token.")
+        return principal
+
+    def check_origin(self, request: Request) -> None:
+        """Refuses what a page of another site made the browser send."""
+        origin = request.headers.get("origin")
+        if origin is None:
+            return
+        allowed = {urlsplit(self._settings.public_url).netloc, request.headers.get("host", "")}
+        if urlsplit(origin).netloc not in allowed:
+            raise CsrfFailed("The request comes from a page of another site.")
+
+    def client_address(self, request: Request) -> str:
+        """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
+        address = request.client.host if request.client else "unknown"
+        forwarded = [part.strip() for part in request.headers.get("x-forwarded-for", "").split(",") if part.strip()]
+        while forwarded and self._is_trusted(address):
+            address = forwarded.pop()
+        return address
+
+    def _is_trusted(self, address: str) -> bool:
+        try:
+            parsed = ip_address(address)
+        except ValueError:
+            return False
+        return any(parsed in network for network in self._settings.server.trusted_proxies)

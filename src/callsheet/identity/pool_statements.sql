@@ -1,0 +1,4 @@
+-- database: pool
+
+-- name: admit_tenant
+INSERT INTO pool_tenants (tenant_id) VALUES (:tenant_id) ON CONFLICT DO NOTHING

@@ -1,0 +1,126 @@
+"""`/api/auth`, `/api/me`, `/api/keys`, and tenants and users for admins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.authentication import COOKIE, Authentication
+from callsheet.identity.keys import Keys
+from callsheet.identity.principal import Principal
+from callsheet.identity.sessions import Sessions
+from callsheet.plumbing.pages import DEFAULT_LIMIT, MAXIMUM_LIMIT
+from callsheet.settings import Settings
+from callsheet.wire.base import Page
+from callsheet.wire.identity import (
+    CreatedKey,
+    CreateKeyRequest,
+    CreateTenantRequest,
+    CreateUserRequest,
+    Key,
+    LoginRequest,
+    Me,
+    Tenant,
+    User,
+)
+
+CURSOR = Query(None, description="`next_cursor` of the page before.")
+LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page.")
+
+
+def session_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:
+    router = APIRouter(tags=["identity"])
+
+    @router.post("/api/auth/login")
+    async def login(body: LoginRequest, request: Request, response: Response) -> Me:
+        """Signs in with a password and sets the session cookie."""
+        authentication.check_origin(request)
+        opened = await sessions.sign_in(body.email, body.password, authentication.client_address(request))
+        response.set_cookie(
+            COOKIE,
+            opened.token,
+            max_age=settings.identity.session_hours * 3600,
+            secure=settings.cookie_secure,
+            httponly=True,
+            samesite="lax",
+        )
+        return me_of(opened.principal)
+
+    @router.post("/api/auth/logout", status_code=204)
+    async def logout(request: Request, response: Response, principal: Principal = Depends(authentication.user)) -> None:
+        """Ends the browser session; an API key stays as it is."""
+        token = request.cookies.get(COOKIE)
+        if principal.signed_in_with == "session" and token:
+            await sessions.sign_out(token)
+        response.delete_cookie(COOKIE, secure=settings.cookie_secure, httponly=True, samesite="lax")
+
+    @router.get("/api/me")
+    async def me(principal: Principal = Depends(authentication.user)) -> Me:
+        """Who the caller is, and a session's CSRF token."""
+        return me_of(principal)
+
+    return router
+
+
+def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/keys", tags=["identity"])
+
+    @router.get("")
+    async def list_keys(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+    ) -> Page[Key]:
+        """Your API keys, newest first."""
+        return await keys.list(principal.user_id, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_key(body: CreateKeyRequest, principal: Principal = Depends(authentication.user)) -> CreatedKey:
+        """Makes an API key. The answer is the only place the key is ever shown."""
+        return await keys.create(principal.user_id, body.name)
+
+    @router.delete("/{key_id}")
+    async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.user)) -> Key:
+        """Revokes one of your keys, at once and for good."""
+        return await keys.revoke(principal.user_id, key_id)
+
+    return router
+
+
+def account_router(accounts: Accounts, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("/tenants")
+    async def list_tenants(cursor: UUID | None = CURSOR, limit: int = LIMIT) -> Page[Tenant]:
+        return await accounts.list_tenants(cursor, limit)
+
+    @router.post("/tenants", status_code=201)
+    async def create_tenant(body: CreateTenantRequest) -> Tenant:
+        return await accounts.create_tenant(body)
+
+    @router.get("/users")
+    async def list_users(
+        tenant: str | None = Query(None, max_length=63, description="Only the users of this tenant."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[User]:
+        return await accounts.list_users(tenant, cursor, limit)
+
+    @router.post("/users", status_code=201)
+    async def create_user(body: CreateUserRequest) -> User:
+        return await accounts.create_user(body)
+
+    return router
+
+
+def me_of(principal: Principal) -> Me:
+    return Me(
+        user_id=principal.user_id,
+        email=principal.email,
+        name=principal.name,
+        role=principal.role,
+        tenant_id=principal.tenant_id,
+        tenant=principal.tenant,
+        signed_in_with=principal.signed_in_with,
+        csrf_token=principal.csrf_token,
+    )

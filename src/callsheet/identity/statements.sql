@@ -1,0 +1,113 @@
+-- database: central
+
+-- name: find_by_key
+SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool, k.id AS key_id
+FROM api_keys k
+JOIN users u ON u.id = k.user_id
+JOIN tenants t ON t.id = u.tenant_id
+WHERE k.key_hash = :key_hash AND k.revoked_at IS NULL AND u.disabled_at IS NULL
+
+-- name: find_by_session
+SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
+FROM browser_sessions s
+JOIN users u ON u.id = s.user_id
+JOIN tenants t ON t.id = u.tenant_id
+WHERE s.id_hash = :id_hash AND s.expires_at > clock_timestamp() AND u.disabled_at IS NULL
+
+-- name: find_login
+SELECT u.id AS user_id, u.email, u.name, u.role, u.password_hash, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
+FROM users u
+JOIN tenants t ON t.id = u.tenant_id
+WHERE u.email = :email AND u.disabled_at IS NULL
+
+-- name: count_attempts
+-- Sorted, so that two logins that share buckets lock them in the same order.
+INSERT INTO login_attempts AS known (bucket, window_start, attempts)
+SELECT bucket, to_timestamp(floor(extract(epoch FROM clock_timestamp()) / :window_seconds) * :window_seconds), 1
+FROM unnest(:buckets::bytea[]) AS bucket ORDER BY bucket
+ON CONFLICT (bucket, window_start) DO UPDATE SET attempts = known.attempts + 1
+RETURNING bucket, attempts,
+    ceil(extract(epoch FROM window_start) + :window_seconds - extract(epoch FROM clock_timestamp()))::integer AS seconds_left
+
+-- name: forgive_attempts
+UPDATE login_attempts SET attempts = attempts - 1
+WHERE bucket = ANY (:buckets::bytea[]) AND attempts > 0
+  AND window_start > clock_timestamp() - make_interval(secs => :window_seconds)
+
+-- name: replace_password
+UPDATE users SET password_hash = :password_hash WHERE id = :user_id
+
+-- name: create_session
+INSERT INTO browser_sessions (id_hash, user_id, expires_at)
+VALUES (:id_hash, :user_id, clock_timestamp() + make_interval(hours => :hours))
+
+-- name: delete_session
+DELETE FROM browser_sessions WHERE id_hash = :id_hash
+
+-- name: delete_sessions_of_user
+DELETE FROM browser_sessions WHERE user_id = :user_id
+
+-- name: sweep_sessions
+DELETE FROM browser_sessions WHERE expires_at < :now
+
+-- name: sweep_attempts
+DELETE FROM login_attempts WHERE window_start < :before
+
+-- name: create_key
+INSERT INTO api_keys (id, tenant_id, user_id, name, prefix, key_hash)
+SELECT :id, u.tenant_id, u.id, :name, :prefix, :key_hash FROM users u WHERE u.id = :user_id
+RETURNING id, name, prefix, created_at, last_used_at, revoked_at
+
+-- name: list_keys
+SELECT id, name, prefix, created_at, last_used_at, revoked_at FROM api_keys
+WHERE user_id = :user_id AND (:before::uuid IS NULL OR id < :before)
+ORDER BY id DESC LIMIT :limit
+
+-- name: revoke_key
+UPDATE api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
+WHERE id = :id AND user_id = :user_id
+RETURNING id, name, prefix, created_at, last_used_at, revoked_at
+
+-- name: find_key_for_operator
+SELECT k.id, k.user_id, u.email FROM api_keys k JOIN users u ON u.id = k.user_id
+WHERE k.id::text = :id_or_prefix OR k.prefix = :id_or_prefix
+
+-- name: touch_keys
+UPDATE api_keys k SET last_used_at = greatest(k.last_used_at, used.at)
+FROM unnest(:ids::uuid[], :times::timestamptz[]) AS used (id, at) WHERE k.id = used.id
+
+-- name: emptiest_pool
+SELECT p.name FROM pools p LEFT JOIN tenants t ON t.db_pool = p.name
+GROUP BY p.name, p.created_at ORDER BY count(t.id), p.created_at, p.name LIMIT 1
+
+-- name: pool_exists
+SELECT EXISTS (SELECT FROM pools WHERE name = :name)
+
+-- name: find_tenant
+SELECT id, slug, name, db_pool AS pool, created_at FROM tenants WHERE slug = :slug
+
+-- name: create_tenant
+INSERT INTO tenants (id, slug, name, db_pool) VALUES (:id, :slug, :name, :pool)
+ON CONFLICT (slug) DO NOTHING
+RETURNING id, slug, name, db_pool AS pool, created_at
+
+-- name: list_tenants
+SELECT id, slug, name, db_pool AS pool, created_at FROM tenants
+WHERE :before::uuid IS NULL OR id < :before
+ORDER BY id DESC LIMIT :limit
+
+-- name: create_user
+INSERT INTO users (id, tenant_id, email, name, password_hash, role)
+VALUES (:id, :tenant_id, :email, :name, :password_hash, :role)
+ON CONFLICT (email) DO NOTHING
+RETURNING id, email, name, role, created_at, disabled_at
+
+-- name: find_user
+SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
+FROM users u JOIN tenants t ON t.id = u.tenant_id WHERE u.email = :email
+
+-- name: list_users
+SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
+FROM users u JOIN tenants t ON t.id = u.tenant_id
+WHERE (:tenant::text IS NULL OR t.slug = :tenant) AND (:before::uuid IS NULL OR u.id < :before)
+ORDER BY u.id DESC LIMIT :limit

@@ -1,0 +1,1 @@
+"""Files, videos, uploads, and the storage backends their bytes live in."""

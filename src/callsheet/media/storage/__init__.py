@@ -1,0 +1,24 @@
+"""Object storage: one port, two backends. Rooms call `open_storage` and see `Storage`, nothing else."""
+
+from __future__ import annotations
+
+from callsheet.media.storage.local import LocalStorage
+from callsheet.media.storage.port import ObjectEntry, ObjectInfo, SignedRequest, Storage
+from callsheet.settings import Settings
+
+__all__ = ["LocalStorage", "ObjectEntry", "ObjectInfo", "SignedRequest", "Storage", "open_storage"]
+
+
+def open_storage(settings: Settings, secret: bytes) -> Storage:
+    chosen = settings.storage
+    if chosen.backend == "s3":
+        # Imported here: who does not use S3 does not pay for its libraries in memory.
+        from callsheet.media.storage.s3 import S3Storage
+
+        return S3Storage(chosen.s3, url_seconds=chosen.url_seconds)
+    return LocalStorage(
+        settings.home / "storage",
+        public_url=settings.public_url,
+        secret=secret,
+        url_seconds=chosen.url_seconds,
+    )

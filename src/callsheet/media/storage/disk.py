@@ -1,0 +1,212 @@
+"""The files of the local backend. Everything here blocks; `local` calls it from its threads.
+
+    incoming/<id>                bytes that are being written
+    blobs/<2 digits>/<id>        bytes that are complete; never changed, only removed
+    objects/<folders>/<name>,json   a pointer: which blob an object is, with type, size and checksum
+
+An object is replaced by renaming a pointer over another: bytes, type, size and checksum change together. A blob
+that no pointer names is rubbish, whoever left it there; `sweep` takes it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import secrets
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from callsheet.media.storage.folders import files_below, folder, open_file, write_all, write_new
+
+INCOMING, BLOBS, OBJECTS = "incoming", "blobs", "objects"
+# Commas do not occur in keys: a pointer never collides with a folder, so `a` and `a/b` can both be objects.
+_POINTER_SUFFIX = ",json"
+_BLOB = re.compile(r"[0-9a-f]{32}")
+_POINTER_BYTES = 4096
+_COMMIT_ATTEMPTS = 5
+
+Used = TypeVar("Used")
+
+
+class DamagedStorage(OSError):
+    """A pointer names bytes that are not there, or cannot be read."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pointer:
+    blob: str
+    size: int
+    content_type: str
+    sha256: str
+    modified_at: float
+
+
+class Draft:
+    """Bytes on their way in. Either `seal` and name it in a pointer, or `discard`; in doubt, both."""
+
+    def __init__(self, root: Path) -> None:
+        self.blob = secrets.token_hex(16)
+        self.size = 0
+        self._root = root
+        self._hash = hashlib.sha256()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with folder(root, INCOMING, create=True) as incoming:
+            self._descriptor: int | None = os.open(self.blob, flags, 0o600, dir_fd=incoming)
+
+    @property
+    def sha256(self) -> str:
+        return self._hash.hexdigest()
+
+    def write(self, batch: bytes) -> None:
+        assert self._descriptor is not None
+        write_all(self._descriptor, batch)
+        self._hash.update(batch)
+        self.size += len(batch)
+
+    def seal(self) -> None:
+        assert self._descriptor is not None
+        # A slow upload may have written its last byte long ago: its age counts from here, or a sweep between
+        # this line and the pointer would take it for rubbish.
+        os.utime(self._descriptor)
+        os.fsync(self._descriptor)
+        self._close()
+        with folder(self._root, INCOMING) as incoming, folder(self._root, *_shelf(self.blob), create=True) as shelf:
+            os.rename(self.blob, self.blob, src_dir_fd=incoming, dst_dir_fd=shelf)
+            os.fsync(shelf)
+
+    def discard(self) -> None:
+        """Removes what was not sealed; does nothing otherwise."""
+        self._close()
+        with suppress(FileNotFoundError), folder(self._root, INCOMING) as incoming:
+            os.unlink(self.blob, dir_fd=incoming)
+
+    def _close(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+class Disk:
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def draft(self) -> Draft:
+        return Draft(self.root)
+
+    def point(self, key: str, pointer: Pointer) -> None:
+        """The commit: from here on the key is this blob. The blob it was before goes."""
+        *folders, name = _path(key)
+        draft = f"{pointer.blob}{_POINTER_SUFFIX}"
+        replaced = self.find(key)
+        with folder(self.root, INCOMING, create=True) as incoming:
+            write_new(incoming, draft, json.dumps(asdict(pointer)).encode())
+            self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX)
+        if replaced is not None:
+            self._unlink_blob(replaced.blob)
+
+    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str) -> None:
+        for attempt in range(_COMMIT_ATTEMPTS):
+            try:
+                with folder(self.root, OBJECTS, *folders, create=True) as parent:
+                    os.rename(draft, name, src_dir_fd=incoming, dst_dir_fd=parent)
+                    os.fsync(parent)
+                    return
+            except FileNotFoundError:
+                # A sweep removed the empty folder between its making and the rename.
+                if attempt == _COMMIT_ATTEMPTS - 1:
+                    raise
+
+    def find(self, key: str) -> Pointer | None:
+        *folders, name = _path(key)
+        try:
+            with folder(self.root, OBJECTS, *folders) as parent:
+                return _read_pointer(parent, name + _POINTER_SUFFIX)
+        except FileNotFoundError:
+            return None
+
+    def open(self, key: str) -> tuple[Pointer, int] | None:
+        """The pointer and a descriptor of its bytes, which stay readable also when the object is replaced."""
+        return self._follow(key, lambda pointer, shelf: open_file(shelf, pointer.blob))
+
+    def link(self, key: str) -> tuple[Pointer, str] | None:
+        """The pointer and a second blob of the same bytes: they never change, so a copy costs no space, no time."""
+
+        def make_link(pointer: Pointer, source: int) -> str:
+            blob = secrets.token_hex(16)
+            with folder(self.root, *_shelf(blob), create=True) as shelf:
+                os.utime(pointer.blob, dir_fd=source, follow_symlinks=False)
+                os.link(pointer.blob, blob, src_dir_fd=source, dst_dir_fd=shelf, follow_symlinks=False)
+                os.fsync(shelf)
+            return blob
+
+        return self._follow(key, make_link)
+
+    def _follow(self, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
+        """What `use` makes of the object's pointer and of the folder its blob is in."""
+        seen: Pointer | None = None
+        while (pointer := self.find(key)) is not None:
+            try:
+                with folder(self.root, *_shelf(pointer.blob)) as shelf:
+                    return pointer, use(pointer, shelf)
+            except FileNotFoundError:
+                # Replaced between the two reads: the new pointer leads to the new bytes. Twice the same one does not.
+                if pointer == seen:
+                    raise DamagedStorage(f"the bytes of {key} are missing") from None
+                seen = pointer
+        return None
+
+    def remove(self, *keys: str) -> None:
+        for key in keys:
+            pointer = self.find(key)
+            if pointer is None:
+                continue
+            *folders, name = _path(key)
+            with suppress(FileNotFoundError), folder(self.root, OBJECTS, *folders) as parent:
+                os.unlink(name + _POINTER_SUFFIX, dir_fd=parent)
+                os.fsync(parent)
+            self._unlink_blob(pointer.blob)
+
+    def entries(self, key_folder: str) -> Generator[tuple[str, Pointer]]:
+        names = _path(key_folder) if key_folder else []
+        with suppress(FileNotFoundError), folder(self.root, OBJECTS, *names) as top:
+            for folders, parent, name in files_below(top):
+                if not name.endswith(_POINTER_SUFFIX):
+                    continue
+                with suppress(FileNotFoundError):
+                    pointer = _read_pointer(parent, name)
+                    yield _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)]), pointer
+
+    def _unlink_blob(self, blob: str) -> None:
+        with suppress(FileNotFoundError), folder(self.root, *_shelf(blob)) as shelf:
+            os.unlink(blob, dir_fd=shelf)
+
+
+def _shelf(blob: str) -> tuple[str, str]:
+    return BLOBS, blob[:2]
+
+
+def _read_pointer(parent: int, name: str) -> Pointer:
+    descriptor = open_file(parent, name)
+    try:
+        pointer = Pointer(**json.loads(os.pread(descriptor, _POINTER_BYTES, 0)))
+    except (ValueError, TypeError) as error:
+        raise DamagedStorage(f"{name} is not a pointer") from error
+    finally:
+        os.close(descriptor)
+    if not _BLOB.fullmatch(pointer.blob):
+        raise DamagedStorage(f"{name} is not a pointer")
+    return pointer
+
+
+def _path(key: str) -> list[str]:
+    """Capitals are spelt `~a`, since macOS takes `A` and `a` for the same file."""
+    return [re.sub("[A-Z]", lambda capital: f"~{capital[0].lower()}", segment) for segment in key.split("/")]
+
+
+def _key(path: list[str]) -> str:
+    return "/".join(re.sub("~([a-z])", lambda escaped: escaped[1].upper(), segment) for segment in path)

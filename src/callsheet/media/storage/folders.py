@@ -1,0 +1,78 @@
+"""Folders entered one by one through file descriptors, so that no name and no symbolic link leads out of the root."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_OWNER_ONLY = 0o700
+
+
+@contextmanager
+def folder(root: Path, *names: str, create: bool = False) -> Iterator[int]:
+    """A descriptor of root/name/name. The root itself may be a link (to a larger disk); nothing below it may."""
+    if create:
+        root.mkdir(_OWNER_ONLY, parents=True, exist_ok=True)
+    descriptor = os.open(root, _ENTER)
+    try:
+        for name in names:
+            child = _enter(descriptor, name, create)
+            os.close(descriptor)
+            descriptor = child
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _enter(parent: int, name: str, create: bool) -> int:
+    with suppress(FileNotFoundError):
+        return os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=parent)
+    if create:
+        with suppress(FileExistsError):
+            os.mkdir(name, _OWNER_ONLY, dir_fd=parent)
+            os.fsync(parent)
+    return os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=parent)
+
+
+def write_new(parent: int, name: str, content: bytes) -> None:
+    """A new file, on disk when this returns (its name too only after `os.fsync(parent)`)."""
+    descriptor = os.open(
+        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
+    )
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def open_file(parent: int, name: str) -> int:
+    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+
+
+def files_below(descriptor: int, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int, str]]:
+    """Every regular file below a folder: the folders that lead there, the last one's descriptor, the name.
+
+    The descriptor is good until the next file is asked for. Symbolic links are passed over.
+    """
+    with os.scandir(descriptor) as entries:
+        found = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in entries if not entry.is_symlink()]
+    for name, is_folder in found:
+        if not is_folder:
+            yield path, descriptor, name
+            continue
+        with suppress(FileNotFoundError):
+            child = os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=descriptor)
+            try:
+                yield from files_below(child, (*path, name))
+            finally:
+                os.close(child)

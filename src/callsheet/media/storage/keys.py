@@ -1,0 +1,70 @@
+"""What an object may be called, and the values that are signed along with its name. Pure."""
+
+from __future__ import annotations
+
+import re
+
+from callsheet.media.storage.port import LONGEST_URL_SECONDS
+from callsheet.wire.errors import InvalidRequest
+
+MAX_KEY_BYTES = 1024
+# On disk a capital letter takes two characters, and names end at 255 bytes.
+MAX_SEGMENT_BYTES = 120
+# Every level is an open descriptor while the local backend lists.
+MAX_SEGMENTS = 32
+
+# A leading dot is left out on purpose: it covers `.` and `..`, and SeaweedFS keeps its own things in `.uploads`.
+_SEGMENT = re.compile(r"[A-Za-z0-9_=+@-][A-Za-z0-9._=+@-]*")
+_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
+_CONTENT_TYPE = re.compile(rf'{_TOKEN}/{_TOKEN}( ?; ?{_TOKEN}=({_TOKEN}|"[A-Za-z0-9 !#-\[\]-~]{{0,100}}")){{0,4}}')
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+def validate_key(key: str) -> str:
+    if not key:
+        raise InvalidRequest.field("key", "must not be empty")
+    # Length in characters first: nobody should pay for matching a megabyte.
+    if len(key) > MAX_KEY_BYTES:
+        raise InvalidRequest.field("key", f"must have at most {MAX_KEY_BYTES} bytes")
+    segments = key.split("/")
+    if len(segments) > MAX_SEGMENTS:
+        raise InvalidRequest.field("key", f"must have at most {MAX_SEGMENTS} segments")
+    for segment in segments:
+        if not _SEGMENT.fullmatch(segment):
+            raise InvalidRequest.field(
+                "key",
+                "must be segments of letters, digits and . _ = + @ - divided by /, none empty or starting with a dot",
+            )
+        if len(segment) > MAX_SEGMENT_BYTES:
+            raise InvalidRequest.field("key", f"must not have a segment of more than {MAX_SEGMENT_BYTES} bytes")
+    return key
+
+
+def validate_folder(folder: str) -> str:
+    """A key or nothing, with or without a slash at its end; answers it without."""
+    bare = folder.removesuffix("/")
+    return validate_key(bare) if bare else ""
+
+
+def validate_content_type(content_type: str) -> str:
+    if not _CONTENT_TYPE.fullmatch(content_type):
+        raise InvalidRequest.field("content_type", "must be a media type such as video/mp4")
+    return content_type
+
+
+def validate_sha256(sha256: str | None) -> str | None:
+    if sha256 is not None and not _SHA256.fullmatch(sha256):
+        raise InvalidRequest.field("sha256", "must be 64 lower-case hexadecimal digits")
+    return sha256
+
+
+def validate_size(size: int) -> int:
+    if size < 0:
+        raise InvalidRequest.field("size", "must not be negative")
+    return size
+
+
+def validate_seconds(seconds: int) -> int:
+    if not 1 <= seconds <= LONGEST_URL_SECONDS:
+        raise InvalidRequest.field("seconds", f"must be from 1 to {LONGEST_URL_SECONDS}")
+    return seconds

@@ -1,0 +1,225 @@
+"""Objects as files under the data directory, handed out through signed addresses of the control plane."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+from callsheet.media.storage import sweeping
+from callsheet.media.storage.batches import in_batches
+from callsheet.media.storage.disk import Disk, Draft, Pointer
+from callsheet.media.storage.keys import (
+    validate_content_type,
+    validate_folder,
+    validate_key,
+    validate_seconds,
+    validate_sha256,
+    validate_size,
+)
+from callsheet.media.storage.port import ObjectEntry, ObjectInfo, SignedRequest
+from callsheet.media.storage.responses import clean_name
+from callsheet.media.storage.signed_urls import Grant, UrlSigner
+from callsheet.media.storage.threads import FileThreads
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, RangeNotSatisfiable, Unavailable
+
+# Served through granian, 1 MiB per hop gives 3.0 GB/s, 64 KiB 0.55 GB/s, and its own pathsend 1.9 GB/s, which
+# moreover opens the file by name after the headers are out, when it may have been replaced.
+CHUNK_BYTES = 1 << 20
+THREADS = 8
+ENTRIES_PER_HOP = 256
+KEEP_RUBBISH = timedelta(hours=24)
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class OpenObject:
+    """An object held open: what happens to its key meanwhile does not change these bytes. Must be closed."""
+
+    info: ObjectInfo
+    descriptor: int
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+class LocalStorage:
+    def __init__(
+        self, root: Path, *, public_url: str, secret: bytes, url_seconds: int, clock: Clock | None = None
+    ) -> None:
+        self._clock = clock or SystemClock()
+        self._disk = Disk(root)
+        self._threads = FileThreads(THREADS)
+        self._url_seconds = url_seconds
+        self.urls = UrlSigner(secret, public_url, self._clock)
+
+    async def put(
+        self,
+        key: str,
+        content: AsyncIterable[bytes] | bytes,
+        *,
+        content_type: str,
+        sha256: str | None = None,
+    ) -> ObjectInfo:
+        """With `sha256`, bytes of another checksum are refused and nothing is stored."""
+        validate_key(key)
+        validate_content_type(content_type)
+        draft = await self._run(self._disk.draft)
+        try:
+            async for batch in in_batches(content, CHUNK_BYTES):
+                await self._run(draft.write, batch)
+            if sha256 is not None and draft.sha256 != sha256:
+                raise ContentMismatch(errors=[FieldProblem("sha256", f"of the body is {draft.sha256}, not {sha256}")])
+            return await self._commit(key, draft, content_type)
+        finally:
+            await self._run(draft.discard)
+
+    async def _commit(self, key: str, draft: Draft, content_type: str) -> ObjectInfo:
+        await self._run(draft.seal)
+        pointer = Pointer(draft.blob, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
+        await hit(Failpoint.STORAGE_BEFORE_POINTER)
+        await self._run(self._disk.point, key, pointer)
+        return _info(key, pointer)
+
+    async def head(self, key: str) -> ObjectInfo | None:
+        pointer = await self._run(self._disk.find, validate_key(key))
+        return None if pointer is None else _info(key, pointer)
+
+    async def open(self, key: str) -> OpenObject | None:
+        found = await self._run(self._disk.open, validate_key(key))
+        return None if found is None else OpenObject(_info(key, found[0]), found[1])
+
+    async def chunks(self, opened: OpenObject, start: int, end: int) -> AsyncIterator[bytes]:
+        while start < end:
+            chunk = await self._run(os.pread, opened.descriptor, min(CHUNK_BYTES, end - start), start)
+            if not chunk:
+                raise Unavailable("The stored object is shorter than it was.")
+            start += len(chunk)
+            yield chunk
+
+    async def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        opened = await self.open(key)
+        if opened is None:
+            raise NotFound()
+        try:
+            size = opened.info.size
+            if start and start >= size:
+                raise RangeNotSatisfiable(size)
+            async for chunk in self.chunks(opened, start, size if end is None else min(end, size)):
+                yield chunk
+        finally:
+            opened.close()
+
+    async def read(self, key: str, max_bytes: int) -> bytes:
+        opened = await self.open(key)
+        if opened is None:
+            raise NotFound()
+        try:
+            if opened.info.size > max_bytes:
+                raise ContentMismatch(f"The object has {opened.info.size} bytes, at most {max_bytes} were expected.")
+            return b"".join([chunk async for chunk in self.chunks(opened, 0, opened.info.size)])
+        finally:
+            opened.close()
+
+    async def delete(self, key: str) -> None:
+        await self._run(self._disk.remove, validate_key(key))
+
+    async def delete_many(self, keys: Iterable[str]) -> None:
+        await self._run(self._disk.remove, *[validate_key(key) for key in keys])
+
+    async def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
+        entries = self._disk.entries(validate_folder(folder))
+        try:
+            while batch := await self._run(lambda: [*islice(entries, ENTRIES_PER_HOP)]):
+                for key, pointer in batch:
+                    yield ObjectEntry(key, pointer.size, _when(pointer))
+        finally:
+            entries.close()
+
+    async def copy(self, source: str, target: str) -> ObjectInfo:
+        validate_key(target)
+        found = await self._run(self._disk.link, validate_key(source))
+        if found is None:
+            raise NotFound()
+        pointer = replace(found[0], blob=found[1], modified_at=self._clock.now().timestamp())
+        await hit(Failpoint.STORAGE_BEFORE_POINTER)
+        await self._run(self._disk.point, target, pointer)
+        return _info(target, pointer)
+
+    def presign_get(self, key: str, *, seconds: int | None = None, download_name: str | None = None) -> SignedRequest:
+        name = None if download_name is None else clean_name(download_name)
+        grant = Grant("GET", validate_key(key), self._expires(seconds), download_name=name)
+        return SignedRequest("GET", self.urls.url(grant), {}, grant.expires_at)
+
+    def presign_put(
+        self, key: str, *, content_type: str, size: int, seconds: int | None = None, sha256: str | None = None
+    ) -> SignedRequest:
+        grant = Grant(
+            "PUT",
+            validate_key(key),
+            self._expires(seconds),
+            content_type=validate_content_type(content_type),
+            max_bytes=validate_size(size),
+            sha256=validate_sha256(sha256),
+        )
+        return SignedRequest("PUT", self.urls.url(grant), {"Content-Type": content_type}, grant.expires_at)
+
+    def _expires(self, seconds: int | None) -> int:
+        lifetime = self._url_seconds if seconds is None else validate_seconds(seconds)
+        return int(self._clock.now().timestamp()) + lifetime
+
+    async def check(self) -> None:
+        key, content = f"callsheet-check/{secrets.token_hex(8)}", secrets.token_bytes(64)
+        try:
+            await self.put(key, content, content_type="application/octet-stream")
+            if await self.read(key, len(content)) != content:
+                raise Unavailable("What was written is not what is read.")
+            await self.delete(key)
+        except Unavailable as refusal:
+            raise Unavailable(f"{self._disk.root}: {refusal}") from refusal
+
+    async def sweep(self, now: datetime) -> int:
+        return await self._run(sweeping.sweep, self._disk, (now - KEEP_RUBBISH).timestamp())
+
+    async def close(self) -> None:
+        self._threads.close()
+
+    async def _run(
+        self, function: Callable[Parameters, Result], *args: Parameters.args, **kwargs: Parameters.kwargs
+    ) -> Result:
+        try:
+            return await self._threads.run(function, *args, **kwargs)
+        except OSError as error:
+            raise Unavailable(_sentence(error)) from error
+
+
+def _info(key: str, pointer: Pointer) -> ObjectInfo:
+    etag = f'"{pointer.sha256}"'
+    return ObjectInfo(key, pointer.size, pointer.content_type, etag, pointer.sha256, _when(pointer))
+
+
+def _when(pointer: Pointer) -> datetime:
+    return datetime.fromtimestamp(pointer.modified_at, UTC)
+
+
+def _sentence(error: OSError) -> str:
+    """For whoever made the request: what is wrong, without the paths of this machine."""
+    match error.errno:
+        case errno.ENOSPC | errno.EDQUOT | errno.EFBIG:
+            return f"The storage is full ({error.strerror})."
+        case errno.EACCES | errno.EPERM | errno.EROFS:
+            return f"The storage does not let Callsheet read or write ({error.strerror})."
+        case errno.ELOOP | errno.ENOTDIR:
+            return "The storage contains a link or file where a folder of its own should be."
+        case _:
+            return f"The storage cannot be used ({error.strerror or error})."

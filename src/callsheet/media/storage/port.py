@@ -1,0 +1,89 @@
+"""What a storage backend can do. Rooms see this port only, never a backend."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal, Protocol
+
+# What S3 allows; the local backend keeps the same bound so that a backend can be changed without surprises.
+LONGEST_URL_SECONDS = 604_800
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectInfo:
+    key: str
+    size: int
+    content_type: str
+    etag: str
+    sha256: str | None
+    """Hexadecimal; None where the backend does not say."""
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectEntry:
+    """One line of a listing."""
+
+    key: str
+    size: int
+    modified_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class SignedRequest:
+    """A request somebody without credentials may make until `expires_at`, with exactly these headers."""
+
+    method: Literal["GET", "PUT"]
+    url: str
+    headers: Mapping[str, str]
+    expires_at: datetime
+
+
+class Storage(Protocol):
+    async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
+        """Stores the object whole or not at all; one that was there before is replaced at once."""
+        ...
+
+    async def head(self, key: str) -> ObjectInfo | None: ...
+
+    def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes from `start` up to, not including, `end`."""
+        ...
+
+    async def read(self, key: str, max_bytes: int) -> bytes:
+        """The whole object; one that is larger than `max_bytes` is refused, not cut."""
+        ...
+
+    async def delete(self, key: str) -> None:
+        """Afterwards it is gone, whether or not it was there."""
+        ...
+
+    async def delete_many(self, keys: Iterable[str]) -> None: ...
+
+    def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
+        """Every object below a folder, in no order. `a/b` lists `a/b/c`, neither `a/b` itself nor `a/bc`."""
+        ...
+
+    async def copy(self, source: str, target: str) -> ObjectInfo: ...
+
+    def presign_get(self, key: str, *, seconds: int | None = None, download_name: str | None = None) -> SignedRequest:
+        """Reading; with `download_name` a browser saves it under that name."""
+        ...
+
+    def presign_put(
+        self, key: str, *, content_type: str, size: int, seconds: int | None = None, sha256: str | None = None
+    ) -> SignedRequest:
+        """Writing bytes of this type and, if given, this checksum. `size` is the exact length on S3, the most here."""
+        ...
+
+    async def check(self) -> None:
+        """Writes, reads and deletes an object; raises Unavailable with a sentence that says what is wrong."""
+        ...
+
+    async def sweep(self, now: datetime) -> int:
+        """Removes what interrupted writes left behind long ago; answers how many pieces."""
+        ...
+
+    async def close(self) -> None: ...

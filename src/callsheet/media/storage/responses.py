@@ -1,0 +1,113 @@
+"""Which part of an object an HTTP request gets, and under which headers. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from email.utils import format_datetime
+from urllib.parse import quote
+
+from callsheet.media.storage.port import ObjectInfo
+from callsheet.wire.errors import RangeNotSatisfiable
+
+# Objects are what users uploaded, served from our own origin: nothing in them may run, sniffed or declared.
+# `img-src` and `media-src` let a browser show the file when its address is opened in a tab.
+ISOLATION_HEADERS: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "content-security-policy": (
+        "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'unsafe-inline'"
+    ),
+}
+# More digits than a file can have bytes; int() of a million digits would take seconds.
+_RANGE = re.compile(r"bytes=([0-9]{0,18})-([0-9]{0,18})")
+_UNSAFE_IN_NAMES = re.compile(r'[\x00-\x1f\x7f-\x9f"\\/\u2028\u2029\u202a-\u202e\u2066-\u2069]')
+MAX_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is answered: the status and the bytes from `start` up to, not including, `end`."""
+
+    status: int
+    start: int
+    end: int
+
+
+def plan_answer(request_headers: Mapping[str, str], info: ObjectInfo) -> Plan:
+    """Follows RFC 9110: If-None-Match, then If-Range, then Range; raises RangeNotSatisfiable."""
+    if _names(request_headers.get("if-none-match"), info.etag):
+        return Plan(304, 0, 0)
+    condition = request_headers.get("if-range")
+    asked = request_headers.get("range")
+    if asked is None or (condition is not None and condition not in (info.etag, http_date(info))):
+        return Plan(200, 0, info.size)
+    return plan_range(asked, info.size)
+
+
+def plan_range(asked: str, size: int) -> Plan:
+    """One range; several, or anything malformed, get the whole object, as RFC 9110 §14.2 allows."""
+    match = _RANGE.fullmatch(asked.replace(" ", ""))
+    if match is None or match.group(0) == "bytes=-":
+        return Plan(200, 0, size)
+    first, last = match.groups()
+    if not first:
+        start, end = max(size - int(last), 0), size
+    else:
+        start, end = int(first), min(int(last) + 1, size) if last else size
+        if last and int(last) < start:
+            return Plan(200, 0, size)
+    if start >= size:
+        raise RangeNotSatisfiable(size)
+    return Plan(206, start, end)
+
+
+def _names(header: str | None, etag: str) -> bool:
+    if header is None:
+        return False
+    given = [part.strip().removeprefix("W/") for part in header.split(",")]
+    return given == ["*"] or etag in given
+
+
+def http_date(info: ObjectInfo) -> str:
+    return format_datetime(info.modified_at, usegmt=True)
+
+
+def answer_headers(info: ObjectInfo, plan: Plan, download_name: str | None) -> dict[str, str]:
+    headers = {
+        "etag": info.etag,
+        "last-modified": http_date(info),
+        "accept-ranges": "bytes",
+        "cache-control": "private",
+        **ISOLATION_HEADERS,
+    }
+    if plan.status == 304:
+        return headers
+    headers["content-type"] = info.content_type
+    headers["content-length"] = str(plan.end - plan.start)
+    if plan.status == 206:
+        headers["content-range"] = f"bytes {plan.start}-{plan.end - 1}/{info.size}"
+    if download_name is not None:
+        headers["content-disposition"] = content_disposition(download_name)
+    elif not shows_inline(info.content_type):
+        headers["content-disposition"] = "attachment"
+    return headers
+
+
+def shows_inline(content_type: str) -> bool:
+    """SVG can carry scripts; as an attachment it still shows in <img>."""
+    kind = content_type.split(";")[0].strip().lower()
+    return kind.startswith(("image/", "video/", "audio/")) and "svg" not in kind and "xml" not in kind
+
+
+def clean_name(name: str) -> str:
+    """A file name that can do no harm on any system it is saved on, nor in a header."""
+    return _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())[:MAX_NAME_CHARACTERS] or "file"
+
+
+def content_disposition(name: str) -> str:
+    """RFC 6266: an ASCII name for everybody, the real one (RFC 5987) for those who can read it."""
+    name = clean_name(name)
+    plain = name.encode("ascii", "replace").decode().replace("?", "_").replace("%", "_")
+    header = f'attachment; filename="{plain}"'
+    return header if plain == name else f"{header}; filename*=UTF-8''{quote(name, safe='')}"

@@ -1,0 +1,132 @@
+"""Signed reading and writing of objects of the local backend: `/storage/{key}`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from callsheet.media.storage.local import LocalStorage, OpenObject
+from callsheet.media.storage.responses import Plan, answer_headers, plan_answer
+from callsheet.media.storage.signed_urls import PATH, Grant
+from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound
+
+_BINARY = {"schema": {"type": "string", "format": "binary"}}
+_BYTES = {"content": {"*/*": _BINARY}}
+_READ_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The object.", **_BYTES},
+    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
+    304: {"description": "It is still what `If-None-Match` says."},
+}
+
+
+class ObjectResponse(StreamingResponse):
+    """Sends a part of an open object and closes it, also when the client leaves."""
+
+    def __init__(self, storage: LocalStorage, opened: OpenObject, plan: Plan, headers: dict[str, str]) -> None:
+        self._opened = opened
+        super().__init__(storage.chunks(opened, plan.start, plan.end), plan.status, headers)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._opened.close()
+
+
+def storage_router(storage: LocalStorage) -> APIRouter:
+    router = APIRouter(tags=["storage"])
+    path = PATH + "{key:path}"
+
+    @router.get(
+        path,
+        operation_id="read_object",
+        summary="Read an object through its signed address",
+        response_class=Response,
+        responses=_READ_ANSWERS,
+        openapi_extra={"parameters": _parameters("expires", "name", "signature")},
+    )
+    async def read_object(key: str, request: Request) -> Response:
+        grant = storage.urls.read("GET", key, request.scope["query_string"])
+        opened = await storage.open(key)
+        if opened is None:
+            raise NotFound()
+        try:
+            plan = plan_answer(request.headers, opened.info)
+            headers = answer_headers(opened.info, plan, grant.download_name)
+            return ObjectResponse(storage, opened, plan, headers)
+        except BaseException:
+            opened.close()
+            raise
+
+    @router.head(
+        path,
+        operation_id="describe_object",
+        summary="The headers of reading an object",
+        response_class=Response,
+        responses={200: {"description": "Its headers."}, 304: _READ_ANSWERS[304]},
+        openapi_extra={"parameters": _parameters("expires", "name", "signature")},
+    )
+    async def describe_object(key: str, request: Request) -> Response:
+        grant = storage.urls.read("GET", key, request.scope["query_string"])
+        info = await storage.head(key)
+        if info is None:
+            raise NotFound()
+        conditions = {name: value for name, value in request.headers.items() if name == "if-none-match"}
+        plan = plan_answer(conditions, info)
+        return Response(status_code=plan.status, headers=answer_headers(info, plan, grant.download_name))
+
+    @router.put(
+        path,
+        operation_id="write_object",
+        summary="Write an object through its signed address",
+        response_class=Response,
+        responses={200: {"description": "Stored; `ETag` says what."}},
+        openapi_extra={
+            "parameters": _parameters("expires", "type", "max", "sha256", "signature"),
+            "requestBody": {"required": True, "content": {"*/*": _BINARY}},
+        },
+    )
+    async def write_object(key: str, request: Request) -> Response:
+        grant = storage.urls.read("PUT", key, request.scope["query_string"])
+        _refuse_other_type(request, grant)
+        body = _bounded(request, grant.max_bytes or 0)
+        try:
+            info = await storage.put(key, body, content_type=grant.content_type, sha256=grant.sha256)
+        except ClientDisconnect:
+            raise MalformedRequest("The connection ended before the body did.") from None
+        return Response(headers={"etag": info.etag})
+
+    return router
+
+
+def _refuse_other_type(request: Request, grant: Grant) -> None:
+    given = request.headers.get("content-type")
+    if given != grant.content_type:
+        reason = f"must be {grant.content_type}"
+        raise ContentMismatch(errors=[FieldProblem("content-type", reason)], content_type=given)
+
+
+async def _bounded(request: Request, max_bytes: int) -> AsyncIterator[bytes]:
+    """The body, counted; the client's word for its length only serves to say no before it is sent."""
+    declared = request.headers.get("content-length", "")
+    if declared.isdecimal() and int(declared) > max_bytes:
+        raise BodyTooLarge(max_bytes)
+    received = 0
+    async for piece in request.stream():
+        received += len(piece)
+        if received > max_bytes:
+            raise BodyTooLarge(max_bytes)
+        yield piece
+
+
+def _parameters(*names: str) -> list[dict[str, Any]]:
+    """Documented, not declared: FastAPI would say which one is missing before the signature is looked at."""
+    return [
+        {"name": name, "in": "query", "required": name in ("expires", "signature"), "schema": {"type": "string"}}
+        for name in names
+    ]

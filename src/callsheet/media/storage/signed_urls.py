@@ -1,0 +1,93 @@
+"""Addresses of the local backend that carry their own permission: an HMAC over everything they allow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from urllib.parse import parse_qsl, quote, urlencode
+
+from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.signing import derive_key, sign, verify
+from callsheet.wire.errors import SignatureExpired, SignatureInvalid
+
+PATH = "/storage/"
+# Stands before the signature and in what is signed, so that a later scheme can live beside this one.
+VERSION = "v1"
+_PURPOSE = "storage-urls"
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """What one signed address allows."""
+
+    method: Literal["GET", "PUT"]
+    key: str
+    expires: int
+    content_type: str = ""
+    max_bytes: int | None = None
+    sha256: str | None = None
+    download_name: str | None = None
+
+    @property
+    def expires_at(self) -> datetime:
+        return datetime.fromtimestamp(self.expires, UTC)
+
+
+class UrlSigner:
+    def __init__(self, secret: bytes, public_url: str, clock: Clock):
+        self._key = derive_key(secret, _PURPOSE)
+        self._base = public_url + PATH
+        self._clock = clock
+
+    def url(self, grant: Grant) -> str:
+        fields = _fields(grant)
+        fields["signature"] = f"{VERSION}.{sign(self._key, VERSION, grant.method, grant.key, *_signed(fields))}"
+        return f"{self._base}{quote(grant.key)}?{urlencode(fields, quote_via=quote)}"
+
+    def read(self, method: Literal["GET", "PUT"], key: str, query: bytes) -> Grant:
+        """The grant behind an address; raises SignatureInvalid or SignatureExpired."""
+        fields = _parse(query)
+        version, _, signature = fields.pop("signature", "").partition(".")
+        if version != VERSION or not verify(self._key, signature, VERSION, method, key, *_signed(fields)):
+            raise SignatureInvalid()
+        grant = Grant(
+            method,
+            key,
+            expires=int(fields["expires"]),
+            content_type=fields.get("type", ""),
+            max_bytes=int(fields["max"]) if "max" in fields else None,
+            sha256=fields.get("sha256"),
+            download_name=fields.get("name"),
+        )
+        if self._clock.now().timestamp() >= grant.expires:
+            raise SignatureExpired()
+        return grant
+
+
+def _fields(grant: Grant) -> dict[str, str]:
+    fields = {"expires": str(grant.expires)}
+    if grant.method == "PUT":
+        fields["type"] = grant.content_type
+        fields["max"] = str(grant.max_bytes)
+    if grant.sha256 is not None:
+        fields["sha256"] = grant.sha256
+    if grant.download_name is not None:
+        fields["name"] = grant.download_name
+    return fields
+
+
+def _signed(fields: dict[str, str]) -> list[str]:
+    """Names and values in one order: a parameter that was added, removed or changed is another signature."""
+    return [part for name in sorted(fields) for part in (name, fields[name])]
+
+
+def _parse(query: bytes) -> dict[str, str]:
+    try:
+        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=16, errors="strict")
+    except ValueError:
+        raise SignatureInvalid() from None
+    fields = dict(pairs)
+    if len(fields) != len(pairs):
+        raise SignatureInvalid()
+    return fields

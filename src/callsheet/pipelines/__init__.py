@@ -1,0 +1,1 @@
+"""Pipelines, runs, steps, candidates, votes, and the loop that runs them."""

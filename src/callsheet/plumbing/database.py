@@ -1,0 +1,140 @@
+"""One PostgreSQL database: connections, and transactions that a use case opens at its top.
+
+Helpers take the connection and never commit. Time in leases and deadlines is this database's `clock_timestamp()`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+
+from callsheet.plumbing.sql import Connection, DatabaseKind
+from callsheet.settings import DatabaseSettings
+from callsheet.toolbox.errors import OperatorError
+
+MINIMUM_VERSION = 15
+
+
+# What asyncpg raises when the database is away, restarting or has no connection left: not the request's fault.
+DATABASE_AWAY = (
+    ConnectionError,
+    TimeoutError,
+    asyncpg.InterfaceError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+)
+
+
+class DatabaseError(OperatorError):
+    """The database cannot be used. The message says why and what to do."""
+
+
+class Database:
+    def __init__(self, kind: DatabaseKind, name: str, dsn: str, settings: DatabaseSettings):
+        self.kind = kind
+        self.name = name
+        self.dsn = dsn
+        self._settings = settings
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def open(self) -> None:
+        try:
+            self._pool = await asyncpg.create_pool(
+                self.dsn,
+                min_size=1,
+                max_size=self._settings.connections,
+                max_inactive_connection_lifetime=60,
+                command_timeout=self._settings.statement_seconds + 5,
+                timeout=10,
+                init=_prepare_connection,
+                # The stock reset is one more round trip per release; nothing here leaves state in a session.
+                reset=_keep_as_it_is,
+                server_settings={
+                    "application_name": "callsheet",
+                    "timezone": "UTC",
+                    "statement_timeout": str(int(self._settings.statement_seconds * 1000)),
+                    # A process that stalls inside a transaction must not hold its row locks for ever.
+                    "idle_in_transaction_session_timeout": "60000",
+                },
+            )
+        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+            raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
+
+    async def close(self) -> None:
+        pool, self._pool = self._pool, None
+        if pool is not None:
+            await pool.close()
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        """A connection outside any transaction: each statement commits by itself."""
+        async with self._opened().acquire() as connection:
+            yield connection
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[Connection]:
+        async with self._opened().acquire() as connection, connection.transaction():
+            yield connection
+
+    def connection_counts(self) -> tuple[int, int]:
+        """Connections that are open, and those of them that wait for work."""
+        return (self._pool.get_size(), self._pool.get_idle_size()) if self._pool else (0, 0)
+
+    def _opened(self) -> asyncpg.Pool[asyncpg.Record]:
+        if self._pool is None:
+            raise asyncpg.InterfaceError(f"database {self.name} is closed")
+        return self._pool
+
+
+@asynccontextmanager
+async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+    """One connection of its own, with no limit on time: for migrations and commands."""
+    try:
+        connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "callsheet"})
+    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        raise DatabaseError(unreachable(name, dsn, error)) from error
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def create_database(dsn: str, name: str, database: str) -> None:
+    """Creates `database` on the server that `dsn` names, unless it is there."""
+    async with connected(dsn, name) as connection:
+        if await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
+            return
+        try:
+            await connection.execute(f'CREATE DATABASE "{database}" TEMPLATE template0')
+        except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
+            pass  # another process was first
+        except asyncpg.InsufficientPrivilegeError:
+            raise DatabaseError(
+                f"The user of {name} may not create the database {database!r}. Create it yourself and run: "
+                f"callsheet db add-pool NAME postgresql://…/{database}"
+            ) from None
+
+
+def unreachable(name: str, dsn: str, error: BaseException) -> str:
+    address = dsn.rpartition("@")[2] or dsn
+    match error:
+        case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
+            hint = "Check user and password in its DSN."
+        case asyncpg.InvalidCatalogNameError():
+            hint = "Create the database, or name another one in the DSN."
+        case _:
+            hint = "Is PostgreSQL running there, and is the address right?"
+    return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
+
+
+async def _prepare_connection(connection: Connection) -> None:
+    for name in ("json", "jsonb"):
+        await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
+
+
+async def _keep_as_it_is(connection: Connection) -> None:
+    return

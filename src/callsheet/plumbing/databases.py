@@ -1,0 +1,190 @@
+"""Central and every pool, opened together: the only way rooms reach a database.
+
+`central` holds what routing needs; each tenant lives in one pool. There are no joins, foreign keys or transactions
+across databases.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+
+from callsheet.plumbing import migrate as schema
+from callsheet.plumbing.database import Database, DatabaseError, connected, create_database
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.secrets import master_secret, seal, unseal
+from callsheet.plumbing.sql import statements
+from callsheet.settings import Settings
+
+SQL = statements("callsheet.plumbing")
+CENTRAL = "central"
+FIRST_POOL = "pool_1"
+SEAL = "pool dsn"
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAddress:
+    name: str
+    dsn: str
+
+
+class Databases:
+    """Use `open_databases`; close with `close`."""
+
+    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None):
+        self.central = central
+        self.embedded = embedded
+        self._settings = settings
+        self._pools: dict[str, Database] = {}
+        self._opening = asyncio.Lock()
+
+    @property
+    def pools(self) -> Sequence[Database]:
+        return tuple(self._pools.values())
+
+    async def pool(self, name: str) -> Database:
+        """The pool of that name; one that was added while this process runs is opened on the way."""
+        found = self._pools.get(name)
+        if found is None:
+            await self.refresh_pools()
+            found = self._pools.get(name)
+        if found is None:
+            raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
+        return found
+
+    async def refresh_pools(self) -> None:
+        """Opens the pools that were added since."""
+        async with self._opening:
+            async with self.central.connection() as connection:
+                rows = await SQL["list_pools"].rows(connection)
+            for address in _addresses(self._settings, self.central.dsn, rows):
+                if address.name not in self._pools:
+                    database = Database("pool", address.name, address.dsn, self._settings.database)
+                    await database.open()
+                    self._pools[address.name] = database
+
+    async def close(self) -> None:
+        async with AsyncExitStack() as stack:
+            if self.embedded is not None:
+                stack.push_async_callback(self.embedded.close)
+            for database in (self.central, *self._pools.values()):
+                stack.push_async_callback(database.close)
+
+
+async def open_databases(settings: Settings) -> Databases:
+    """Starts the embedded server where no DSN is set, checks or brings up the schemas, opens every pool."""
+    async with AsyncExitStack() as undo:
+        embedded, dsn = await _reach_central(settings)
+        if embedded is not None:
+            undo.push_async_callback(embedded.close)
+        if settings.database.migrate_on_start:
+            await migrate_all(settings, dsn)
+        else:
+            await require_current(settings, dsn)
+        central = Database("central", CENTRAL, dsn, settings.database)
+        await central.open()
+        databases = Databases(settings, central, embedded)
+        undo.pop_all()
+        undo.push_async_callback(databases.close)
+        await databases.refresh_pools()
+        undo.pop_all()
+        return databases
+
+
+@asynccontextmanager
+async def reached_central(settings: Settings) -> AsyncIterator[str]:
+    """The DSN of central, on a server that runs as long as the block does: for commands."""
+    embedded, dsn = await _reach_central(settings)
+    try:
+        yield dsn
+    finally:
+        if embedded is not None:
+            await embedded.close()
+
+
+async def _reach_central(settings: Settings) -> tuple[EmbeddedPostgres | None, str]:
+    if settings.database.dsn is not None:
+        return None, settings.database.dsn.get_secret_value()
+    embedded = await EmbeddedPostgres.start(settings.home)
+    try:
+        await create_database(embedded.dsn("postgres"), CENTRAL, CENTRAL)
+    except BaseException:
+        await embedded.close()
+        raise
+    return embedded, embedded.dsn(CENTRAL)
+
+
+async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
+    """Central first, then every pool; a first start also gets its first pool. Answers what was applied where."""
+    applied = {CENTRAL: await schema.migrate(dsn, "central", CENTRAL)}
+    await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
+    addresses = await pool_addresses(settings, dsn)
+    if not addresses:
+        addresses = [await _create_first_pool(dsn)]
+    for address in addresses:
+        applied[address.name] = await schema.migrate(address.dsn, "pool", address.name)
+    return applied
+
+
+async def require_current(settings: Settings, dsn: str) -> None:
+    await schema.require_current(dsn, "central", CENTRAL)
+    for address in await pool_addresses(settings, dsn):
+        await schema.require_current(address.dsn, "pool", address.name)
+
+
+async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddress]:
+    async with connected(central_dsn, CENTRAL) as connection:
+        rows = await SQL["list_pools"].rows(connection)
+    return _addresses(settings, central_dsn, rows)
+
+
+async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
+    """Migrates the database and makes it a place for tenants. Repeating it replaces the address of that pool."""
+    applied = await schema.migrate(dsn, "pool", name)
+    await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
+    async with connected(central_dsn, CENTRAL) as connection:
+        sealed = seal(master_secret(settings), SEAL, dsn)
+        await SQL["register_pool"].run(connection, name=name, database=None, sealed_dsn=sealed)
+    return applied
+
+
+async def _create_first_pool(central_dsn: str) -> PoolAddress:
+    central = database_name(central_dsn)
+    database = FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
+    await create_database(central_dsn, CENTRAL, database)
+    dsn = with_database(central_dsn, database)
+    await schema.migrate(dsn, "pool", FIRST_POOL)
+    async with connected(central_dsn, CENTRAL) as connection:
+        await SQL["register_pool"].run(connection, name=FIRST_POOL, database=database, sealed_dsn=None)
+    return PoolAddress(FIRST_POOL, dsn)
+
+
+def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Record]) -> list[PoolAddress]:
+    return [PoolAddress(row["name"], _pool_dsn(settings, central_dsn, row)) for row in rows]
+
+
+def _pool_dsn(settings: Settings, central_dsn: str, row: asyncpg.Record) -> str:
+    name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
+    if database is not None:
+        return with_database(central_dsn, database)
+    dsn = unseal(master_secret(settings), SEAL, sealed)
+    if dsn is None:
+        raise DatabaseError(
+            f"The address of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it "
+            f"was added with, or add it again: callsheet db add-pool {name} DSN"
+        )
+    return dsn
+
+
+def database_name(dsn: str) -> str:
+    return urlsplit(dsn).path.lstrip("/")
+
+
+def with_database(dsn: str, database: str) -> str:
+    return urlunsplit(urlsplit(dsn)._replace(path=f"/{database}"))

@@ -1,0 +1,127 @@
+"""The first code a request meets: request id, limits, the access log, metrics, and the last catch.
+
+Plain ASGI around the whole application, because every request pays for it. Whatever escapes from below becomes a
+problem+json answer; nothing else is ever sent.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Iterable, Mapping
+
+import structlog
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from callsheet.plumbing.metrics import HttpMetrics
+from callsheet.plumbing.problems import InternalError, problem_response
+from callsheet.settings import ServerSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.errors import BodyTooLarge, FieldProblem, HeadersTooLarge, MalformedRequest, Refusal
+
+log = get_logger(__name__)
+
+REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
+# Addresses below these take bodies of their own size and check it themselves.
+OWN_BODY_LIMIT = ("/storage/",)
+QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+SECURITY_HEADERS = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"DENY"),
+    (b"referrer-policy", b"same-origin"),
+)
+
+
+class Edge:
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: HttpMetrics):
+        self._app = app
+        self._settings = settings
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.perf_counter()
+        headers: Mapping[bytes, bytes] = dict(scope["headers"])
+        request_id = _request_id(headers)
+        scope["callsheet.request_id"] = request_id
+        status = 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                message["headers"] = _complete(message.get("headers", ()), request_id)
+            await send(message)
+
+        with structlog.contextvars.bound_contextvars(request_id=request_id):
+            try:
+                self._check_size(scope, headers)
+                await self._app(scope, self._limited(scope, receive), send_with_headers)
+            except Refusal as refusal:
+                if status == 0:
+                    await problem_response(refusal, request_id)(scope, receive, send_with_headers)
+            except Exception:  # the last catch: the answer is a problem+json, the log has the traceback
+                log.exception("http.unhandled", method=scope["method"], path=scope["path"])
+                if status == 0:
+                    await problem_response(InternalError(), request_id)(scope, receive, send_with_headers)
+            finally:
+                self._record(scope, status, time.perf_counter() - started)
+
+    def _check_size(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
+        limit = self._settings.max_header_bytes
+        address = len(scope["raw_path"] or b"") + len(scope["query_string"])
+        if address + sum(len(name) + len(value) + 4 for name, value in scope["headers"]) > limit:
+            name, value = max(headers.items(), key=lambda header: len(header[1]), default=(b"", b""))
+            largest = "address" if address > len(value) else f"header {name.decode('latin-1')[:64]}"
+            raise HeadersTooLarge(largest, limit)
+        if "\0" in scope["path"] or b"%00" in scope["query_string"]:
+            field = "path" if "\0" in scope["path"] else "query"
+            raise MalformedRequest("A NUL byte is never valid here.", errors=[FieldProblem(field, "has a NUL byte")])
+        declared = headers.get(b"content-length", b"")
+        if declared.isdigit() and not self._has_own_limit(scope) and int(declared) > self._settings.max_body_bytes:
+            raise BodyTooLarge(self._settings.max_body_bytes)
+
+    def _limited(self, scope: Scope, receive: Receive) -> Receive:
+        if self._has_own_limit(scope):
+            return receive
+        limit = self._settings.max_body_bytes
+        received = 0
+
+        async def receive_limited() -> Message:
+            nonlocal received
+            message = await receive()
+            if message["type"] == "http.request":
+                received += len(message.get("body", b""))
+                if received > limit:
+                    raise BodyTooLarge(limit)
+            return message
+
+        return receive_limited
+
+    @staticmethod
+    def _has_own_limit(scope: Scope) -> bool:
+        return bool(scope["path"].startswith(OWN_BODY_LIMIT))
+
+    def _record(self, scope: Scope, status: int, seconds: float) -> None:
+        route = getattr(scope.get("route"), "path", "(none)")
+        self._metrics.observe(scope["method"], route, status, seconds)
+        if scope["path"] in QUIET:
+            return
+        write = log.debug if status < 400 else log.info
+        write("http.request", method=scope["method"], path=scope["path"], status=status, ms=round(seconds * 1000, 2))
+
+
+def _request_id(headers: Mapping[bytes, bytes]) -> str:
+    given = headers.get(b"x-request-id", b"")
+    return given.decode() if REQUEST_ID.match(given) else secrets.token_hex(8)
+
+
+def _complete(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    complete = list(headers)
+    present = {name for name, _ in complete}
+    complete.append((b"x-request-id", request_id.encode()))
+    complete.extend(header for header in SECURITY_HEADERS if header[0] not in present)
+    return complete

@@ -1,0 +1,17 @@
+"""PostgreSQL without set-up: one server per data directory that lives exactly as long as somebody uses it.
+
+Linux and macOS; Windows has no flock, so there a DSN is needed.
+"""
+
+from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
+from callsheet.plumbing.embedded.server import EmbeddedPostgres, stop
+from callsheet.plumbing.embedded.status import EmbeddedStatus, psql_command, status
+
+__all__ = [
+    "EmbeddedPostgres",
+    "EmbeddedPostgresError",
+    "EmbeddedStatus",
+    "psql_command",
+    "status",
+    "stop",
+]

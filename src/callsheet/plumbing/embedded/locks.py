@@ -1,0 +1,62 @@
+"""flock for an event loop.
+
+The kernel frees a flock when its holder dies, however it dies: that is what the whole supervisor rests on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+from pathlib import Path
+
+SHARED = fcntl.LOCK_SH
+EXCLUSIVE = fcntl.LOCK_EX
+# Asking again is cancellable and needs no thread; a thread blocked in flock() would hang the interpreter's exit.
+ASK_AGAIN_SECONDS = 0.02
+
+
+class FileLock:
+    """One open file description on a lock file. Two of them in one process are two holders."""
+
+    def __init__(self, path: Path):
+        self._path = path
+        self._handle: int | None = None
+
+    def try_acquire(self, kind: int) -> bool:
+        """Takes the lock, or converts the one held; a failed conversion loses what was held."""
+        if self._handle is None:
+            self._handle = os.open(self._path, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._handle, kind | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self.release()
+            return False
+        return True
+
+    async def acquire(self, kind: int, seconds: float) -> None:
+        """Raises TimeoutError when the lock is not free in time."""
+        async with asyncio.timeout(seconds):
+            while not self.try_acquire(kind):  # noqa: ASYNC110  another process frees it, which sets no event
+                await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+    def fileno(self) -> int:
+        """For a child process that is to hold the lock, too, should we be killed meanwhile."""
+        assert self._handle is not None
+        return self._handle
+
+    def release(self) -> None:
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
+
+
+def is_held(path: Path) -> bool:
+    """Whether somebody holds the lock exclusively."""
+    lock = FileLock(path)
+    try:
+        return not lock.try_acquire(SHARED)
+    except FileNotFoundError:
+        return False
+    finally:
+        lock.release()

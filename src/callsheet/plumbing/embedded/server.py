@@ -1,0 +1,259 @@
+"""One PostgreSQL server per home, shared by every process that uses it.
+
+Four facts are kept by the kernel as file locks, so that no crash leaves a wrong one behind:
+`start.lock` (somebody is starting or stopping it), `users.lock` (shared by everybody who uses it) and `keeper.lock`
+(the keeper lives, and so does its server). The keeper stops the server when it can lock `users.lock` for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import ParamSpec, TypeVar
+
+import asyncpg
+
+from callsheet.plumbing.embedded.account import choose_account
+from callsheet.plumbing.embedded.binaries import find_binaries
+from callsheet.plumbing.embedded.cluster import ensure_cluster, forget_reused_pid, live_postmaster
+from callsheet.plumbing.embedded.launch import (
+    HOST,
+    MAINTENANCE_DATABASE,
+    Setback,
+    choose_port,
+    connect,
+    server_version,
+    spawn_keeper,
+)
+from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layout
+from callsheet.plumbing.embedded.locks import ASK_AGAIN_SECONDS, EXCLUSIVE, SHARED, FileLock, is_held
+
+# Recovery after a crash replays at most a gigabyte of log; it must not be mistaken for a server that hangs.
+PATIENCE_SECONDS = 300.0
+RETRY_SECONDS = 0.1
+REFUSALS = 50
+CREATE_DATABASE_LOCK = 0x0CA115EE7
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class EmbeddedPostgres:
+    """This process's claim on the server of a home: it runs at least until `close`, or until the process ends."""
+
+    def __init__(self, layout: Layout, claim: FileLock, port: int):
+        self._layout = layout
+        self._claim = claim
+        self._port = port
+
+    @classmethod
+    async def start(cls, home: Path) -> EmbeddedPostgres:
+        """Starts the server of this home, or shares the one that runs."""
+        layout = Layout.of(home)
+        await asyncio.to_thread(layout.prepare)
+        claim = FileLock(layout.users_lock)
+        try:
+            async with _starting_or_stopping(layout) as start_lock:
+                # Waits for a keeper that is shutting down: it holds this lock until its server is gone.
+                await _claimed_in_time(claim, layout)
+                layout.stop_mark.unlink(missing_ok=True)
+                port = await _bring_up(layout, start_lock)
+        except BaseException:
+            claim.release()
+            raise
+        return cls(layout, claim, port)
+
+    @property
+    def port(self) -> int:
+        return self._port
+
+    @property
+    def data_directory(self) -> Path:
+        return self._layout.data
+
+    def dsn(self, database: str) -> str:
+        password = self._layout.password()
+        return f"postgresql://{USER}:{password}@{HOST}:{self._port}/{database}?sslmode=disable"
+
+    async def create_database(self, name: str) -> bool:
+        """Creates a database if it is missing; says whether it was."""
+        connection = await connect(self._layout, self._port, MAINTENANCE_DATABASE)
+        try:
+            # CREATE DATABASE knows no IF NOT EXISTS; the lock goes with the connection.
+            await connection.execute(f"SELECT pg_advisory_lock({CREATE_DATABASE_LOCK})")
+            if await connection.fetchval("SELECT true FROM pg_database WHERE datname = $1", name):
+                return False
+            await connection.execute(await connection.fetchval("SELECT format('CREATE DATABASE %I', $1::text)", name))
+            return True
+        finally:
+            await connection.close()
+
+    async def ensure_running(self) -> bool:
+        """Starts the server anew if it or its keeper was killed; says whether it had to. Costs one system call else.
+
+        The port stays the same unless somebody else took it meanwhile. A server that `stop` stopped stays down.
+        """
+        if is_held(self._layout.keeper_lock):
+            return False
+        async with _starting_or_stopping(self._layout) as start_lock:
+            if self._layout.stop_mark.exists():
+                raise EmbeddedPostgresError(
+                    f"The PostgreSQL server in {self._layout.directory} was stopped on purpose. "
+                    "It starts again with the next process that is started on it."
+                )
+            self._port = await _bring_up(self._layout, start_lock)
+        return True
+
+    async def close(self) -> None:
+        """Gives up the claim; after the last one, waits until the server is down."""
+        last = self._claim.try_acquire(EXCLUSIVE)
+        self._claim.release()
+        if last:
+            await _wait_for_keeper_to_end(self._layout, until_claimed=True)
+
+
+async def stop(home: Path) -> bool:
+    """Stops the server whoever uses it, and keeps it down until the next start; says whether one ran."""
+    layout = Layout.of(home)
+    with layout.accessible():
+        if not layout.data.exists():
+            return False
+    await asyncio.to_thread(layout.prepare)
+    async with _starting_or_stopping(layout):
+        if not is_held(layout.keeper_lock):
+            return await _stop_orphan(layout)
+        layout.mark_stopped()
+        await _wait_for_keeper_to_end(layout)
+        return True
+
+
+@asynccontextmanager
+async def _starting_or_stopping(layout: Layout) -> AsyncIterator[FileLock]:
+    lock = FileLock(layout.start_lock)
+    try:
+        await lock.acquire(EXCLUSIVE, PATIENCE_SECONDS)
+    except TimeoutError:
+        raise layout.failure(
+            f"Another process has been starting or stopping the PostgreSQL server in {layout.directory} "
+            f"for {PATIENCE_SECONDS:.0f} seconds. End it and try again."
+        ) from None
+    try:
+        yield lock
+    finally:
+        lock.release()
+
+
+async def _claimed_in_time(claim: FileLock, layout: Layout) -> None:
+    try:
+        await claim.acquire(SHARED, PATIENCE_SECONDS)
+    except TimeoutError:
+        raise layout.failure(
+            f"The PostgreSQL server in {layout.directory} has been shutting down "
+            f"for {PATIENCE_SECONDS:.0f} seconds. Look for a disk that is full or hangs."
+        ) from None
+
+
+async def _bring_up(layout: Layout, start_lock: FileLock) -> int:
+    """Under the start lock and with a claim held: the port of a server that answers and has a keeper."""
+    port = layout.recorded_port()
+    if port is not None and await _answers(layout, port):
+        return port
+    await _stop_orphan(layout)
+    binaries = find_binaries()
+    account = await _to_the_end(choose_account, layout, binaries)
+    await _to_the_end(ensure_cluster, layout, binaries, account, start_lock)
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        port = choose_port(port)
+        layout.record_port(port)
+        forget_reused_pid(layout)
+        log_offset = layout.log.stat().st_size
+        await _to_the_end(spawn_keeper, layout, binaries, account, port, start_lock)
+        if await _answers(layout, port):
+            return port
+        log = layout.log_since(log_offset)
+        if Setback.in_log(log) is None or time.monotonic() > deadline:
+            raise layout.failure("The PostgreSQL server did not start.", log)
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """In a thread. Who is cancelled still waits for it: the start lock must not be freed under its hands."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+async def _answers(layout: Layout, port: int) -> bool:
+    """Waits for as long as the keeper lives: the server may be starting or recovering."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    refusals = 0
+    while is_held(layout.keeper_lock):
+        try:
+            if await server_version(layout, port) is not None:
+                return True
+        except asyncpg.InvalidPasswordError as error:
+            # Once may be a stranger who was faster on this port; the keeper then ends within moments.
+            refusals += 1
+            if refusals > REFUSALS:
+                raise EmbeddedPostgresError(
+                    f"The PostgreSQL server in {layout.data} refuses the password in {layout.passfile}. "
+                    "Put that file back from a backup."
+                ) from error
+        if time.monotonic() > deadline:
+            raise layout.failure(
+                f"The PostgreSQL server has not answered for {PATIENCE_SECONDS:.0f} seconds on port {port}. "
+                "Run `callsheet db stop` and start again."
+            )
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+    return False
+
+
+async def _stop_orphan(layout: Layout) -> bool:
+    """Stops a server without a keeper, so that a new one can run under a keeper. Says whether there was one.
+
+    Where the kernel cannot tell the server that its keeper was killed (macOS), it runs on; on Linux it is already
+    shutting down, and a second SIGINT changes nothing.
+    """
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    found = False
+    while (pid := live_postmaster(layout)) is not None:
+        if not found:
+            os.kill(pid, signal.SIGINT)
+            found = True
+        if time.monotonic() > deadline:
+            raise layout.failure(
+                f"A PostgreSQL server (process {pid}) uses {layout.data} and does not stop. End it and try again."
+            )
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+    return found
+
+
+async def _wait_for_keeper_to_end(layout: Layout, *, until_claimed: bool = False) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while is_held(layout.keeper_lock):
+        if until_claimed and _somebody_uses(layout):
+            return
+        if time.monotonic() > deadline:
+            raise layout.failure(
+                f"The PostgreSQL server in {layout.directory} has not stopped "
+                f"for {PATIENCE_SECONDS:.0f} seconds. Look for a disk that is full or hangs."
+            )
+        await asyncio.sleep(ASK_AGAIN_SECONDS)
+
+
+def _somebody_uses(layout: Layout) -> bool:
+    """Whether there is a claim. The keeper's exclusive lock, taken to shut down, is none."""
+    lock = FileLock(layout.users_lock)
+    try:
+        return not lock.try_acquire(EXCLUSIVE) and lock.try_acquire(SHARED)
+    finally:
+        lock.release()

@@ -1,0 +1,61 @@
+"""Named gaps between two commits, where a test (or a settings value) ends the process.
+
+Every place at which a crash would leave one write done and the next one not calls `hit` with its own name. The
+tests enumerate `Failpoint`, crash at each, and check that the next start repairs what was left.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from enum import StrEnum
+
+
+class Failpoint(StrEnum):
+    MIGRATE_BETWEEN_DATABASES = "migrate.between_databases"
+    ADD_POOL_BEFORE_REGISTER = "add_pool.before_register"
+    CREATE_TENANT_BEFORE_CENTRAL = "create_tenant.before_central"
+    STORAGE_BEFORE_POINTER = "storage.before_pointer"
+
+
+class Crashed(BaseException):
+    """The process ended here, as far as the code under test can tell: not an Exception, so nothing handles it."""
+
+
+Action = Callable[[Failpoint], Awaitable[None]]
+
+_armed: ContextVar[Mapping[Failpoint, Action] | None] = ContextVar("armed_failpoints", default=None)
+# Set once at start from the settings; loops run in contexts of their own and must see it too.
+_armed_for_process: dict[Failpoint, Action] = {}
+
+
+async def hit(point: Failpoint) -> None:
+    action = (_armed.get() or _armed_for_process).get(point)
+    if action is not None:
+        await action(point)
+
+
+async def crash(point: Failpoint) -> None:
+    raise Crashed(point)
+
+
+async def end_process(point: Failpoint) -> None:
+    os._exit(137)
+
+
+@contextmanager
+def armed(actions: Mapping[Failpoint, Action]) -> Iterator[None]:
+    """Arms failpoints for this task and the tasks it starts."""
+    token = _armed.set({**(_armed.get() or {}), **actions})
+    try:
+        yield
+    finally:
+        _armed.reset(token)
+
+
+def arm_for_process(names: str) -> None:
+    """Arms the failpoints a settings value names; raises ValueError on a name that does not exist."""
+    points = [Failpoint(name.strip()) for name in names.split(",") if name.strip()]
+    _armed_for_process.update(dict.fromkeys(points, end_process))

@@ -1,0 +1,57 @@
+"""What `/metrics` shows. One registry per application, so that two in one process do not meet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from callsheet import __version__
+from callsheet.toolbox.loops import Loop
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+
+
+class HttpMetrics:
+    def __init__(self, registry: CollectorRegistry):
+        self._requests = Counter(
+            "callsheet_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+        )
+        self._seconds = Histogram(
+            "callsheet_http_request_seconds",
+            "Time to answer a request.",
+            ["method", "route"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        # The method is the client's word: anything but the known ones would make series without end.
+        method = method if method in {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"} else "other"
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+
+class ProcessMetrics(Collector):
+    """Read at the moment of the scrape: loops and database connections."""
+
+    def __init__(self, loops: Iterable[Loop], connections: Callable[[], Iterable[tuple[str, int, int]]]):
+        self._loops = loops
+        self._connections = connections
+
+    def collect(self) -> Iterable[Metric]:
+        yield InfoMetricFamily("callsheet_build", "Version of this process.", {"version": __version__})
+        ticks = GaugeMetricFamily("callsheet_loop_ticks", "Ticks a loop made.", labels=["loop"])
+        failures = GaugeMetricFamily("callsheet_loop_failures", "Ticks that failed.", labels=["loop"])
+        for loop in self._loops:
+            ticks.add_metric([loop.name], loop.ticks)
+            failures.add_metric([loop.name], loop.failures)
+        open_connections = GaugeMetricFamily(
+            "callsheet_database_connections", "Connections of this process.", labels=["database", "state"]
+        )
+        for name, size, idle in self._connections():
+            open_connections.add_metric([name, "idle"], idle)
+            open_connections.add_metric([name, "busy"], size - idle)
+        yield from (ticks, failures, open_connections)

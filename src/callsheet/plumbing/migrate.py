@@ -1,0 +1,172 @@
+"""Brings a database to the schema this version knows, and refuses one it does not know.
+
+There are two kinds of database, `central` and `pool`, and any number of pools. Each records which migrations it has
+and which database it is, so that a DSN given by mistake (a pool twice, central as a pool, somebody else's database)
+is refused before anything is written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import asyncpg
+
+from callsheet.plumbing.database import MINIMUM_VERSION, DatabaseError, connected
+from callsheet.plumbing.sql import DatabaseKind
+
+# Any constant will do; it only has to be the same in every process that migrates.
+LOCK = 0x63616C6C
+_FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+
+BOOKKEEPING = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+CREATE TABLE IF NOT EXISTS database_identity (
+    is_only boolean PRIMARY KEY DEFAULT true CHECK (is_only),
+    kind    text NOT NULL CHECK (kind IN ('central', 'pool')),
+    name    text NOT NULL
+);
+"""
+
+
+class SchemaUnknown(DatabaseError):
+    """The schema of a database is not one this version of Callsheet can work with."""
+
+
+@dataclass(frozen=True, slots=True)
+class Migration:
+    version: int
+    name: str
+    sql: str
+
+    @property
+    def checksum(self) -> str:
+        return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def label(self) -> str:
+        return f"{self.version:04}_{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaState:
+    version: int
+    pending: tuple[Migration, ...]
+
+
+def known_migrations(kind: DatabaseKind) -> list[Migration]:
+    found = []
+    for file in resources.files("callsheet.plumbing.migrations").joinpath(kind).iterdir():
+        match = _FILE.match(file.name)
+        if match:
+            found.append(Migration(int(match[1]), match[2], file.read_text("utf-8")))
+    found.sort(key=lambda migration: migration.version)
+    if [migration.version for migration in found] != list(range(1, len(found) + 1)):
+        raise ValueError(f"the {kind} migrations are not numbered 1, 2, 3, …")
+    return found
+
+
+async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migration] | None = None) -> list[Migration]:
+    """Applies what is missing, each migration in its own transaction, and answers what it applied.
+
+    Any number of processes may call it at once: they take turns under an advisory lock.
+    """
+    known = known_migrations(kind) if known is None else known
+    async with connected(dsn, name) as connection:
+        await _check_version(connection, name)
+        await connection.execute("SET lock_timeout = 0; SET statement_timeout = 0")
+        await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+        state = await _state(connection, kind, name, known)
+        if state is None:
+            async with connection.transaction():
+                await connection.execute(BOOKKEEPING)
+                await connection.execute("INSERT INTO database_identity (kind, name) VALUES ($1, $2)", kind, name)
+            state = SchemaState(0, tuple(known))
+        for migration in state.pending:
+            await _apply(connection, migration)
+        return list(state.pending)
+
+
+async def inspect(dsn: str, kind: DatabaseKind, name: str) -> SchemaState:
+    """What the database has and what it lacks; raises SchemaUnknown where it is not ours or is newer."""
+    known = known_migrations(kind)
+    async with connected(dsn, name) as connection:
+        await _check_version(connection, name)
+        return await _state(connection, kind, name, known) or SchemaState(0, tuple(known))
+
+
+async def require_current(dsn: str, kind: DatabaseKind, name: str) -> None:
+    state = await inspect(dsn, kind, name)
+    if state.pending:
+        labels = ", ".join(migration.label for migration in state.pending)
+        raise SchemaUnknown(f"Database {name} lacks the migrations {labels}. Run: callsheet db migrate")
+
+
+async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(migration.sql)
+        await connection.execute(
+            "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+            migration.version,
+            migration.name,
+            migration.checksum,
+        )
+
+
+async def _check_version(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
+    version = connection.get_server_version()
+    if version.major < MINIMUM_VERSION:
+        raise DatabaseError(
+            f"Database {name} is on PostgreSQL {version.major}; Callsheet needs {MINIMUM_VERSION} or newer."
+        )
+
+
+async def _state(
+    connection: asyncpg.Connection[asyncpg.Record], kind: DatabaseKind, name: str, known: Sequence[Migration]
+) -> SchemaState | None:
+    """The state of a database that is ours, or None for an empty one."""
+    if await connection.fetchval("SELECT to_regclass('database_identity')") is None:
+        tables = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename LIMIT 3"
+        )
+        if tables:
+            names = ", ".join(row["tablename"] for row in tables)
+            raise SchemaUnknown(
+                f"Database {name} is not empty and not Callsheet's (it has {names}). Name an empty database."
+            )
+        return None
+    identity = await connection.fetchrow("SELECT kind, name FROM database_identity")
+    if identity is not None and (identity["kind"], identity["name"]) != (kind, name):
+        raise SchemaUnknown(
+            f"That database is {identity['kind']} {identity['name']!r} already; it cannot be {kind} {name!r} too."
+        )
+    rows = await connection.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+    return _compare(name, known, rows)
+
+
+def _compare(name: str, known: Sequence[Migration], rows: Sequence[asyncpg.Record]) -> SchemaState:
+    by_version = {migration.version: migration for migration in known}
+    for row in rows:
+        migration = by_version.get(row["version"])
+        label = f"{row['version']:04}_{row['name']}"
+        if migration is None:
+            raise SchemaUnknown(
+                f"Database {name} has the migration {label}, which this version of Callsheet does not know: a newer "
+                "version wrote it. Upgrade Callsheet; a schema never goes back."
+            )
+        if migration.checksum != row["checksum"]:
+            raise SchemaUnknown(
+                f"Database {name} was migrated with another text of {label}. Run the version of Callsheet that made "
+                "it, or restore a backup."
+            )
+    applied = {row["version"] for row in rows}
+    pending = tuple(migration for migration in known if migration.version not in applied)
+    return SchemaState(max(applied, default=0), pending)

@@ -1,0 +1,1 @@
+"""The schemas: forward-only SQL files, one folder per kind of database, applied in order of their number."""

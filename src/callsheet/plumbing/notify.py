@@ -1,0 +1,153 @@
+"""Wake-ups through PostgreSQL: `Notifier` sends, `Listener` receives.
+
+A NOTIFY per row from a trigger serialises commits (trap 13), so sending is debounced here: what comes within a few
+milliseconds leaves as one statement, each message once. A notification is a hint that something changed, never the
+change itself: after a reconnect every subscriber is told to look for itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable
+from random import Random
+
+import asyncpg
+
+from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+
+log = get_logger(__name__)
+
+# One statement for any number of messages.
+SEND = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS message (channel, payload)"
+
+RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
+
+Subscriber = Callable[[str | None], None]
+
+
+class Notifier:
+    def __init__(self, database: Database, delay_seconds: float = 0.005):
+        self._database = database
+        self._delay = delay_seconds
+        self._waiting: dict[tuple[str, str], None] = {}
+        self._sender: asyncio.Task[None] | None = None
+        self.statements = 0
+
+    def notify(self, channel: str, payload: str = "") -> None:
+        """Call it after the commit that it tells about."""
+        self._waiting[channel, payload] = None
+        if self._sender is None:
+            self._sender = asyncio.create_task(self._send(), name="notifier")
+
+    async def close(self) -> None:
+        if self._sender is not None:
+            await self._sender
+
+    async def _send(self) -> None:
+        attempt = 0
+        try:
+            while self._waiting:
+                await asyncio.sleep(self._delay if attempt == 0 else backoff_seconds(attempt, 0.05, 1.0, RANDOM))
+                messages, self._waiting = self._waiting, {}
+                try:
+                    async with self._database.connection() as connection:
+                        await connection.execute(SEND, [c for c, _ in messages], [p for _, p in messages])
+                    self.statements += 1
+                    attempt = 0
+                except DATABASE_AWAY as error:
+                    # Waiters poll now and then anyway, so after some tries the hint may be lost.
+                    attempt += 1
+                    if attempt >= 5:
+                        log.warning("notify.dropped", messages=len(messages), error=repr(error))
+                        return
+                    self._waiting = {**messages, **self._waiting}
+        finally:
+            self._sender = None
+
+
+class Listener:
+    """One connection for all channels of a process; reconnects by itself."""
+
+    def __init__(self, database: Database, ping_seconds: float = 30.0):
+        self._dsn = database.dsn
+        self._ping_seconds = ping_seconds
+        self._subscribers: defaultdict[str, list[Subscriber]] = defaultdict(list)
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self.connected = asyncio.Event()
+
+    def subscribe(self, channel: str, subscriber: Subscriber) -> Callable[[], None]:
+        """`subscriber` gets each payload, and None whenever messages may have been missed. Answers the way out."""
+        self._subscribers[channel].append(subscriber)
+        self._changed.set()
+
+        def unsubscribe() -> None:
+            self._subscribers[channel].remove(subscriber)
+
+        return unsubscribe
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._run(), name="listener")
+
+    async def stop(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+            self._task = None
+
+    async def _run(self) -> None:
+        attempt = 0
+        while True:
+            try:
+                connection = await asyncpg.connect(self._dsn, timeout=10)
+            except DATABASE_AWAY as error:
+                attempt += 1
+                log.warning("listener.unreachable", attempt=attempt, error=repr(error))
+                await asyncio.sleep(backoff_seconds(attempt, 0.1, 5.0, RANDOM))
+                continue
+            attempt = 0
+            try:
+                await self._listen(connection)
+            except DATABASE_AWAY as error:
+                log.warning("listener.lost", error=repr(error))
+            finally:
+                self.connected.clear()
+                connection.terminate()
+
+    async def _listen(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+        closed = asyncio.Event()
+        connection.add_termination_listener(lambda _: closed.set())
+        listening: set[str] = set()
+        while not connection.is_closed():
+            self._changed.clear()
+            for channel in self._subscribers.keys() - listening:
+                await connection.add_listener(channel, self._received)
+                listening.add(channel)
+                # Whatever was sent before this moment did not reach us.
+                self._tell(channel, None)
+            self.connected.set()
+            if not await self._wait_for_either(closed, self._changed):
+                # A peer that vanished without closing is noticed only by talking to it.
+                await connection.execute("SELECT 1", timeout=10)
+
+    async def _wait_for_either(self, *events: asyncio.Event) -> bool:
+        tasks = [asyncio.create_task(event.wait()) for event in events]
+        try:
+            done, _ = await asyncio.wait(tasks, timeout=self._ping_seconds, return_when=asyncio.FIRST_COMPLETED)
+            return bool(done)
+        finally:
+            for task in tasks:
+                task.cancel()
+
+    def _received(self, connection: object, pid: int, channel: str, payload: object) -> None:
+        self._tell(channel, str(payload))
+
+    def _tell(self, channel: str, payload: str | None) -> None:
+        for subscriber in tuple(self._subscribers[channel]):
+            try:
+                subscriber(payload)
+            except Exception:  # one subscriber's fault must not silence the others
+                log.exception("listener.subscriber_failed", channel=channel)

@@ -1,0 +1,25 @@
+"""Lists are read by cursor: the id of the last item seen. UUIDv7 ids are in order of time, newest first."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+from uuid import UUID
+
+from callsheet.wire.base import Page
+
+DEFAULT_LIMIT = 50
+MAXIMUM_LIMIT = 200
+
+
+class HasId(Protocol):
+    @property
+    def id(self) -> UUID: ...
+
+
+Item = TypeVar("Item", bound=HasId)
+
+
+def page_of(items: list[Item], limit: int) -> Page[Item]:
+    """A page of `limit` out of up to `limit + 1` items; the one too many tells that there is a next page."""
+    shown = items[:limit]
+    return Page(items=shown, next_cursor=str(shown[-1].id) if len(items) > limit else None)

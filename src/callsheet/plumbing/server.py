@@ -1,0 +1,95 @@
+"""The HTTP server, in this process and this event loop: granian's embedded form (decision 0003)."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import logging
+import socket
+
+from granian.constants import HTTPModes, Interfaces
+from granian.http import HTTP1Settings
+from granian.server.embed import Server
+from starlette.types import ASGIApp
+
+from callsheet.settings import ServerSettings
+from callsheet.toolbox.errors import OperatorError
+
+# The edge answers 431 with a problem+json up to here; what is larger still is cut off by the server itself.
+HEADER_BUFFER_BYTES = 12 * 1024 * 1024
+
+
+class AddressInUse(OperatorError):
+    """The port is taken. The message says what to do."""
+
+
+class HttpServer:
+    def __init__(self, app: ASGIApp, settings: ServerSettings):
+        self._app = app
+        self._settings = settings
+        self._server: Server | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        address, port = await free_address(self._settings.host, self._settings.port)
+        # Its own log set-up would replace ours, and its start-up notice ("experimental") is answered in decision 0003.
+        logging.getLogger("_granian").setLevel(logging.ERROR)
+        self._server = Server(
+            self._app,
+            address=address,
+            port=port,
+            interface=Interfaces.ASGINL,
+            http=HTTPModes.auto,
+            backlog=1024,
+            log_enabled=False,
+            http1_settings=HTTP1Settings(max_buffer_size=HEADER_BUFFER_BYTES),
+        )
+        self._task = asyncio.create_task(self._server.serve(), name="http server")
+        await self._accepting(address, port)
+
+    async def stop(self) -> None:
+        """Accepts nothing new, lets running requests finish for a while, then ends them."""
+        if self._server is None or self._task is None:
+            return
+        self._server.stop()  # type: ignore[no-untyped-call]
+        _, pending = await asyncio.wait({self._task}, timeout=self._settings.shutdown_seconds)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def wait(self) -> None:
+        """Returns when the server ended by itself, which it only does when something is broken."""
+        if self._task is not None:
+            await asyncio.shield(self._task)
+
+    async def _accepting(self, address: str, port: int) -> None:
+        assert self._task is not None
+        while not self._task.done():
+            try:
+                _, writer = await asyncio.open_connection(address, port)
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.005)
+                continue
+            writer.close()
+            return
+        await self._task
+        raise RuntimeError("the HTTP server ended while starting")
+
+
+async def free_address(host: str, port: int) -> tuple[str, int]:
+    """Resolves the host and makes sure the port is free: granian (SO_REUSEPORT) would share it silently."""
+    loop = asyncio.get_running_loop()
+    family, kind, protocol, _, target = (await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM))[0]
+    with socket.socket(family, kind, protocol) as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(target)
+        except OSError as error:
+            if error.errno not in (errno.EADDRINUSE, errno.EACCES, errno.EADDRNOTAVAIL):
+                raise
+            raise AddressInUse(
+                f"Cannot listen on {host}:{port}: {error.strerror}. Stop what uses it, or choose another port with "
+                "CALLSHEET_SERVER__PORT."
+            ) from None
+        name = probe.getsockname()
+    return name[0], name[1]

@@ -1,0 +1,91 @@
+"""SQL written as SQL: one file per room, one named block per statement, named parameters, loaded once.
+
+    -- database: central
+    -- name: find_user
+    SELECT id FROM users WHERE email = :email
+
+`statements("callsheet.identity")["find_user"].row(connection, email=…)`. A test prepares every block of every room
+against the migrated schema, so a statement that PostgreSQL would refuse does not land.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import asyncpg
+
+DatabaseKind = Literal["central", "pool"]
+if TYPE_CHECKING:  # generic for the type checker only
+    Connection: TypeAlias = asyncpg.Connection[asyncpg.Record] | asyncpg.pool.PoolConnectionProxy[asyncpg.Record]
+else:
+    Connection = asyncpg.Connection
+
+_BLOCK = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
+_DATABASE = re.compile(r"^--\s*database:\s*(central|pool)\s*$", re.MULTILINE)
+# Quoted text and comments are passed over, so that a colon in them is not taken for a parameter; `::` is a cast.
+_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::|:([a-z_][a-z0-9_]*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    name: str
+    database: DatabaseKind
+    text: str
+    parameters: tuple[str, ...]
+
+    async def rows(self, connection: Connection, /, **values: object) -> list[asyncpg.Record]:
+        return await connection.fetch(self.text, *self._arguments(values))
+
+    async def row(self, connection: Connection, /, **values: object) -> asyncpg.Record | None:
+        return await connection.fetchrow(self.text, *self._arguments(values))
+
+    async def value(self, connection: Connection, /, **values: object) -> Any:
+        return await connection.fetchval(self.text, *self._arguments(values))
+
+    async def run(self, connection: Connection, /, **values: object) -> int:
+        """Runs it and answers how many rows it touched."""
+        status = await connection.execute(self.text, *self._arguments(values))
+        count = status.rpartition(" ")[2]
+        return int(count) if count.isdigit() else 0
+
+    def _arguments(self, values: Mapping[str, object]) -> list[object]:
+        if len(values) != len(self.parameters):
+            raise TypeError(f"{self.name} takes {self.parameters}, not {tuple(values)}")
+        return [values[name] for name in self.parameters]
+
+
+def statements(package: str, file: str = "statements.sql") -> Mapping[str, Statement]:
+    """The statements of a room, by name."""
+    text = resources.files(package).joinpath(file).read_text("utf-8")
+    found: dict[str, Statement] = {}
+    for statement in parse(text, where=f"{package}/{file}"):
+        if statement.name in found:
+            raise ValueError(f"{package}/{file} names {statement.name} twice")
+        found[statement.name] = statement
+    return found
+
+
+def parse(text: str, where: str = "") -> Iterator[Statement]:
+    database = _DATABASE.search(text)
+    if database is None:
+        raise ValueError(f"{where} does not say '-- database: central' or '-- database: pool'")
+    kind: DatabaseKind = "central" if database[1] == "central" else "pool"
+    _, *parts = _BLOCK.split(text)
+    for name, body in zip(parts[::2], parts[1::2], strict=True):
+        sql, parameters = positional(body.strip().rstrip(";"))
+        yield Statement(name, kind, sql, parameters)
+
+
+def positional(text: str) -> tuple[str, tuple[str, ...]]:
+    """Turns `:name` into `$1` and answers the names in order; a name used twice keeps its number."""
+    order: dict[str, int] = {}
+
+    def replace(match: re.Match[str]) -> str:
+        name = match[1]
+        return match[0] if name is None else f"${order.setdefault(name, len(order) + 1)}"
+
+    return _TOKEN.sub(replace, text), tuple(order)

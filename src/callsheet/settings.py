@@ -1,0 +1,335 @@
+"""One frozen tree of settings: environment over `.env` over TOML over defaults.
+
+Nothing else in Callsheet reads the environment. A wrong value stops the start with a sentence that names the
+setting, the value and what is allowed.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit
+
+from dotenv import dotenv_values
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+from pydantic_settings import (
+    BaseSettings,
+    NoDecode,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
+
+from callsheet.toolbox.errors import OperatorError
+
+PREFIX = "CALLSHEET_"
+DELIMITER = "__"
+CONFIG_FILE = "callsheet.toml"
+CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+
+
+def _parse_networks(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(ip_network(part) for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+Network = IPv4Network | IPv6Network
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class ServerSettings(Section):
+    host: str = Field("127.0.0.1", description="Address the control plane listens on.")
+    port: int = Field(8400, ge=0, le=65535, description="Port the control plane listens on; 0 takes a free one.")
+    public_url: str | None = Field(
+        None, description="Address people and workers reach it at, without a path. Default: http://host:port."
+    )
+    max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest JSON body accepted, in bytes.")
+    max_header_bytes: int = Field(
+        32_768, ge=4096, le=8_388_608, description="Largest request line and headers together, in bytes."
+    )
+    shutdown_seconds: float = Field(
+        10.0, ge=0, le=600, description="How long running requests may finish after a stop, in seconds."
+    )
+    trusted_proxies: Networks = Field(
+        (), description="Networks of the load balancers whose X-Forwarded-For is believed, comma separated."
+    )
+    metrics_token: SecretStr | None = Field(
+        None,
+        description="Bearer token that /metrics asks for. Default: none, anybody who reaches it may read it.",
+    )
+
+    @field_validator("public_url")
+    @classmethod
+    def _public_url_is_an_origin(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+            raise ValueError("must be like https://callsheet.example.com, without a path")
+        return value.rstrip("/")
+
+
+class DatabaseSettings(Section):
+    dsn: SecretStr | None = Field(
+        None,
+        description="Address of the central database (PostgreSQL 15 or newer), postgresql://user:password@host/name. "
+        "Default: the embedded server in the data directory.",
+    )
+    connections: int = Field(10, ge=2, le=500, description="Most connections per database and process.")
+    statement_seconds: float = Field(30.0, gt=0, le=3600, description="Longest time one statement may run, in seconds.")
+    migrate_on_start: bool = Field(
+        True, description="Whether starting brings the schema up to date. Otherwise: callsheet db migrate."
+    )
+
+    @field_validator("dsn")
+    @classmethod
+    def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and urlsplit(value.get_secret_value()).scheme not in ("postgresql", "postgres"):
+            raise ValueError("must start with postgresql://")
+        return value
+
+
+class S3Settings(Section):
+    bucket: str | None = Field(None, min_length=3, max_length=63, description="Name of the bucket.")
+    endpoint_url: str | None = Field(
+        None, description="Address of an S3-compatible service. Default: Amazon's for the region."
+    )
+    public_endpoint_url: str | None = Field(
+        None,
+        description="Address browsers and workers reach the service at, where it differs from endpoint_url.",
+    )
+    region: str = Field("us-east-1", description="Region of the bucket.")
+    access_key_id: str | None = Field(
+        None, description="Access key. Default: the AWS chain (environment, profile, instance role)."
+    )
+    secret_access_key: SecretStr | None = Field(None, description="Secret of the access key.")
+    addressing: Literal["path", "virtual"] = Field(
+        "path", description="Whether the bucket stands in the path or in the host name."
+    )
+
+
+class StorageSettings(Section):
+    backend: Literal["local", "s3"] = Field(
+        "local",
+        description="Where objects live: files under the data directory, or an S3-compatible service.",
+    )
+    url_seconds: int = Field(
+        900,
+        ge=10,
+        le=604_800,
+        description="How long a signed address is good, in seconds (S3 allows 7 days).",
+    )
+    max_upload_bytes: int = Field(5_368_709_120, ge=1, description="Largest object that may be uploaded, in bytes.")
+    s3: S3Settings = Field(default_factory=S3Settings, description="The S3 backend.")
+
+
+class IdentitySettings(Section):
+    session_hours: int = Field(336, ge=1, le=8760, description="How long a browser session lasts, in hours.")
+    cookie_secure: bool | None = Field(
+        None, description="Whether the session cookie needs HTTPS. Default: yes where public_url is https."
+    )
+    login_attempts: int = Field(
+        10, ge=1, le=1000, description="Failed logins per account within the window before it has to wait."
+    )
+    login_attempts_per_address: int = Field(
+        50, ge=1, le=100_000, description="Failed logins per network address within the window."
+    )
+    login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
+
+
+class LogSettings(Section):
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    format: Literal["auto", "json", "console"] = Field(
+        "auto", description="JSON lines, or coloured text; auto is text on a terminal."
+    )
+
+
+class OutgoingSettings(Section):
+    allow_networks: Networks = Field(
+        (), description="Private networks that user-supplied addresses may point to, comma separated."
+    )
+    timeout_seconds: float = Field(30.0, gt=0, le=3600, description="Longest time of one outgoing request, in seconds.")
+    max_bytes: int = Field(104_857_600, ge=1, description="Largest answer that is read, in bytes.")
+
+
+class EngineSettings(Section):
+    url: str = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_file=".env", frozen=True, extra="ignore"
+    )
+
+    home: Path = Field(Path(".callsheet"), description="The data directory.")
+    secret_key: SecretStr | None = Field(
+        None,
+        min_length=32,
+        description="Signs addresses and sessions; the same on every control plane. "
+        "Default: made at first start and kept in the data directory.",
+    )
+    failpoints: str = Field("", description="For tests: failpoints that end the process, comma separated.")
+    server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
+    storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
+    identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
+    log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
+    outgoing: OutgoingSettings = Field(
+        default_factory=OutgoingSettings, description="Requests to addresses that users supplied."
+    )
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="The engine beside a worker.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (
+            init_settings,
+            env_settings,
+            dotenv_settings,
+            TomlConfigSettingsSource(settings_cls, _config_file()),
+        )
+
+    @field_validator("home")
+    @classmethod
+    def _home_is_absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        s3 = self.storage.s3
+        if self.storage.backend == "s3" and not s3.bucket:
+            raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
+        if (s3.access_key_id is None) != (s3.secret_access_key is None):
+            raise ValueError("storage.s3.access_key_id and storage.s3.secret_access_key go together")
+        if self.identity.cookie_secure and self.public_url.startswith("http://"):
+            raise ValueError(
+                f"identity.cookie_secure is true, but server.public_url is {self.public_url!r}: "
+                "browsers would never send the cookie; serve over https or leave cookie_secure out"
+            )
+        return self
+
+    @property
+    def public_url(self) -> str:
+        host = "127.0.0.1" if self.server.host in ("0.0.0.0", "::") else self.server.host  # noqa: S104
+        return self.server.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+
+    @property
+    def cookie_secure(self) -> bool:
+        given = self.identity.cookie_secure
+        return self.public_url.startswith("https://") if given is None else given
+
+
+class SettingsError(OperatorError):
+    """The settings cannot be used. Each line says which, what it is, and what is allowed."""
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Reads the settings; `overrides` (options of the command line) win over every source."""
+    try:
+        unknown = [*_unknown_variables(), *_unknown_sections()]
+        if unknown:
+            raise SettingsError("\n".join(unknown))
+        return Settings(**overrides)
+    except ValidationError as invalid:
+        raise SettingsError("\n".join(_sentence(error, overrides) for error in invalid.errors())) from None
+    except tomllib.TOMLDecodeError as broken:
+        raise SettingsError(f"{_config_file()} is not valid TOML: {broken}") from None
+
+
+def setting_fields(
+    model: type[BaseModel] = Settings, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Every leaf of the tree with its path, in the order of the source."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from setting_fields(field.annotation, (*path, name))
+        else:
+            yield (*path, name), field
+
+
+def variable_name(path: Sequence[str]) -> str:
+    return PREFIX + DELIMITER.join(path).upper()
+
+
+def _config_file() -> Path:
+    return Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
+
+
+def _unknown_variables() -> Iterator[str]:
+    # A misspelt variable that is silently ignored is the worst kind of configuration error.
+    known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE}
+    given = {name.upper(): "environment" for name in os.environ if name.upper().startswith(PREFIX)}
+    given |= {name.upper(): ".env" for name in dotenv_values(".env") if name.upper().startswith(PREFIX)}
+    for name in sorted(given.keys() - known):
+        nearest = difflib.get_close_matches(name, known, n=1)
+        hint = f" Did you mean {nearest[0]}?" if nearest else " `callsheet settings` lists them all."
+        yield f"{name} (from {given[name]}) is not a setting.{hint}"
+
+
+def _unknown_sections() -> Iterator[str]:
+    file = _config_file()
+    if not file.exists():
+        if CONFIG_VARIABLE in os.environ:
+            yield f"{CONFIG_VARIABLE} is {str(file)!r}: there is no such file."
+        return
+    for name in tomllib.loads(file.read_text()).keys() - Settings.model_fields.keys():
+        yield f"{name} in {file} is not a setting. `callsheet settings` lists them all."
+
+
+def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
+    path = [part for part in error["loc"] if isinstance(part, str)]
+    reason = error["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    if error["type"] == "extra_forbidden":
+        return f"{'.'.join(path)} in {_config_file()} is not a setting."
+    leaf = _leaf(path)
+    if leaf is None:
+        return f"{'.'.join(path)} in {_config_file()}: {reason}." if path else f"{reason}."
+    names, field = leaf
+    secret = "SecretStr" in str(field.annotation)
+    value = "***" if secret else repr(error["input"])
+    return f"{variable_name(names)} is {value} (from {_source(names, overrides)}): {reason}. {field.description}"
+
+
+def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
+    # pydantic's location goes on into unions and items: the longest setting that is a prefix of it is meant.
+    for names, field in setting_fields():
+        if tuple(path[: len(names)]) == names:
+            return names, field
+    return None
+
+
+def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> str:
+    if names[0] in overrides:
+        return "the command line"
+    variable = variable_name(names)
+    if variable in {name.upper() for name in os.environ}:
+        return "the environment"
+    if variable in {name.upper() for name in dotenv_values(".env")}:
+        return ".env"
+    return str(_config_file())

@@ -1,0 +1,53 @@
+"""Which network addresses a user-supplied URL may lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+
+Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
+
+# The standard library's `is_global` follows IANA's registries of the day it was released: Python 3.11.7 takes all
+# of these for public ones. 192.88.99.0/24 and 2002::/16 are 6to4, which could reach any IPv4 address.
+_REFUSED = (
+    IPv4Network("0.0.0.0/8"),
+    IPv4Network("100.64.0.0/10"),
+    IPv4Network("192.0.0.0/24"),
+    IPv4Network("192.88.99.0/24"),
+    IPv6Network("2001::/23"),
+    IPv6Network("2002::/16"),
+    IPv6Network("3fff::/20"),
+)
+# Everything that is routed publicly lies here; the rest of IPv6 is special or unassigned.
+_GLOBAL_UNICAST = IPv6Network("2000::/3")
+_NAT64 = IPv6Network("64:ff9b::/96")
+_ISATAP = (0x0000_5EFE, 0x0200_5EFE)
+
+
+def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
+    """Whether the address is private, local, multicast, reserved or leads to such a one, and is not allowed by name."""
+    given = ip_address(address)
+    effective = _embedded(given) or given
+    if any(candidate in network for network in allow_networks for candidate in (given, effective)):
+        return False
+    if isinstance(effective, IPv6Address) and effective not in _GLOBAL_UNICAST:
+        return True
+    return (
+        not effective.is_global
+        or effective.is_multicast
+        or effective.is_reserved
+        or any(effective in network for network in _REFUSED)
+    )
+
+
+def _embedded(address: Address) -> IPv4Address | None:
+    """The IPv4 address that packets to this IPv6 address end up at, where it carries one."""
+    if isinstance(address, IPv4Address):
+        return None
+    if address.ipv4_mapped is not None:
+        return address.ipv4_mapped
+    value = int(address)
+    if address in _NAT64 or value >> 32 & 0xFFFF_FFFF in _ISATAP:
+        return IPv4Address(value & 0xFFFF_FFFF)
+    return None

@@ -1,0 +1,7 @@
+"""What stops a command: told to the operator as one sentence, without a traceback."""
+
+from __future__ import annotations
+
+
+class OperatorError(Exception):
+    """The message says what is wrong and what to do about it."""

@@ -1,0 +1,137 @@
+"""Structured logs: one line per event, from us and from every library, with nothing secret in it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import threading
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import Any, Literal, TextIO, cast
+
+import structlog
+from structlog.typing import EventDict, FilteringBoundLogger, Processor, WrappedLogger
+
+from callsheet.toolbox.redaction import redact
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["auto", "json", "console"]
+
+# These log whole addresses at INFO, signatures of presigned ones included, and every packet at DEBUG.
+_CHATTY = ("httpx", "httpcore", "botocore", "urllib3", "websockets", "hpack")
+
+
+def get_logger(name: str) -> FilteringBoundLogger:
+    """A logger whose lines carry `logger: name`. May be made at import, before `configure_logs`."""
+    return cast("FilteringBoundLogger", structlog.get_logger(name))
+
+
+def configure_logs(level: Level = "info", format: Format = "auto", stream: TextIO | None = None) -> None:
+    """Sends everything that is logged in this process to `stream` (standard error); may be called again."""
+    threshold = getattr(logging, level.upper())
+    output = _Output(stream or sys.stderr)
+    render = _renderer(format, output)
+    structlog.configure(
+        processors=[
+            structlog.contextvars.merge_contextvars,
+            structlog.processors.add_log_level,
+            structlog.stdlib.add_logger_name,
+            *render,
+        ],
+        wrapper_class=structlog.make_filtering_bound_logger(threshold),
+        logger_factory=cache(partial(_NamedLogger, cast("TextIO", output))),
+        # Caching would pin every module's logger to the first configuration, and the second one (another
+        # stream, another level) would be ignored. It saves about 1 of the 15 µs a line takes.
+        cache_logger_on_first_use=False,
+    )
+    _route_standard_logging(threshold, output, render)
+
+
+def _route_standard_logging(threshold: int, output: _Output, render: list[Processor]) -> None:
+    handler = _StandardHandler(cast("TextIO", output))
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            foreign_pre_chain=[
+                structlog.contextvars.merge_contextvars,
+                structlog.stdlib.add_log_level,
+                structlog.stdlib.add_logger_name,
+            ],
+            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *render],
+        )
+    )
+    root = logging.getLogger()
+    # Only our own earlier handler goes: others (a test's capture, a debugger's) were put there on purpose.
+    root.handlers[:] = [kept for kept in root.handlers if not isinstance(kept, _StandardHandler)] + [handler]
+    root.setLevel(threshold)
+    for name in _CHATTY:
+        logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
+    logging.captureWarnings(True)
+
+
+class _NamedLogger(structlog.WriteLogger):
+    def __init__(self, file: TextIO, name: str = "") -> None:
+        super().__init__(file)
+        self.name = name
+
+
+class _StandardHandler(logging.StreamHandler[TextIO]):
+    """Marks the handler that `configure_logs` installed."""
+
+
+class _Output:
+    """The stream, written a whole line at a time by any thread. A full disk or a closed pipe loses lines, not work."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = threading.Lock()
+
+    def write(self, line: str) -> int:
+        with self._lock:
+            try:
+                written = self._stream.write(line)
+                self._stream.flush()
+            except (OSError, ValueError):
+                return 0
+        return written
+
+    def flush(self) -> None:
+        """Nothing is held back: `write` flushes."""
+
+    def isatty(self) -> bool:
+        try:
+            return self._stream.isatty()
+        except (OSError, ValueError):
+            return False
+
+
+def _renderer(format: Format, output: _Output) -> list[Processor]:
+    steps: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.StackInfoRenderer(), _clean]
+    if format == "json" or (format == "auto" and not output.isatty()):
+        return [*steps, _json_line]
+    console = structlog.dev.ConsoleRenderer(
+        colors=output.isatty(),
+        timestamp_key="ts",
+        # The pretty tracebacks print local variables, and so passwords.
+        exception_formatter=structlog.dev.plain_traceback,
+    )
+    return [*steps, cast("Processor", console)]
+
+
+def _clean(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Puts `ts`, `level` and `event` first and takes the secrets out of everything."""
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    cleaned: dict[str, Any] = {"ts": now, "level": event.pop("level", "info"), "event": redact(event.pop("event", ""))}
+    for key, value in event.items():
+        cleaned.setdefault(key, redact(value, key))
+    return cleaned
+
+
+def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
+    try:
+        return json.dumps(event)
+    except Exception as error:  # noqa: BLE001 - whatever a value is, logging it must not stop the work
+        return json.dumps(
+            {key: event[key] for key in ("ts", "level")}
+            | {"event": repr(event.get("event")), "unloggable": type(error).__name__}
+        )

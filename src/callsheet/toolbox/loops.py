@@ -1,0 +1,151 @@
+"""The one shape of everything that runs in the background: start, stop, wake, and a `tick` tests call directly."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from random import Random
+
+import structlog
+
+from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+
+log = get_logger(__name__)
+
+
+class Loop(ABC):
+    """Calls `tick` every `interval_seconds` (±10 %, so that replicas drift apart), at once on `wake`, until stopped.
+
+    A failing tick never ends the loop: it is logged and tried again with backoff. `ticks`, `failures`,
+    `failures_in_a_row` and `last_success` (monotonic seconds of the clock) are for metrics and readiness.
+    """
+
+    name: str
+    interval_seconds: float
+    retry_base_seconds: float = 0.5
+    retry_cap_seconds: float = 30.0
+
+    def __init__(
+        self, *, clock: Clock | None = None, grace_seconds: float = 10.0, random: Random | None = None
+    ) -> None:
+        self.ticks = 0
+        self.failures = 0
+        self.failures_in_a_row = 0
+        self.last_success: float | None = None
+        self._clock = clock or SystemClock()
+        self._grace_seconds = grace_seconds
+        self._random = random or Random()  # noqa: S311 - spreads load, guards nothing
+        self._task: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+        self._woken = asyncio.Event()
+
+    @abstractmethod
+    async def tick(self, now: datetime) -> object:
+        """Does what is due at `now`. Something truthy means more is waiting: tick again at once."""
+
+    @property
+    def running(self) -> bool:
+        return self._task is not None and not self._task.done()
+
+    def start(self) -> None:
+        """Starts ticking, the first time at once."""
+        if self.running:
+            raise RuntimeError(f"loop {self.name} is already running")
+        self._stopping.clear()
+        # An empty context: a loop must not carry the request id of whoever happened to start it.
+        self._task = asyncio.create_task(self._run(), name=f"loop:{self.name}", context=contextvars.Context())
+
+    def wake(self) -> None:
+        """Ticks now instead of when the interval is over; a wake during a tick makes one more follow it."""
+        self._woken.set()
+
+    async def stop(self) -> None:
+        """Lets a running tick finish within the grace time, then cancels it."""
+        self._stopping.set()
+        self._woken.set()
+        task = self._task
+        if task is None or task.done() or task is asyncio.current_task():
+            return
+        try:
+            await asyncio.wait({task}, timeout=self._grace_seconds)
+        finally:
+            cancelled = task.cancel()
+        if cancelled:
+            log.warning("loop.tick_cancelled", loop=self.name, grace_seconds=self._grace_seconds)
+            # Bounded as well: a tick that swallows its cancellation must not hold up the shutdown for ever.
+            _, pending = await asyncio.wait({task}, timeout=self._grace_seconds)
+            if pending:
+                log.error("loop.tick_abandoned", loop=self.name)
+
+    async def _run(self) -> None:
+        structlog.contextvars.bind_contextvars(loop=self.name)
+        while not self._stopping.is_set():
+            self._woken.clear()
+            try:
+                more = await self.tick(self._clock.now())
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and _is_being_cancelled():
+                    raise
+                await self._after_failure(error)
+            else:
+                await self._after_success(more)
+
+    async def _after_success(self, more: object) -> None:
+        self.ticks += 1
+        self.failures_in_a_row = 0
+        self.last_success = self._clock.monotonic()
+        if more:
+            # Without this, a tick that never really waits would starve every other task.
+            await asyncio.sleep(0)
+        else:
+            await _wait(self._woken, self.interval_seconds * self._random.uniform(0.9, 1.1))
+
+    async def _after_failure(self, error: BaseException) -> None:
+        self.ticks += 1
+        self.failures += 1
+        self.failures_in_a_row += 1
+        delay = backoff_seconds(self.failures_in_a_row, self.retry_base_seconds, self.retry_cap_seconds, self._random)
+        log.error(
+            "loop.tick_failed",
+            failures_in_a_row=self.failures_in_a_row,
+            retry_in_seconds=round(delay, 3),
+            exc_info=error,
+        )
+        # Only stop() ends this wait: wake-ups keep coming while a database is down and must not hammer it.
+        await _wait(self._stopping, delay)
+
+
+class LoopGroup:
+    """Several loops that start together and stop at the same time."""
+
+    def __init__(self, loops: Iterable[Loop]) -> None:
+        self._loops = tuple(loops)
+
+    def __iter__(self) -> Iterator[Loop]:
+        return iter(self._loops)
+
+    def start(self) -> None:
+        for loop in self._loops:
+            loop.start()
+
+    async def stop(self) -> None:
+        await asyncio.gather(*(loop.stop() for loop in self._loops))
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancelled this task, as opposed to something it awaited having been cancelled."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> None:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        pass

@@ -1,0 +1,1 @@
+"""Signed callbacks in, durable signed notifications out."""

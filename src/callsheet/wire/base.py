@@ -1,0 +1,49 @@
+"""What all messages share.
+
+The user API refuses fields it does not know; the worker protocol ignores them, because an agent may be older or newer
+than its control plane.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+
+Item = TypeVar("Item")
+
+
+def _printable(value: str) -> str:
+    # PostgreSQL text cannot hold NUL, and the other control characters only break terminals and logs.
+    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+        raise ValueError("must not have control characters")
+    return value
+
+
+Line = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_printable)
+]
+Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
+Email = Annotated[
+    str,
+    StringConstraints(
+        strip_whitespace=True, to_lower=True, max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$"
+    ),
+]
+
+
+class UserRequest(BaseModel):
+    """A request of the user API."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Answer(BaseModel):
+    model_config = ConfigDict(frozen=True)
+
+
+class Page(Answer, Generic[Item]):
+    """One page of a list; ask again with `cursor=next_cursor` until that is null."""
+
+    items: list[Item]
+    next_cursor: str | None = None

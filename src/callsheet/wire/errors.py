@@ -1,0 +1,170 @@
+"""Every way Callsheet says no.
+
+A refusal has a stable `code` that programs match on and a docstring that is the sentence people read. What HTTP
+status a code has is decided at the edge, in `plumbing.problems`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+@dataclass(frozen=True, slots=True)
+class FieldProblem:
+    """One thing wrong with a request: which field, and why."""
+
+    field: str
+    reason: str
+
+
+class Refusal(Exception):
+    """The request was refused."""
+
+    code: ClassVar[str] = "refused"
+
+    def __init__(self, detail: str | None = None, *, errors: Sequence[FieldProblem] = (), **data: object):
+        self.detail = detail
+        self.errors = tuple(errors)
+        self.data = data
+        super().__init__(detail or self.title())
+
+    @classmethod
+    def title(cls) -> str:
+        return (inspect.getdoc(cls) or cls.__name__).splitlines()[0]
+
+
+class InvalidRequest(Refusal):
+    """The request has fields that are missing, unknown or wrong."""
+
+    code = "invalid_request"
+
+    @classmethod
+    def field(cls, name: str, reason: str) -> InvalidRequest:
+        return cls(f"{name}: {reason}", errors=[FieldProblem(name, reason)])
+
+
+class MalformedRequest(Refusal):
+    """The request could not be read."""
+
+    code = "malformed_request"
+
+
+class BodyTooLarge(Refusal):
+    """The body is larger than this address accepts."""
+
+    code = "body_too_large"
+
+    def __init__(self, limit_bytes: int):
+        super().__init__(
+            f"At most {limit_bytes} bytes are accepted here.",
+            errors=[FieldProblem("body", f"is larger than {limit_bytes} bytes")],
+            limit_bytes=limit_bytes,
+        )
+
+
+class HeadersTooLarge(Refusal):
+    """The request's headers are larger than this server accepts."""
+
+    code = "headers_too_large"
+
+    def __init__(self, field: str, limit_bytes: int):
+        super().__init__(
+            f"All headers and the address together may have {limit_bytes} bytes.",
+            errors=[FieldProblem(field, "is too large")],
+            limit_bytes=limit_bytes,
+        )
+
+
+class UnsupportedMediaType(Refusal):
+    """The body is of a type this address does not accept."""
+
+    code = "unsupported_media_type"
+
+
+class NotAuthenticated(Refusal):
+    """Sign in, or send an API key as `Authorization: Bearer …`."""
+
+    code = "not_authenticated"
+
+
+class InvalidCredentials(Refusal):
+    """The e-mail address or the password is wrong."""
+
+    code = "invalid_credentials"
+
+
+class Forbidden(Refusal):
+    """You may not do this."""
+
+    code = "forbidden"
+
+
+class CsrfFailed(Refusal):
+    """The request came with a session cookie but without the session's CSRF token."""
+
+    code = "csrf_failed"
+
+
+class NotFound(Refusal):
+    """There is nothing here."""
+
+    code = "not_found"
+
+
+class MethodNotAllowed(Refusal):
+    """This address does not take this method."""
+
+    code = "method_not_allowed"
+
+
+class Conflict(Refusal):
+    """It exists already."""
+
+    code = "conflict"
+
+
+class RateLimited(Refusal):
+    """Too many attempts. Wait, then try again."""
+
+    code = "rate_limited"
+
+    def __init__(self, retry_after_seconds: int):
+        super().__init__(f"Try again in {retry_after_seconds} seconds.", retry_after_seconds=retry_after_seconds)
+        self.retry_after_seconds = retry_after_seconds
+
+
+class SignatureInvalid(Refusal):
+    """The signed address was changed or was not made by this server. Ask for a new one."""
+
+    code = "signature_invalid"
+
+
+class SignatureExpired(Refusal):
+    """The signed address has expired. Ask for a new one."""
+
+    code = "signature_expired"
+
+
+class ContentMismatch(Refusal):
+    """The bytes are not what was declared when the address was signed."""
+
+    code = "content_mismatch"
+
+
+class RangeNotSatisfiable(Refusal):
+    """The requested range lies outside the object."""
+
+    code = "range_not_satisfiable"
+
+    def __init__(self, size: int):
+        super().__init__(f"The object has {size} bytes.", size=size)
+        self.size = size
+
+
+class Unavailable(Refusal):
+    """A part this request needs is not available now. Try again shortly."""
+
+    code = "unavailable"

@@ -1,0 +1,91 @@
+"""Logins, keys, users and tenants as the API speaks of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Literal
+from uuid import UUID
+
+from pydantic import Field, StringConstraints
+
+from callsheet.wire.base import Answer, Email, Line, Slug, UserRequest
+
+# Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
+NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
+
+
+class Role(StrEnum):
+    USER = "user"
+    ADMIN = "admin"
+
+
+class LoginRequest(UserRequest):
+    email: Annotated[str, StringConstraints(max_length=254)]
+    password: Annotated[str, StringConstraints(max_length=256)]
+
+
+class Me(Answer):
+    """Who the caller is."""
+
+    user_id: UUID
+    email: str
+    name: str
+    role: Role
+    tenant_id: UUID
+    tenant: str
+    signed_in_with: Literal["api_key", "session"]
+    csrf_token: str | None = Field(
+        None, description="With a session: send it back as X-CSRF-Token on every request that changes something."
+    )
+
+
+class CreateKeyRequest(UserRequest):
+    name: Line
+
+
+class Key(Answer):
+    id: UUID
+    name: str
+    prefix: str = Field(description="The first characters of the key, to tell keys apart.")
+    created_at: datetime
+    last_used_at: datetime | None = Field(None, description="Exact to about a minute.")
+    revoked_at: datetime | None = None
+
+
+class CreatedKey(Key):
+    key: str = Field(description="The key itself. It is shown this once and cannot be had again.")
+
+
+class CreateTenantRequest(UserRequest):
+    slug: Slug
+    name: Line
+    pool: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")] | None = Field(
+        None, description="The pool the tenant lives in. Default: the one with the fewest tenants."
+    )
+
+
+class Tenant(Answer):
+    id: UUID
+    slug: str
+    name: str
+    pool: str
+    created_at: datetime
+
+
+class CreateUserRequest(UserRequest):
+    tenant: Slug
+    email: Email
+    password: NewPassword
+    name: Annotated[str, StringConstraints(max_length=200)] = ""
+    role: Role = Role.USER
+
+
+class User(Answer):
+    id: UUID
+    tenant: str
+    email: str
+    name: str
+    role: Role
+    created_at: datetime
+    disabled_at: datetime | None = None

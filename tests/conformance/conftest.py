@@ -1,0 +1,81 @@
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+import pytest_asyncio
+from fastapi import FastAPI
+from tests.support.asgi_server import free_port, serving
+from tests.support.seaweedfs import S3Server, seaweedfs
+
+from callsheet.media.storage import LocalStorage, Storage, open_storage
+from callsheet.media.storage.routes import storage_router
+from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.settings import Settings
+
+SECRET = b"a secret of at least thirty-two bytes"
+BUCKET = "callsheet-tests"
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        server.create_bucket(BUCKET)
+        yield server
+
+
+@pytest_asyncio.fixture(scope="session")
+async def s3_storage(s3_server: S3Server) -> AsyncIterator[Storage]:
+    storage = open_storage(s3_settings(s3_server), SECRET)
+    yield storage
+    await storage.close()
+
+
+@pytest.fixture(scope="session")
+def local_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest_asyncio.fixture(scope="session")
+async def local_storage(local_home: Path) -> AsyncIterator[LocalStorage]:
+    port = free_port()
+    storage = open_storage(Settings.model_validate({"home": local_home, "server": {"port": port}}), SECRET)
+    assert isinstance(storage, LocalStorage)
+    app = FastAPI()
+    install_problem_handlers(app)
+    app.include_router(storage_router(storage))
+    async with serving(app, port):
+        yield storage
+    await storage.close()
+
+
+@pytest.fixture(params=["local", "s3"])
+def storage(request: pytest.FixtureRequest) -> Storage:
+    chosen: Storage = request.getfixturevalue(f"{request.param}_storage")
+    return chosen
+
+
+@pytest_asyncio.fixture(scope="session")
+async def client() -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(timeout=30) as client:
+        yield client
+
+
+@pytest.fixture
+def folder() -> str:
+    """A folder no other test uses."""
+    return f"tests/{secrets.token_hex(8)}"
+
+
+def s3_settings(server: S3Server, **changes: object) -> Settings:
+    s3 = {
+        "bucket": BUCKET,
+        "endpoint_url": server.url,
+        "access_key_id": server.access_key_id,
+        "secret_access_key": server.secret_access_key,
+        **changes,
+    }
+    return Settings.model_validate({"storage": {"backend": "s3", "s3": s3}})

