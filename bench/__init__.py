@@ -1,0 +1,1 @@
+"""What Callsheet costs, measured: `make bench`. Benchmarks report; they never pass or fail."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -11,23 +9,18 @@ import asyncpg
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane, with_free_port
-from callsheet.plumbing.databases import SQL, Databases, add_pool, open_databases
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.migrate import migrate
-from callsheet.settings import Settings, load_settings
+from callsheet.settings import Settings
+from tests.support.installation import installation, isolate
 from tests.support.people import People
-
-numbers = itertools.count(1)
 
 
 @pytest.fixture(autouse=True)
 def _only_settings_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Whatever the developer's shell or directory has set must not reach a test."""
-    for name in list(os.environ):
-        if name.startswith("CALLSHEET_"):
-            monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
+    isolate(monkeypatch, tmp_path)
 
 
 @pytest.fixture(scope="session")
@@ -53,26 +46,9 @@ async def templates(postgres: EmbeddedPostgres) -> dict[str, str]:
 
 @pytest.fixture
 async def settings(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path: Path) -> AsyncIterator[Settings]:
-    """An installation of its own: central, pool_1 on central's server, pool_2 by DSN."""
-    number = next(numbers)
-    names = {name: f"test_{number}_{name}" for name in templates}
-    admin = await asyncpg.connect(postgres.dsn("postgres"))
-    try:
-        for name, template in templates.items():
-            await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE "{template}"')
-        central = postgres.dsn(names["central"])
-        settings = load_settings(
-            home=tmp_path / "home", database={"dsn": central}, server={"port": 0}, log={"level": "warning"}
-        )
-        connection = await asyncpg.connect(central)
-        await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
-        await connection.close()
-        await add_pool(settings, central, "pool_2", postgres.dsn(names["pool_2"]))
-        yield await with_free_port(settings)
-        for name in names.values():
-            await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
-    finally:
-        await admin.close()
+    """An installation of its own, with two pools."""
+    async with installation(postgres, templates, tmp_path / "home") as settings:
+        yield settings
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -75,21 +75,18 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
     """Opens databases and storage, builds the application, runs the loops; undoes it all in reverse."""
     arm_for_process(settings.failpoints)
     secret = master_secret(settings)
-    databases = await open_databases(settings)
-    try:
+    async with AsyncExitStack() as undo:
+        databases = await open_databases(settings)
+        undo.push_async_callback(databases.close)
         storage = open_storage(settings, secret)
+        undo.push_async_callback(storage.close)
         plane = _assemble(settings, secret, databases, storage)
         plane.listener.start()
+        undo.push_async_callback(plane.listener.stop)
+        undo.push_async_callback(plane.notifier.close)
         plane.loops.start()
-        try:
-            yield plane
-        finally:
-            await plane.loops.stop()
-            await plane.notifier.close()
-            await plane.listener.stop()
-            await storage.close()
-    finally:
-        await databases.close()
+        undo.push_async_callback(plane.loops.stop)
+        yield plane
 
 
 @asynccontextmanager
@@ -158,6 +155,8 @@ def _application(routers: Iterable[APIRouter]) -> FastAPI:
         description="A control plane for generative-media jobs.",
         docs_url=None,
         redoc_url=None,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
         responses=PROBLEM_RESPONSES,
     )
     install_problem_handlers(app)

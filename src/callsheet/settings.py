@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -17,6 +18,7 @@ from urllib.parse import urlsplit
 
 from dotenv import dotenv_values
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -46,11 +48,24 @@ CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 
 def _parse_networks(value: object) -> object:
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-    return tuple(ip_network(part) for part in parts) if isinstance(parts, list | tuple) else parts
+    # As text: ip_network takes a bare 5 for 0.0.0.5.
+    return tuple(ip_network(str(part)) for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+def _is_web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be like https://host or http://host:port")
+    return value
 
 
 Network = IPv4Network | IPv6Network
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
+WebAddress = Annotated[str, AfterValidator(_is_web_address)]
 
 
 class Section(BaseModel):
@@ -58,9 +73,9 @@ class Section(BaseModel):
 
 
 class ServerSettings(Section):
-    host: str = Field("127.0.0.1", description="Address the control plane listens on.")
+    host: str = Field("127.0.0.1", min_length=1, description="Address the control plane listens on.")
     port: int = Field(8400, ge=0, le=65535, description="Port the control plane listens on; 0 takes a free one.")
-    public_url: str | None = Field(
+    public_url: WebAddress | None = Field(
         None, description="Address people and workers reach it at, without a path. Default: http://host:port."
     )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest JSON body accepted, in bytes.")
@@ -84,7 +99,7 @@ class ServerSettings(Section):
         if value is None:
             return None
         parts = urlsplit(value)
-        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        if parts.path.strip("/") or parts.query or parts.fragment:
             raise ValueError("must be like https://callsheet.example.com, without a path")
         return value.rstrip("/")
 
@@ -96,7 +111,10 @@ class DatabaseSettings(Section):
         "Default: the embedded server in the data directory.",
     )
     connections: int = Field(10, ge=2, le=500, description="Most connections per database and process.")
-    statement_seconds: float = Field(30.0, gt=0, le=3600, description="Longest time one statement may run, in seconds.")
+    # Below a millisecond PostgreSQL would read 0, which means no limit.
+    statement_seconds: float = Field(
+        30.0, ge=0.001, le=3600, description="Longest time one statement may run, in seconds."
+    )
     migrate_on_start: bool = Field(
         True, description="Whether starting brings the schema up to date. Otherwise: callsheet db migrate."
     )
@@ -104,17 +122,18 @@ class DatabaseSettings(Section):
     @field_validator("dsn")
     @classmethod
     def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and urlsplit(value.get_secret_value()).scheme not in ("postgresql", "postgres"):
+        # Not urlsplit: its errors quote the address, password included.
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
             raise ValueError("must start with postgresql://")
         return value
 
 
 class S3Settings(Section):
     bucket: str | None = Field(None, min_length=3, max_length=63, description="Name of the bucket.")
-    endpoint_url: str | None = Field(
+    endpoint_url: WebAddress | None = Field(
         None, description="Address of an S3-compatible service. Default: Amazon's for the region."
     )
-    public_endpoint_url: str | None = Field(
+    public_endpoint_url: WebAddress | None = Field(
         None,
         description="Address browsers and workers reach the service at, where it differs from endpoint_url.",
     )
@@ -173,7 +192,7 @@ class OutgoingSettings(Section):
 
 
 class EngineSettings(Section):
-    url: str = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
+    url: WebAddress = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
 
 
 class Settings(BaseSettings):
@@ -184,8 +203,7 @@ class Settings(BaseSettings):
     home: Path = Field(Path(".callsheet"), description="The data directory.")
     secret_key: SecretStr | None = Field(
         None,
-        min_length=32,
-        description="Signs addresses and sessions; the same on every control plane. "
+        description="Signs addresses and sessions; the same on every control plane; 32 characters or more. "
         "Default: made at first start and kept in the data directory.",
     )
     failpoints: str = Field("", description="For tests: failpoints that end the process, comma separated.")
@@ -214,6 +232,21 @@ class Settings(BaseSettings):
             dotenv_settings,
             TomlConfigSettingsSource(settings_cls, _config_file()),
         )
+
+    @field_validator("secret_key")
+    @classmethod
+    def _secret_key_is_long(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < 32:
+            raise ValueError("must have 32 characters or more")
+        return value
+
+    @field_validator("home", mode="before")
+    @classmethod
+    def _home_is_named(cls, value: object) -> object:
+        # An empty path would mean the current directory, which nobody means by it.
+        if value == "":
+            raise ValueError("must name a directory")
+        return value
 
     @field_validator("home")
     @classmethod
@@ -251,15 +284,13 @@ class SettingsError(OperatorError):
 
 def load_settings(**overrides: Any) -> Settings:
     """Reads the settings; `overrides` (options of the command line) win over every source."""
+    unknown = [*_unknown_variables(), *_unknown_sections()]
+    if unknown:
+        raise SettingsError("\n".join(unknown))
     try:
-        unknown = [*_unknown_variables(), *_unknown_sections()]
-        if unknown:
-            raise SettingsError("\n".join(unknown))
         return Settings(**overrides)
     except ValidationError as invalid:
         raise SettingsError("\n".join(_sentence(error, overrides) for error in invalid.errors())) from None
-    except tomllib.TOMLDecodeError as broken:
-        raise SettingsError(f"{_config_file()} is not valid TOML: {broken}") from None
 
 
 def setting_fields(
@@ -277,39 +308,67 @@ def variable_name(path: Sequence[str]) -> str:
     return PREFIX + DELIMITER.join(path).upper()
 
 
+def _variables() -> dict[str, tuple[str, str | None]]:
+    """Every variable of ours by its upper-case name, with where it comes from; the environment wins over `.env`."""
+    try:
+        from_file = dotenv_values(".env")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f".env cannot be read: {error}.") from None
+    given = {name.upper(): (".env", value) for name, value in from_file.items()}
+    given |= {name.upper(): ("the environment", value) for name, value in os.environ.items()}
+    return {name: found for name, found in given.items() if name.startswith(PREFIX)}
+
+
 def _config_file() -> Path:
-    return Path(os.environ.get(CONFIG_VARIABLE, CONFIG_FILE))
+    _, named = _variables().get(CONFIG_VARIABLE, ("", None))
+    return Path(named or CONFIG_FILE)
+
+
+def _read_config(file: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(file.read_text("utf-8"))
+    except tomllib.TOMLDecodeError as broken:
+        raise SettingsError(f"{file} is not valid TOML: {broken}.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError(f"{file} cannot be read: {error}.") from None
 
 
 def _unknown_variables() -> Iterator[str]:
     # A misspelt variable that is silently ignored is the worst kind of configuration error.
     known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE}
-    given = {name.upper(): "environment" for name in os.environ if name.upper().startswith(PREFIX)}
-    given |= {name.upper(): ".env" for name in dotenv_values(".env") if name.upper().startswith(PREFIX)}
-    for name in sorted(given.keys() - known):
-        nearest = difflib.get_close_matches(name, known, n=1)
-        hint = f" Did you mean {nearest[0]}?" if nearest else " `callsheet settings` lists them all."
-        yield f"{name} (from {given[name]}) is not a setting.{hint}"
+    for name, (source, _) in sorted(_variables().items()):
+        if name not in known:
+            yield f"{name} (from {source}) is not a setting. {_hint(name, known)}"
 
 
 def _unknown_sections() -> Iterator[str]:
-    file = _config_file()
+    file, known = _config_file(), Settings.model_fields.keys()
     if not file.exists():
-        if CONFIG_VARIABLE in os.environ:
+        if CONFIG_VARIABLE in _variables():
             yield f"{CONFIG_VARIABLE} is {str(file)!r}: there is no such file."
         return
-    for name in tomllib.loads(file.read_text()).keys() - Settings.model_fields.keys():
-        yield f"{name} in {file} is not a setting. `callsheet settings` lists them all."
+    for name in _read_config(file).keys() - known:
+        yield f"{name} in {file} is not a setting. {_hint(name, known)}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    # Without the prefix they all share, which would make anything look close.
+    full = {each.removeprefix(PREFIX): each for each in known}
+    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), full, n=1)
+    return f"Did you mean {full[nearest[0]]}?" if nearest else "`callsheet settings` lists them all."
 
 
 def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     path = [part for part in error["loc"] if isinstance(part, str)]
-    reason = error["msg"].removeprefix("Value error, ").replace("Input should", "it should")
+    reason = re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
     if error["type"] == "extra_forbidden":
-        return f"{'.'.join(path)} in {_config_file()} is not a setting."
+        name = ".".join(path)
+        hint = _hint(name, [".".join(names) for names, _ in setting_fields()])
+        return f"{name} in {_config_file()} is not a setting. {hint}"
     leaf = _leaf(path)
     if leaf is None:
-        return f"{'.'.join(path)} in {_config_file()}: {reason}." if path else f"{reason}."
+        # Not with its value, which may hold a secret somewhere.
+        return f"{'.'.join(path)} in {_config_file()} must be a table of settings." if path else f"{reason}."
     names, field = leaf
     secret = "SecretStr" in str(field.annotation)
     value = "***" if secret else repr(error["input"])
@@ -325,11 +384,13 @@ def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
 
 
 def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> str:
-    if names[0] in overrides:
+    if _is_given(names, overrides):
         return "the command line"
-    variable = variable_name(names)
-    if variable in {name.upper() for name in os.environ}:
-        return "the environment"
-    if variable in {name.upper() for name in dotenv_values(".env")}:
-        return ".env"
-    return str(_config_file())
+    source, _ = _variables().get(variable_name(names), (str(_config_file()), None))
+    return source
+
+
+def _is_given(names: Sequence[str], overrides: object) -> bool:
+    if not names:
+        return True
+    return isinstance(overrides, Mapping) and names[0] in overrides and _is_given(names[1:], overrides[names[0]])

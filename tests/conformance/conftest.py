@@ -8,13 +8,13 @@ import httpx
 import pytest
 import pytest_asyncio
 from fastapi import FastAPI
-from tests.support.asgi_server import free_port, serving
-from tests.support.seaweedfs import S3Server, seaweedfs
 
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.settings import Settings
+from tests.support.asgi_server import free_port, serving
+from tests.support.seaweedfs import S3Server, seaweedfs
 
 SECRET = b"a secret of at least thirty-two bytes"
 BUCKET = "callsheet-tests"

@@ -65,12 +65,13 @@ async def test_large_objects_stream_in_and_out(storage: Storage, folder: str, si
     assert received.digest() == hashlib.sha256(content).digest()
 
 
-async def test_a_stream_that_fails_stores_nothing(storage: Storage, folder: str) -> None:
+@pytest.mark.parametrize("error", [ConnectionError, FileNotFoundError, InvalidRequest])
+async def test_a_stream_that_fails_stores_nothing(storage: Storage, folder: str, error: type[Exception]) -> None:
     async def failing() -> AsyncIterator[bytes]:
         yield bytes(9 * MEBIBYTE)
-        raise ConnectionError("the sender left")
+        raise error("the sender left")
 
-    with pytest.raises(ConnectionError, match="the sender left"):
+    with pytest.raises(error, match="the sender left"):
         await storage.put(f"{folder}/half", failing(), content_type="video/mp4")
     assert await storage.head(f"{folder}/half") is None
 
@@ -367,7 +368,7 @@ async def test_reading_and_writing_are_signed_apart(storage: Storage, folder: st
 
 
 def tampered(url: str) -> dict[str, str]:
-    """The address with its path changed, and with each parameter changed, left out, doubled; and with one more."""
+    """The address with its path changed, and with each parameter changed, extended, left out; and with one more."""
     parts = urlsplit(url)
     pairs = parse_qsl(parts.query, keep_blank_values=True)
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,7 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
         process = subprocess.Popen(
             [
                 str(binary),
+                "-logtostderr=true",
                 "mini",
                 f"-dir={directory}",
                 "-ip=127.0.0.1",
@@ -83,6 +84,7 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
     finally:
         process.kill()
         process.wait()
+        _remove_sockets(ports.values())
 
 
 def _free_ports(count: int) -> list[int]:
@@ -94,6 +96,14 @@ def _free_ports(count: int) -> list[int]:
         if not {port, port + GRPC_OFFSET} & taken and _is_free(port) and _is_free(port + GRPC_OFFSET):
             found.append(port)
     return found
+
+
+def _remove_sockets(ports: Iterable[int]) -> None:
+    """SeaweedFS puts them there whatever it is told, and a killed one does not take them away."""
+    for port in ports:
+        for number in (port, port + GRPC_OFFSET):
+            for path in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
+                path.unlink(missing_ok=True)
 
 
 def _is_free(port: int) -> bool:

@@ -16,7 +16,15 @@ from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
-from callsheet.wire.identity import CreatedKey, CreateTenantRequest, CreateUserRequest, Key, Role, User
+from callsheet.wire.identity import (
+    CreatedKey,
+    CreateKeyRequest,
+    CreateTenantRequest,
+    CreateUserRequest,
+    Key,
+    Role,
+    User,
+)
 
 if TYPE_CHECKING:
     from callsheet.identity.accounts import Accounts
@@ -76,7 +84,7 @@ def create_user(
     else:
         out.print(f"User {user.email} ({user.role.value}) of {user.tenant}.")
         if made_up:
-            out.print(f"Password: {password}", markup=False)
+            out.print(f"Password: {password}")
 
 
 @users.command("list")
@@ -100,7 +108,7 @@ def set_password(
     """Give a user a new password and end all their browser sessions."""
     password, made_up = _new_password(password_stdin)
     _with_accounts(lambda accounts, _: accounts.set_password(email.strip().lower(), password))
-    out.print(f"Password: {password}" if made_up else "Done.", markup=False)
+    out.print(f"Password: {password}" if made_up else "Done.")
 
 
 @keys.command("create")
@@ -110,15 +118,16 @@ def create_key(
     as_json: bool = AS_JSON,
 ) -> None:
     """Create an API key. It is printed this once."""
+    request = _checked(CreateKeyRequest, name=name)
 
     async def create(accounts: Accounts, keys: Keys) -> CreatedKey:
-        return await keys.create((await _known_user(accounts, user)).id, name)
+        return await keys.create((await _known_user(accounts, user)).id, request.name)
 
     created = _with_accounts(create)
     if as_json:
         print_json(created)
     else:
-        out.print(created.key, markup=False)
+        out.print(created.key)
         err.print("Keep it: it is not shown again.", style="dim")
 
 
@@ -141,7 +150,7 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
 def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
     """Revoke an API key, at once and for good."""
     revoked = _with_accounts(lambda _, keys: keys.revoke_as_operator(key.rstrip("…")))
-    out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.", markup=False)
+    out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
 
 
 async def _known_user(accounts: Accounts, email: str) -> User:

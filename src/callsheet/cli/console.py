@@ -11,12 +11,14 @@ from pydantic import BaseModel
 from rich.console import Console
 from rich.table import Table
 
-out = Console(highlight=False, soft_wrap=True)
-err = Console(stderr=True, highlight=False, soft_wrap=True)
+# Names and messages are shown as they are: markup only where a command asks for it. Into a pipe nothing is folded,
+# so that one row stays one line.
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 10_000)
+err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def complain(message: str) -> NoReturn:
-    err.print(f"callsheet: {message}", markup=False)
+    err.print(f"callsheet: {message}")
     sys.exit(1)
 
 

@@ -8,7 +8,7 @@ import shutil
 import signal
 from contextlib import AbstractAsyncContextManager
 from typing import Any
-from urllib.parse import unquote, urlsplit, urlunsplit
+from urllib.parse import unquote, urlsplit
 
 import typer
 
@@ -28,7 +28,7 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
     else:
         for name, value in report.items():
             if name != "databases":
-                out.print(f"{name}: {value}", markup=False)
+                out.print(f"{name}: {value}")
         rows = [(row["name"], row["kind"], row["schema"], row["problem"]) for row in report["databases"]]
         print_table(("database", "kind", "schema", ""), rows)
 
@@ -38,7 +38,7 @@ def migrate() -> None:
     """Bring central and every pool to the schema of this version."""
     applied = asyncio.run(_migrate(load_settings()))
     for name, labels in applied.items():
-        out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}", markup=False)
+        out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}")
 
 
 @app.command("add-pool")
@@ -48,7 +48,7 @@ def add_pool(
 ) -> None:
     """Add a database that tenants can live in."""
     applied = asyncio.run(_add_pool(load_settings(), name, dsn))
-    out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.", markup=False)
+    out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.")
 
 
 @app.command()
@@ -118,10 +118,12 @@ async def _migrate(settings: Settings) -> dict[str, list[str]]:
 
 
 async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
-    from callsheet.plumbing.databases import add_pool, migrate_all
+    from callsheet.plumbing.databases import CENTRAL, add_pool
+    from callsheet.plumbing.migrate import migrate
 
     async with _running_central(settings) as dsn:
-        await migrate_all(settings, dsn)
+        # Central only: the first pool may be the very one that is being added.
+        await migrate(dsn, "central", CENTRAL)
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
 
 
@@ -129,7 +131,9 @@ async def _shell(settings: Settings, database: str) -> int:
     from callsheet.plumbing.databases import CENTRAL, pool_addresses
 
     async with _running_central(settings) as dsn:
-        addresses = {CENTRAL: dsn} | {pool.name: pool.dsn for pool in await pool_addresses(settings, dsn)}
+        addresses = {CENTRAL: dsn}
+        if database != CENTRAL:
+            addresses |= {pool.name: pool.dsn for pool in await pool_addresses(settings, dsn)}
         if database not in addresses:
             raise OperatorError(f"There is no database {database!r}. There are: {', '.join(addresses)}.")
         command, environment = _psql(addresses[database])
@@ -150,7 +154,8 @@ def _psql(dsn: str) -> tuple[list[str], dict[str, str]]:
     parts = urlsplit(dsn)
     account, _, host = parts.netloc.rpartition("@")
     user, _, password = account.partition(":")
-    address = urlunsplit(parts._replace(netloc=f"{user}@{host}" if user else host))
+    query = f"?{parts.query}" if parts.query else ""
+    address = f"{parts.scheme}://{user}{'@' if user else ''}{host}{parts.path}{query}"
     return [psql, address], {"PGPASSWORD": unquote(password)} if password else {}
 
 

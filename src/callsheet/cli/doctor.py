@@ -15,7 +15,7 @@ from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
 
-MARKS = {"ok": "[green]ok[/]", "warning": "[yellow]warning[/]", "problem": "[red]problem[/]"}
+STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 CLOCK_TOLERANCE_SECONDS = 2.0
 
 
@@ -35,10 +35,11 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            out.print(f"{MARKS[finding.status]:<20} [bold]{finding.part}[/]  ", end="")
-            out.print(finding.message, markup=False)
+            out.print(f"{finding.status:<8}", style=STYLES[finding.status], end=" ")
+            out.print(f"{finding.part:<9}", style="bold", end=" ")
+            out.print(finding.message)
             if finding.advice:
-                out.print(f"           → {finding.advice}", markup=False)
+                out.print(f"{'':<18} → {finding.advice}")
     if any(finding.status == "problem" for finding in findings):
         raise typer.Exit(1)
 
@@ -66,13 +67,8 @@ def _secrets(settings: Settings) -> Finding:
         return Finding("secrets", "ok", "The secret key comes from the settings.")
     try:
         master_secret(settings)
-    except OSError as error:
-        return Finding(
-            "secrets",
-            "problem",
-            f"The data directory cannot be written: {error}",
-            f"Make {settings.home} writable, or name another with CALLSHEET_HOME.",
-        )
+    except OperatorError as error:
+        return Finding("secrets", "problem", str(error))
     file = settings.home / SECRET_FILE
     if file.stat().st_mode & 0o077:
         return Finding("secrets", "problem", f"Other users of this machine can read {file}.", f"chmod 600 {file}")
@@ -94,7 +90,7 @@ async def _database(settings: Settings) -> list[Finding]:
     async with reached_central(settings) as dsn:
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
-            version = connection.get_server_version()
+            version = await connection.fetchval("SHOW server_version")
             began = time.time()
             database_time = await connection.fetchval("SELECT extract(epoch FROM clock_timestamp())::float8")
             drift = database_time - (began + time.time()) / 2
@@ -104,7 +100,7 @@ async def _database(settings: Settings) -> list[Finding]:
             pending[pool.name] = (await inspect(pool.dsn, "pool", pool.name)).pending
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]
-    found = f"PostgreSQL {version.major}.{version.minor} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
+    found = f"PostgreSQL {version} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
     if behind:
         schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
@@ -139,8 +135,8 @@ async def _engine(settings: Settings) -> list[Finding]:
     try:
         async with httpx.AsyncClient(timeout=3, trust_env=False) as client:
             answer = await client.get(f"{url}/system_stats")
-            system = answer.raise_for_status().json()["system"]
-    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError) as error:
+            version = answer.raise_for_status().json()["system"].get("comfyui_version", "(unknown version)")
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError, KeyError, TypeError, AttributeError) as error:
         reason = str(error) or type(error).__name__
         return [
             Finding(
@@ -150,4 +146,4 @@ async def _engine(settings: Settings) -> list[Finding]:
                 "Only a machine that renders needs one: start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
             )
         ]
-    return [Finding("engine", "ok", f"ComfyUI {system.get('comfyui_version', '(unknown version)')} at {url}.")]
+    return [Finding("engine", "ok", f"ComfyUI {version} at {url}.")]

@@ -5,21 +5,25 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, ParamSpec
 
 import typer
 
 from callsheet.cli.console import err, print_json
 from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs
 
 if TYPE_CHECKING:
     from callsheet.app import ControlPlane
 
+Parameters = ParamSpec("Parameters")
+
 DEMO_TENANT = "demo"
 DEMO_EMAIL = "admin@demo.example"
-# Known to everybody who reads this, which is why demo listens on this machine only.
+# Known to everybody who reads this, which is why demo listens on this machine only, on a database of its own.
+DEMO_HOST = "127.0.0.1"
 DEMO_PASSWORD = "callsheet-demo"  # noqa: S105
 
 
@@ -31,7 +35,7 @@ def serve(
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings(**({"server": given} if given else {}))
     configure_logs(settings.log.level, settings.log.format)
-    _run(_serve(settings))
+    _run(_serve, settings)
 
 
 async def _serve(settings: Settings) -> None:
@@ -48,9 +52,15 @@ def demo(
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
 ) -> None:
     """Start everything on embedded parts and show the product working."""
-    settings = load_settings(**({"server": {"port": port}} if port is not None else {}))
+    given = {"port": port} if port is not None else {}
+    settings = load_settings(server={**given, "host": DEMO_HOST})
+    if settings.database.dsn is not None:
+        raise OperatorError(
+            "callsheet demo makes an admin whose password everybody knows, so it works on the embedded database only. "
+            "Leave CALLSHEET_DATABASE__DSN out, or run: callsheet serve"
+        )
     configure_logs("warning" if settings.log.level == "info" else settings.log.level, settings.log.format)
-    _run(_demo(settings, leave))
+    _run(_demo, settings, leave)
 
 
 async def _demo(settings: Settings, leave: bool) -> None:
@@ -110,7 +120,7 @@ async def _look(url: str) -> dict[str, int]:
 
 
 def _introduce(summary: dict[str, object]) -> None:
-    err.print(f"\n[bold green]Callsheet is running[/] after {summary['seconds']} s.\n")
+    err.print(f"\n[bold green]Callsheet is running[/] after {summary['seconds']} s.\n", markup=True)
     err.print(f"  API      {summary['docs']}")
     err.print(f"  Login    {summary['email']}  /  {summary['password']}")
     err.print(f"  Data     {summary['home']}\n")
@@ -118,7 +128,6 @@ def _introduce(summary: dict[str, object]) -> None:
     err.print(
         f"    curl -s {summary['url']}/api/auth/login -H 'content-type: application/json' \\\n"
         f'      -d \'{{"email": "{summary["email"]}", "password": "{summary["password"]}"}}\'\n',
-        markup=False,
     )
     err.print("Ctrl-C stops it. The data stays for the next time.", style="dim")
 
@@ -131,7 +140,9 @@ def _stop_requested() -> asyncio.Event:
     return stop
 
 
-def _run(main: Coroutine[Any, Any, None]) -> None:
+def _run(
+    main: Callable[Parameters, Coroutine[Any, Any, None]], *args: Parameters.args, **kwargs: Parameters.kwargs
+) -> None:
     import uvloop
 
-    uvloop.run(main)
+    uvloop.run(main(*args, **kwargs))

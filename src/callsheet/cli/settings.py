@@ -21,5 +21,6 @@ def show(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> N
         print_json({name: value for name, (value, _) in values.items()})
         return
     for name, (value, description) in values.items():
-        out.print(f"[bold]{name}[/] = {value!r}", markup=True)
-        out.print(f"    {description}", markup=False, style="dim")
+        out.print(name, style="bold", end="")
+        out.print(f" = {value!r}")
+        out.print(f"    {description}", style="dim")

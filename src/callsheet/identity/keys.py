@@ -6,15 +6,18 @@ import hashlib
 from datetime import datetime
 from uuid import UUID
 
+from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import statements
 from callsheet.toolbox.ids import secret_token, uuid7
+from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import CreatedKey, Key
 
+log = get_logger(__name__)
 SQL = statements("callsheet.identity")
 PREFIX = "cs"
 SHOWN_CHARACTERS = 11
@@ -94,4 +97,7 @@ class KeyUsage(Loop):
 
     async def stop(self) -> None:
         await super().stop()
-        await self.tick(self._clock.now())
+        try:
+            await self.tick(self._clock.now())
+        except DATABASE_AWAY as error:  # the rest of the shutdown matters more than when a key was used last
+            log.warning("key_usage.lost", keys=len(self._used), error=repr(error))

@@ -9,6 +9,7 @@ import hashlib
 import hmac
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from ipaddress import IPv6Address, IPv6Network, ip_address
 
 import asyncpg
 
@@ -43,25 +44,29 @@ class Sessions:
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success."""
-        email = email.strip().lower()
         buckets = await self._count_attempt(email, address)
         async with self._databases.central.connection() as connection:
             row = await SQL["find_login"].row(connection, email=_storable(email))
-        if not await self._passwords.matches(row["password_hash"] if row else None, password) or row is None:
+        matched = await self._passwords.matches(row["password_hash"] if row else None, password)
+        if row is None or not matched:
             raise InvalidCredentials()
-        rehashed = None
-        if self._passwords.needs_rehash(row["password_hash"]):
-            rehashed = await self._passwords.hash(password)
+        checked = row["password_hash"]
+        fresh = await self._passwords.hash(password) if self._passwords.needs_rehash(checked) else checked
         token = secret_token("css")
         async with self._databases.central.transaction() as connection:
             await SQL["forgive_attempts"].run(
                 connection, buckets=buckets, window_seconds=self._settings.login_window_seconds
             )
-            if rehashed is not None:
-                await SQL["replace_password"].run(connection, user_id=row["user_id"], password_hash=rehashed)
-            await SQL["create_session"].run(
-                connection, id_hash=hash_secret(token), user_id=row["user_id"], hours=self._settings.session_hours
+            created = await SQL["create_session"].run(
+                connection,
+                id_hash=hash_secret(token),
+                user_id=row["user_id"],
+                checked=checked,
+                fresh=fresh,
+                hours=self._settings.session_hours,
             )
+            if not created:
+                raise InvalidCredentials()
         return OpenedSession(token, self._principal(row, token))
 
     async def sign_out(self, token: str) -> None:
@@ -80,7 +85,7 @@ class Sessions:
         # Keyed hashes: the table must not become a list of who tried to sign in from where.
         limits = {
             self._bucket("account", email): self._settings.login_attempts,
-            self._bucket("address", address): self._settings.login_attempts_per_address,
+            self._bucket("address", _neighbourhood(address)): self._settings.login_attempts_per_address,
         }
         async with self._databases.central.transaction() as connection:
             rows = await SQL["count_attempts"].rows(
@@ -124,6 +129,15 @@ class SessionSweeper(Loop):
             await SQL["sweep_sessions"].run(connection, now=now)
             before = now - timedelta(seconds=2 * self._settings.login_window_seconds)
             await SQL["sweep_attempts"].run(connection, before=before)
+
+
+def _neighbourhood(address: str) -> str:
+    """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
+    try:
+        parsed = ip_address(address)
+    except ValueError:
+        return address
+    return str(IPv6Network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
 def _storable(text: str) -> str:

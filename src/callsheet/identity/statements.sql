@@ -38,8 +38,15 @@ WHERE bucket = ANY (:buckets::bytea[]) AND attempts > 0
 UPDATE users SET password_hash = :password_hash WHERE id = :user_id
 
 -- name: create_session
+-- The row is written, and so locked, only while it holds the hash that was checked: a login that overlaps a change of
+-- password waits for it and gets nothing, or is ended by it. `fresh` is that hash, or one with today's parameters.
+WITH signed_in AS (
+    UPDATE users SET password_hash = :fresh
+    WHERE id = :user_id AND password_hash = :checked AND disabled_at IS NULL
+    RETURNING id
+)
 INSERT INTO browser_sessions (id_hash, user_id, expires_at)
-VALUES (:id_hash, :user_id, clock_timestamp() + make_interval(hours => :hours))
+SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours) FROM signed_in
 
 -- name: delete_session
 DELETE FROM browser_sessions WHERE id_hash = :id_hash

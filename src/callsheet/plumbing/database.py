@@ -29,6 +29,10 @@ DATABASE_AWAY = (
 )
 
 
+# What connecting raises; ValueError where the DSN cannot be read.
+CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
+
+
 class DatabaseError(OperatorError):
     """The database cannot be used. The message says why and what to do."""
 
@@ -61,7 +65,7 @@ class Database:
                     "idle_in_transaction_session_timeout": "60000",
                 },
             )
-        except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+        except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
 
     async def close(self) -> None:
@@ -95,7 +99,7 @@ async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asy
     """One connection of its own, with no limit on time: for migrations and commands."""
     try:
         connection = await asyncpg.connect(dsn, timeout=10, server_settings={"application_name": "callsheet"})
-    except (OSError, TimeoutError, asyncpg.PostgresError) as error:
+    except CANNOT_CONNECT as error:
         raise DatabaseError(unreachable(name, dsn, error)) from error
     try:
         yield connection
@@ -109,18 +113,26 @@ async def create_database(dsn: str, name: str, database: str) -> None:
         if await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database):
             return
         try:
-            await connection.execute(f'CREATE DATABASE "{database}" TEMPLATE template0')
+            quoted = await connection.fetchval("SELECT quote_ident($1)", database)
+            await connection.execute(f"CREATE DATABASE {quoted} TEMPLATE template0")
         except (asyncpg.DuplicateDatabaseError, asyncpg.UniqueViolationError):
             pass  # another process was first
         except asyncpg.InsufficientPrivilegeError:
             raise DatabaseError(
-                f"The user of {name} may not create the database {database!r}. Create it yourself and run: "
-                f"callsheet db add-pool NAME postgresql://…/{database}"
+                f"The user of {name} may not create the database {database!r}. Let an administrator create it, owned "
+                "by that user, and start again; or name another: callsheet db add-pool NAME DSN"
             ) from None
 
 
 def unreachable(name: str, dsn: str, error: BaseException) -> str:
-    address = dsn.rpartition("@")[2] or dsn
+    if isinstance(error, ValueError):
+        # Not quoted, nor the error: where it was misread, a piece of the password can stand anywhere.
+        return (
+            f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
+            "with %40 for @, %2F for / and so on in user and password."
+        )
+    # Without the query: a password may stand there too.
+    address = dsn.partition("?")[0].rpartition("@")[2]
     match error:
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             hint = "Check user and password in its DSN."

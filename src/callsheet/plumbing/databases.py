@@ -7,10 +7,11 @@ across databases.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import quote, urlsplit
 
 import asyncpg
 
@@ -26,6 +27,7 @@ SQL = statements("callsheet.plumbing")
 CENTRAL = "central"
 FIRST_POOL = "pool_1"
 SEAL = "pool dsn"
+POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,7 @@ async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Mig
     await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
     addresses = await pool_addresses(settings, dsn)
     if not addresses:
-        addresses = [await _create_first_pool(dsn)]
+        applied[FIRST_POOL] = await _create_first_pool(dsn)
     for address in addresses:
         applied[address.name] = await schema.migrate(address.dsn, "pool", address.name)
     return applied
@@ -134,18 +136,36 @@ async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Mig
 
 async def require_current(settings: Settings, dsn: str) -> None:
     await schema.require_current(dsn, "central", CENTRAL)
-    for address in await pool_addresses(settings, dsn):
+    addresses = await pool_addresses(settings, dsn)
+    if not addresses:
+        raise DatabaseError("There is no pool for tenants to live in yet. Run: callsheet db migrate")
+    for address in addresses:
         await schema.require_current(address.dsn, "pool", address.name)
 
 
 async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddress]:
     async with connected(central_dsn, CENTRAL) as connection:
-        rows = await SQL["list_pools"].rows(connection)
+        try:
+            rows = await SQL["list_pools"].rows(connection)
+        except asyncpg.UndefinedTableError:
+            raise DatabaseError("Database central has no schema yet. Run: callsheet db migrate") from None
     return _addresses(settings, central_dsn, rows)
 
 
 async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) -> list[schema.Migration]:
     """Migrates the database and makes it a place for tenants. Repeating it replaces the address of that pool."""
+    if not POOL_NAME.fullmatch(name):
+        raise DatabaseError(
+            f"{name!r} cannot be the name of a pool: lower-case letters, digits and _, a letter first, 63 at most."
+        )
+    async with connected(central_dsn, CENTRAL) as connection:
+        known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
+    if known and (await schema.inspect(dsn, "pool", name)).version == 0:
+        # Its tenants would be routed to a place where nothing of theirs is.
+        raise DatabaseError(
+            f"There is a pool {name} already, and an empty database cannot take its place. Restore its data there "
+            "first, or choose another name."
+        )
     applied = await schema.migrate(dsn, "pool", name)
     await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
     async with connected(central_dsn, CENTRAL) as connection:
@@ -154,15 +174,16 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
     return applied
 
 
-async def _create_first_pool(central_dsn: str) -> PoolAddress:
-    central = database_name(central_dsn)
+async def _create_first_pool(central_dsn: str) -> list[schema.Migration]:
+    async with connected(central_dsn, CENTRAL) as connection:
+        # Asked, not read from the DSN: that need not name it.
+        central = await connection.fetchval("SELECT current_database()")
     database = FIRST_POOL if central == CENTRAL else f"{central}_{FIRST_POOL}"
     await create_database(central_dsn, CENTRAL, database)
-    dsn = with_database(central_dsn, database)
-    await schema.migrate(dsn, "pool", FIRST_POOL)
+    applied = await schema.migrate(with_database(central_dsn, database), "pool", FIRST_POOL)
     async with connected(central_dsn, CENTRAL) as connection:
         await SQL["register_pool"].run(connection, name=FIRST_POOL, database=database, sealed_dsn=None)
-    return PoolAddress(FIRST_POOL, dsn)
+    return applied
 
 
 def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Record]) -> list[PoolAddress]:
@@ -182,9 +203,7 @@ def _pool_dsn(settings: Settings, central_dsn: str, row: asyncpg.Record) -> str:
     return dsn
 
 
-def database_name(dsn: str) -> str:
-    return urlsplit(dsn).path.lstrip("/")
-
-
 def with_database(dsn: str, database: str) -> str:
-    return urlunsplit(urlsplit(dsn)._replace(path=f"/{database}"))
+    parts = urlsplit(dsn)
+    # Not urlunsplit: it drops the // of a DSN whose host stands in the query.
+    return f"{parts.scheme}://{parts.netloc}/{quote(database, safe='')}" + (f"?{parts.query}" if parts.query else "")

@@ -6,6 +6,7 @@ problem+json answer; nothing else is ever sent.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import secrets
 import time
@@ -16,9 +17,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.problems import InternalError, problem_response
+from callsheet.plumbing.request_body import RequestBody
 from callsheet.settings import ServerSettings
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import BodyTooLarge, FieldProblem, HeadersTooLarge, MalformedRequest, Refusal
+from callsheet.wire.errors import BodyTooLarge, FieldProblem, HeadersTooLarge, MalformedRequest, Refusal, Unavailable
 
 log = get_logger(__name__)
 
@@ -47,28 +49,25 @@ class Edge:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         request_id = _request_id(headers)
         scope["callsheet.request_id"] = request_id
-        status = 0
-
-        async def send_with_headers(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = _complete(message.get("headers", ()), request_id)
-            await send(message)
+        body = RequestBody(receive, None if self._has_own_limit(scope) else self._settings.max_body_bytes)
+        answer = _Answer(scope, receive, send, request_id)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
                 self._check_size(scope, headers)
-                await self._app(scope, self._limited(scope, receive), send_with_headers)
+                await self._app(scope, body.receive, answer.send)
             except Refusal as refusal:
-                if status == 0:
-                    await problem_response(refusal, request_id)(scope, receive, send_with_headers)
+                await answer.refuse(refusal)
+            except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
+                await answer.refuse(Unavailable("Shutting down."))
+                raise
             except Exception:  # the last catch: the answer is a problem+json, the log has the traceback
                 log.exception("http.unhandled", method=scope["method"], path=scope["path"])
-                if status == 0:
-                    await problem_response(InternalError(), request_id)(scope, receive, send_with_headers)
+                await answer.refuse(InternalError())
             finally:
-                self._record(scope, status, time.perf_counter() - started)
+                self._record(scope, answer.status, time.perf_counter() - started)
+        if answer.status >= 400 and _has_body(headers):
+            await body.discard()
 
     def _check_size(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         limit = self._settings.max_header_bytes
@@ -84,23 +83,6 @@ class Edge:
         if declared.isdigit() and not self._has_own_limit(scope) and int(declared) > self._settings.max_body_bytes:
             raise BodyTooLarge(self._settings.max_body_bytes)
 
-    def _limited(self, scope: Scope, receive: Receive) -> Receive:
-        if self._has_own_limit(scope):
-            return receive
-        limit = self._settings.max_body_bytes
-        received = 0
-
-        async def receive_limited() -> Message:
-            nonlocal received
-            message = await receive()
-            if message["type"] == "http.request":
-                received += len(message.get("body", b""))
-                if received > limit:
-                    raise BodyTooLarge(limit)
-            return message
-
-        return receive_limited
-
     @staticmethod
     def _has_own_limit(scope: Scope) -> bool:
         return bool(scope["path"].startswith(OWN_BODY_LIMIT))
@@ -112,6 +94,32 @@ class Edge:
             return
         write = log.debug if status < 400 else log.info
         write("http.request", method=scope["method"], path=scope["path"], status=status, ms=round(seconds * 1000, 2))
+
+
+class _Answer:
+    """What goes back to the client: its status is remembered, and its headers are completed."""
+
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str):
+        self.status = 0
+        self._scope = scope
+        self._receive = receive
+        self._send = send
+        self._request_id = request_id
+
+    async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            message["headers"] = _complete(message.get("headers", ()), self._request_id)
+        await self._send(message)
+
+    async def refuse(self, refusal: Refusal) -> None:
+        """Unless an answer has begun: then all that can be done is to end it."""
+        if self.status == 0:
+            await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
+
+
+def _has_body(headers: Mapping[bytes, bytes]) -> bool:
+    return headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
 
 
 def _request_id(headers: Mapping[bytes, bytes]) -> str:

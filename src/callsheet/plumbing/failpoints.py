@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from enum import StrEnum
 
+from callsheet.toolbox.errors import OperatorError
+
 
 class Failpoint(StrEnum):
     MIGRATE_BETWEEN_DATABASES = "migrate.between_databases"
@@ -32,7 +34,7 @@ _armed_for_process: dict[Failpoint, Action] = {}
 
 
 async def hit(point: Failpoint) -> None:
-    action = (_armed.get() or _armed_for_process).get(point)
+    action = (_armed.get() or {}).get(point) or _armed_for_process.get(point)
     if action is not None:
         await action(point)
 
@@ -56,6 +58,11 @@ def armed(actions: Mapping[Failpoint, Action]) -> Iterator[None]:
 
 
 def arm_for_process(names: str) -> None:
-    """Arms the failpoints a settings value names; raises ValueError on a name that does not exist."""
-    points = [Failpoint(name.strip()) for name in names.split(",") if name.strip()]
-    _armed_for_process.update(dict.fromkeys(points, end_process))
+    """Arms the failpoints a settings value names."""
+    wanted = [name.strip() for name in names.split(",") if name.strip()]
+    unknown = [name for name in wanted if name not in set(Failpoint)]
+    if unknown:
+        raise OperatorError(
+            f"CALLSHEET_FAILPOINTS names {', '.join(unknown)}, which is none. There are: {', '.join(Failpoint)}."
+        )
+    _armed_for_process.update({Failpoint(name): end_process for name in wanted})

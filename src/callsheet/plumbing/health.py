@@ -61,8 +61,8 @@ def health_router(
         return Readiness(databases={database.name: "ok" for database in checked})
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
-    async def metrics(authorization: str | None = Header(None)) -> Response:
-        """Prometheus text format."""
+    async def metrics(authorization: str | None = Header(None, include_in_schema=False)) -> Response:
+        """For Prometheus. Asks for the bearer token of server.metrics_token where that is set."""
         token = settings.metrics_token
         if token is not None:
             expected = f"Bearer {token.get_secret_value()}".encode()

@@ -81,17 +81,15 @@ async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migra
     """
     known = known_migrations(kind) if known is None else known
     async with connected(dsn, name) as connection:
-        await _check_version(connection, name)
+        check_version(name, connection.get_server_version().major)
         await connection.execute("SET lock_timeout = 0; SET statement_timeout = 0")
         await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
         state = await _state(connection, kind, name, known)
         if state is None:
-            async with connection.transaction():
-                await connection.execute(BOOKKEEPING)
-                await connection.execute("INSERT INTO database_identity (kind, name) VALUES ($1, $2)", kind, name)
+            await _identify(connection, kind, name)
             state = SchemaState(0, tuple(known))
         for migration in state.pending:
-            await _apply(connection, migration)
+            await _apply(connection, name, migration)
         return list(state.pending)
 
 
@@ -99,7 +97,7 @@ async def inspect(dsn: str, kind: DatabaseKind, name: str) -> SchemaState:
     """What the database has and what it lacks; raises SchemaUnknown where it is not ours or is newer."""
     known = known_migrations(kind)
     async with connected(dsn, name) as connection:
-        await _check_version(connection, name)
+        check_version(name, connection.get_server_version().major)
         return await _state(connection, kind, name, known) or SchemaState(0, tuple(known))
 
 
@@ -110,23 +108,39 @@ async def require_current(dsn: str, kind: DatabaseKind, name: str) -> None:
         raise SchemaUnknown(f"Database {name} lacks the migrations {labels}. Run: callsheet db migrate")
 
 
-async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
-    async with connection.transaction():
-        await connection.execute(migration.sql)
-        await connection.execute(
-            "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
-            migration.version,
-            migration.name,
-            migration.checksum,
-        )
+def check_version(name: str, major: int) -> None:
+    if major < MINIMUM_VERSION:
+        raise DatabaseError(f"Database {name} is on PostgreSQL {major}; Callsheet needs {MINIMUM_VERSION} or newer.")
 
 
-async def _check_version(connection: asyncpg.Connection[asyncpg.Record], name: str) -> None:
-    version = connection.get_server_version()
-    if version.major < MINIMUM_VERSION:
+async def _identify(connection: asyncpg.Connection[asyncpg.Record], kind: DatabaseKind, name: str) -> None:
+    try:
+        async with connection.transaction():
+            await connection.execute(BOOKKEEPING)
+            await connection.execute("INSERT INTO database_identity (kind, name) VALUES ($1, $2)", kind, name)
+    except (asyncpg.InsufficientPrivilegeError, asyncpg.InvalidSchemaNameError) as error:
+        # Since PostgreSQL 15 only the owner of a database may create tables in its schema `public`.
         raise DatabaseError(
-            f"Database {name} is on PostgreSQL {version.major}; Callsheet needs {MINIMUM_VERSION} or newer."
-        )
+            f"The user of database {name} may not create tables there ({error}). Make it the owner: "
+            "ALTER DATABASE … OWNER TO …"
+        ) from error
+
+
+async def _apply(connection: asyncpg.Connection[asyncpg.Record], name: str, migration: Migration) -> None:
+    try:
+        async with connection.transaction():
+            await connection.execute(migration.sql)
+            await connection.execute(
+                "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+                migration.version,
+                migration.name,
+                migration.checksum,
+            )
+    except asyncpg.PostgresError as error:
+        raise DatabaseError(
+            f"Migration {migration.label} of database {name} failed and left nothing behind: {error}. Mend that and "
+            "run: callsheet db migrate"
+        ) from error
 
 
 async def _state(

@@ -14,7 +14,7 @@ from random import Random
 
 import asyncpg
 
-from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.plumbing.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 
@@ -22,6 +22,11 @@ log = get_logger(__name__)
 
 # One statement for any number of messages.
 SEND = "SELECT pg_notify(channel, payload) FROM unnest($1::text[], $2::text[]) AS message (channel, payload)"
+
+# PostgreSQL's own limits.
+MAX_CHANNEL_BYTES = 63
+MAX_PAYLOAD_BYTES = 7999
+ATTEMPTS = 5
 
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
@@ -38,6 +43,9 @@ class Notifier:
 
     def notify(self, channel: str, payload: str = "") -> None:
         """Call it after the commit that it tells about."""
+        if not 0 < len(channel.encode()) <= MAX_CHANNEL_BYTES or len(payload.encode()) > MAX_PAYLOAD_BYTES:
+            # Refused here: PostgreSQL would refuse it together with everything that is sent in the same statement.
+            raise ValueError(f"a message of {len(payload)} characters on channel {channel!r} cannot be sent")
         self._waiting[channel, payload] = None
         if self._sender is None:
             self._sender = asyncio.create_task(self._send(), name="notifier")
@@ -58,12 +66,13 @@ class Notifier:
                     self.statements += 1
                     attempt = 0
                 except DATABASE_AWAY as error:
-                    # Waiters poll now and then anyway, so after some tries the hint may be lost.
                     attempt += 1
-                    if attempt >= 5:
+                    if attempt < ATTEMPTS:
+                        self._waiting = {**messages, **self._waiting}
+                    else:
+                        # Waiters poll now and then anyway, so after some tries the hint may be lost.
                         log.warning("notify.dropped", messages=len(messages), error=repr(error))
-                        return
-                    self._waiting = {**messages, **self._waiting}
+                        attempt = 0
         finally:
             self._sender = None
 
@@ -86,6 +95,9 @@ class Listener:
 
         def unsubscribe() -> None:
             self._subscribers[channel].remove(subscriber)
+            if not self._subscribers[channel]:
+                del self._subscribers[channel]
+            self._changed.set()
 
         return unsubscribe
 
@@ -99,35 +111,44 @@ class Listener:
             self._task = None
 
     async def _run(self) -> None:
-        attempt = 0
-        while True:
-            try:
-                connection = await asyncpg.connect(self._dsn, timeout=10)
-            except DATABASE_AWAY as error:
-                attempt += 1
-                log.warning("listener.unreachable", attempt=attempt, error=repr(error))
-                await asyncio.sleep(backoff_seconds(attempt, 0.1, 5.0, RANDOM))
-                continue
-            attempt = 0
-            try:
-                await self._listen(connection)
-            except DATABASE_AWAY as error:
-                log.warning("listener.lost", error=repr(error))
-            finally:
+        failures = 0
+        try:
+            while True:
+                try:
+                    await self._listen()
+                    reason = "the connection was closed"
+                except CANNOT_CONNECT as error:
+                    # Whatever it is, also a name that does not resolve or a password that is just being changed.
+                    reason = repr(error)
+                failures = 1 if self.connected.is_set() else failures + 1
                 self.connected.clear()
-                connection.terminate()
+                log.warning("listener.lost", failures=failures, reason=reason)
+                await asyncio.sleep(backoff_seconds(failures, 0.1, 5.0, RANDOM))
+        finally:
+            self.connected.clear()
 
-    async def _listen(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    async def _listen(self) -> None:
+        connection = await asyncpg.connect(self._dsn, timeout=10)
+        try:
+            await self._follow(connection)
+        finally:
+            connection.terminate()
+
+    async def _follow(self, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         closed = asyncio.Event()
         connection.add_termination_listener(lambda _: closed.set())
         listening: set[str] = set()
         while not connection.is_closed():
             self._changed.clear()
-            for channel in self._subscribers.keys() - listening:
+            wanted = set(self._subscribers)
+            for channel in wanted - listening:
                 await connection.add_listener(channel, self._received)
                 listening.add(channel)
                 # Whatever was sent before this moment did not reach us.
                 self._tell(channel, None)
+            for channel in listening - wanted:
+                await connection.remove_listener(channel, self._received)
+                listening.remove(channel)
             self.connected.set()
             if not await self._wait_for_either(closed, self._changed):
                 # A peer that vanished without closing is noticed only by talking to it.
@@ -146,7 +167,7 @@ class Listener:
         self._tell(channel, str(payload))
 
     def _tell(self, channel: str, payload: str | None) -> None:
-        for subscriber in tuple(self._subscribers[channel]):
+        for subscriber in tuple(self._subscribers.get(channel, ())):
             try:
                 subscriber(payload)
             except Exception:  # one subscriber's fault must not silence the others

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
+import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
 
-from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.database import DATABASE_AWAY, DatabaseError
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
     FieldProblem,
@@ -29,6 +32,15 @@ from callsheet.wire.errors import (
 from callsheet.wire.problems import Problem
 
 log = get_logger(__name__)
+
+# Fields and their names are the client's: a body of a megabyte must not make an answer of ten.
+MOST_ERRORS = 50
+LONGEST_FIELD = 200
+METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+
+# asyncpg answers the first query on a connection that was just torn down with "cannot switch to state 11" in one of six
+# kills of the server, and a server whose name is not found for the moment is as away as one that refuses.
+UNAVAILABLE = (*DATABASE_AWAY, DatabaseError, asyncpg.InternalClientError, socket.gaierror)
 
 STATUS_OF_CODE: Mapping[str, int] = {
     "refused": 400,
@@ -100,8 +112,11 @@ def install_problem_handlers(app: FastAPI) -> None:
     app.add_exception_handler(Refusal, _on_refusal)
     app.add_exception_handler(RequestValidationError, _on_invalid)
     app.add_exception_handler(HTTPException, _on_http_exception)
-    for error in DATABASE_AWAY:
+    for error in UNAVAILABLE:
         app.add_exception_handler(error, _on_database_away)
+    # Starlette answers with this and raises the error again, up to the edge, which logs it.
+    app.add_exception_handler(Exception, _on_unexpected)
+    _document_problems(app)
 
 
 def request_id_of(request: Request) -> str | None:
@@ -119,11 +134,27 @@ async def _on_invalid(request: Request, error: Exception) -> Response:
     return problem_response(refusal_of_validation(error.errors()), request_id_of(request))
 
 
+async def _on_unexpected(request: Request, error: Exception) -> Response:
+    return problem_response(InternalError(), request_id_of(request))
+
+
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     response = problem_response(_refusal_of_status(error), request_id_of(request))
     response.headers.update(error.headers or {})
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED and "route" in request.scope:
+        response.headers["Allow"] = ", ".join(_methods_taken(request))
     return response
+
+
+def _methods_taken(request: Request) -> list[str]:
+    # Starlette names the methods of the first route at this address only; GET and POST are two routes here.
+    routes: Sequence[BaseRoute] = request.app.routes
+    return [
+        method
+        for method in METHODS
+        if any(route.matches({**request.scope, "method": method})[0] is Match.FULL for route in routes)
+    ]
 
 
 async def _on_database_away(request: Request, error: Exception) -> Response:
@@ -137,14 +168,18 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     if any(error["type"] == "json_invalid" for error in errors):
         reason = str(errors[0].get("ctx", {}).get("error", "it is not valid JSON"))
         return MalformedRequest(f"The body is not valid JSON: {reason}.", errors=[FieldProblem("body", reason)])
-    problems = [FieldProblem(_field(error["loc"]), _reason(error)) for error in errors]
+    if any(error["loc"] == ("body",) and isinstance(error.get("input"), bytes) for error in errors):
+        # FastAPI parses a body only where its content type says JSON, and hands on the bytes otherwise.
+        reason = "must be application/json"
+        return UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
+    problems = [FieldProblem(_field(error["loc"]), _reason(error)) for error in errors[:MOST_ERRORS]]
     return InvalidRequest("; ".join(f"{problem.field}: {problem.reason}" for problem in problems[:3]), errors=problems)
 
 
 def _field(location: Sequence[str | int]) -> str:
     # FastAPI starts with where the value came from; "body" is the usual place and says nothing.
     parts = location[1:] if location and location[0] == "body" and len(location) > 1 else location
-    return ".".join(str(part) for part in parts)
+    return ".".join(str(part) for part in parts)[:LONGEST_FIELD]
 
 
 def _reason(error: Mapping[str, Any]) -> str:
@@ -152,6 +187,8 @@ def _reason(error: Mapping[str, Any]) -> str:
         return "is not a field of this request"
     if error["type"] == "missing":
         return "is required"
+    if error["type"] == "model_attributes_type":
+        return "should be an object"
     return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "should", 1)
 
 
@@ -166,14 +203,45 @@ def _refusal_of_status(error: HTTPException) -> Refusal:
         case HTTPStatus.UNSUPPORTED_MEDIA_TYPE:
             return UnsupportedMediaType(error.detail)
         case _:
-            return MalformedRequest(error.detail)
+            reason = _unreadable(error.__cause__)
+            return MalformedRequest(f"The body {reason}.", errors=[FieldProblem("body", reason)])
 
 
+def _unreadable(cause: BaseException | None) -> str:
+    match cause:
+        case RecursionError():
+            return "is nested too deeply"
+        case UnicodeDecodeError():
+            return "is not valid UTF-8"
+        case ValueError():
+            return "has a number with too many digits"
+        case _:
+            return "could not be read"
+
+
+def _document_problems(app: FastAPI) -> None:
+    # Given as `model` of the answers it would be documented as application/json, too.
+    describe = app.openapi
+
+    def describe_with_problems() -> dict[str, Any]:
+        document = describe()
+        schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
+        parts = schema.pop("$defs")
+        document.setdefault("components", {}).setdefault("schemas", {}).update(parts, Problem=schema)
+        return document
+
+    app.openapi = describe_with_problems  # type: ignore[method-assign]
+
+
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
 # Documented once for all routes: what a 4xx or 5xx answer looks like.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
         "description": "The request was refused; `code` says why, `errors` which field.",
-        "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
-        "model": Problem,
+        "content": _PROBLEM,
+    },
+    "5XX": {
+        "description": "Something failed on our side, or is not there for the moment (503).",
+        "content": _PROBLEM,
     },
 }

@@ -8,9 +8,11 @@ import secrets
 from pathlib import Path
 
 from callsheet.settings import Settings
+from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.signing import derive_key
 
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
+LEAST_BYTES = 32
 
 
 def master_secret(settings: Settings) -> bytes:
@@ -19,10 +21,21 @@ def master_secret(settings: Settings) -> bytes:
         return settings.secret_key.get_secret_value().encode()
     file = settings.home / SECRET_FILE
     try:
-        return file.read_bytes().strip()
-    except FileNotFoundError:
-        _create(file)
-        return file.read_bytes().strip()
+        if not file.exists():
+            _create(file)
+        secret = file.read_bytes().strip()
+    except OSError as error:
+        raise OperatorError(
+            f"The secret key {file} cannot be used ({error.strerror}). Run as the user it belongs to, name another "
+            "data directory with CALLSHEET_HOME, or set CALLSHEET_SECRET_KEY."
+        ) from error
+    if len(secret) < LEAST_BYTES:
+        # Keys derived from an emptied file would be anybody's guess.
+        raise OperatorError(
+            f"The secret key in {file} is damaged: it has {len(secret)} bytes. Put it back from a backup; without one, "
+            "remove the file, and signed addresses, sessions and the addresses of pools are lost."
+        )
+    return secret
 
 
 def _create(file: Path) -> None:

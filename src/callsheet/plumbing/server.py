@@ -10,7 +10,7 @@ import socket
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
 from granian.server.embed import Server
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.settings import ServerSettings
 from callsheet.toolbox.errors import OperatorError
@@ -29,18 +29,21 @@ class HttpServer:
         self._settings = settings
         self._server: Server | None = None
         self._task: asyncio.Task[None] | None = None
+        self._requests: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
         address, port = await free_address(self._settings.host, self._settings.port)
         # Its own log set-up would replace ours, and its start-up notice ("experimental") is answered in decision 0003.
         logging.getLogger("_granian").setLevel(logging.ERROR)
         self._server = Server(
-            self._app,
+            self._serve,
             address=address,
             port=port,
             interface=Interfaces.ASGINL,
             http=HTTPModes.auto,
             backlog=1024,
+            # No room speaks it: a request to upgrade gets the answer any other request for that address gets.
+            websockets=False,
             log_enabled=False,
             http1_settings=HTTP1Settings(max_buffer_size=HEADER_BUFFER_BYTES),
         )
@@ -53,14 +56,25 @@ class HttpServer:
             return
         self._server.stop()  # type: ignore[no-untyped-call]
         _, pending = await asyncio.wait({self._task}, timeout=self._settings.shutdown_seconds)
-        for task in pending:
+        # Ending the server does not end them, and a request that hangs would hold up closing the databases.
+        unfinished = {*pending, *self._requests}
+        for task in unfinished:
             task.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
+        await asyncio.gather(self._task, *unfinished, return_exceptions=True)
 
     async def wait(self) -> None:
         """Returns when the server ended by itself, which it only does when something is broken."""
         if self._task is not None:
             await asyncio.shield(self._task)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._requests.add(task)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._requests.discard(task)
 
     async def _accepting(self, address: str, port: int) -> None:
         assert self._task is not None

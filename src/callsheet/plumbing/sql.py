@@ -27,7 +27,12 @@ else:
 _BLOCK = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
 _DATABASE = re.compile(r"^--\s*database:\s*(central|pool)\s*$", re.MULTILINE)
 # Quoted text and comments are passed over, so that a colon in them is not taken for a parameter; `::` is a cast.
-_TOKEN = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|--[^\n]*|::|:([a-z_][a-z0-9_]*)", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"""'(?:[^']|'')*' | "[^"]*" | \$(?P<tag>\w*)\$.*?\$(?P=tag)\$ | --[^\n]* | /\*.*?\*/ | ::
+    | :(?P<parameter>[a-z_][a-z0-9_]*)""",
+    re.IGNORECASE | re.VERBOSE | re.DOTALL,
+)
+_COMMENT = re.compile(r"--[^\n]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +58,7 @@ class Statement:
         return int(count) if count.isdigit() else 0
 
     def _arguments(self, values: Mapping[str, object]) -> list[object]:
-        if len(values) != len(self.parameters):
+        if values.keys() != set(self.parameters):
             raise TypeError(f"{self.name} takes {self.parameters}, not {tuple(values)}")
         return [values[name] for name in self.parameters]
 
@@ -70,14 +75,22 @@ def statements(package: str, file: str = "statements.sql") -> Mapping[str, State
 
 
 def parse(text: str, where: str = "") -> Iterator[Statement]:
-    database = _DATABASE.search(text)
-    if database is None:
-        raise ValueError(f"{where} does not say '-- database: central' or '-- database: pool'")
-    kind: DatabaseKind = "central" if database[1] == "central" else "pool"
-    _, *parts = _BLOCK.split(text)
+    databases = _DATABASE.findall(text)
+    if len(databases) != 1:
+        raise ValueError(f"{where} must say once '-- database: central' or '-- database: pool'")
+    kind: DatabaseKind = "central" if databases[0] == "central" else "pool"
+    before, *parts = _BLOCK.split(text)
+    if not _is_blank(before):
+        raise ValueError(f"{where} has SQL before its first '-- name:'")
     for name, body in zip(parts[::2], parts[1::2], strict=True):
+        if _is_blank(body):
+            raise ValueError(f"{where} has nothing below '-- name: {name}'")
         sql, parameters = positional(body.strip().rstrip(";"))
         yield Statement(name, kind, sql, parameters)
+
+
+def _is_blank(sql: str) -> bool:
+    return not _COMMENT.sub("", sql).strip()
 
 
 def positional(text: str) -> tuple[str, tuple[str, ...]]:
@@ -85,7 +98,7 @@ def positional(text: str) -> tuple[str, tuple[str, ...]]:
     order: dict[str, int] = {}
 
     def replace(match: re.Match[str]) -> str:
-        name = match[1]
+        name = match["parameter"]
         return match[0] if name is None else f"${order.setdefault(name, len(order) + 1)}"
 
     return _TOKEN.sub(replace, text), tuple(order)

@@ -1,1 +1,1 @@
-"""Who executes: ComfyUI, Comfy Cloud, Replicate, HTTP and synchronous providers, and the actors for tasks. No database."""
+"""Who executes: ComfyUI, Comfy Cloud, Replicate, HTTP and synchronous ones, and the actors for tasks. No database."""

@@ -44,8 +44,7 @@ class Unpacker:
             if piece:
                 yield piece
             data = self._inflate.unconsumed_tail or self._inflate.unused_data
-            # A full piece may leave more inside zlib although all input was taken.
-            if not data and len(piece) < _PIECE_BYTES:
+            if not data:
                 return
 
     def finish(self) -> None:

@@ -8,20 +8,30 @@ from __future__ import annotations
 
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, StringConstraints
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
 
 Item = TypeVar("Item")
 
 
-def _printable(value: str) -> str:
+def _printable(value: object) -> object:
     # PostgreSQL text cannot hold NUL, and the other control characters only break terminals and logs.
-    if any(ord(character) < 32 or ord(character) == 127 for character in value):
+    if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValueError("must not have control characters")
     return value
 
 
+# The patterns only document what the validators check: their messages would quote a regular expression at people.
+OptionalLine = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=200),
+    BeforeValidator(_printable),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"}),
+]
 Line = Annotated[
-    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200), AfterValidator(_printable)
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
+    BeforeValidator(_printable),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}),
 ]
 Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
 Email = Annotated[

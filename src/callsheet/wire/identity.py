@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import Answer, Email, Line, Slug, UserRequest
+from callsheet.wire.base import Answer, Email, Line, OptionalLine, Slug, UserRequest
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
@@ -21,7 +21,8 @@ class Role(StrEnum):
 
 
 class LoginRequest(UserRequest):
-    email: Annotated[str, StringConstraints(max_length=254)]
+    # Spelt like `Email`, but anything is looked up: whether an address could exist at all is not told either.
+    email: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True, max_length=254)]
     password: Annotated[str, StringConstraints(max_length=256)]
 
 
@@ -77,7 +78,7 @@ class CreateUserRequest(UserRequest):
     tenant: Slug
     email: Email
     password: NewPassword
-    name: Annotated[str, StringConstraints(max_length=200)] = ""
+    name: OptionalLine = ""
     role: Role = Role.USER
 
 

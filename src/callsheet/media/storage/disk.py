@@ -1,7 +1,7 @@
 """The files of the local backend. Everything here blocks; `local` calls it from its threads.
 
-    incoming/<id>                bytes that are being written
-    blobs/<2 digits>/<id>        bytes that are complete; never changed, only removed
+    incoming/<id>                   bytes that are being written
+    blobs/<2 digits>/<id>           bytes that are complete; never changed, only removed
     objects/<folders>/<name>,json   a pointer: which blob an object is, with type, size and checksum
 
 An object is replaced by renaming a pointer over another: bytes, type, size and checksum change together. A blob
@@ -18,10 +18,11 @@ import secrets
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from io import FileIO
 from pathlib import Path
 from typing import TypeVar
 
-from callsheet.media.storage.folders import files_below, folder, open_file, write_all, write_new
+from callsheet.media.storage.folders import create_file, files_below, folder, open_file, write_all
 
 INCOMING, BLOBS, OBJECTS = "incoming", "blobs", "objects"
 # Commas do not occur in keys: a pointer never collides with a folder, so `a` and `a/b` can both be objects.
@@ -54,41 +55,33 @@ class Draft:
         self.size = 0
         self._root = root
         self._hash = hashlib.sha256()
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         with folder(root, INCOMING, create=True) as incoming:
-            self._descriptor: int | None = os.open(self.blob, flags, 0o600, dir_fd=incoming)
+            self._file = create_file(incoming, self.blob)
 
     @property
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
     def write(self, batch: bytes) -> None:
-        assert self._descriptor is not None
-        write_all(self._descriptor, batch)
+        write_all(self._file, batch)
         self._hash.update(batch)
         self.size += len(batch)
 
     def seal(self) -> None:
-        assert self._descriptor is not None
         # A slow upload may have written its last byte long ago: its age counts from here, or a sweep between
         # this line and the pointer would take it for rubbish.
-        os.utime(self._descriptor)
-        os.fsync(self._descriptor)
-        self._close()
+        os.utime(self._file.fileno())
+        os.fsync(self._file.fileno())
+        self._file.close()
         with folder(self._root, INCOMING) as incoming, folder(self._root, *_shelf(self.blob), create=True) as shelf:
             os.rename(self.blob, self.blob, src_dir_fd=incoming, dst_dir_fd=shelf)
             os.fsync(shelf)
 
     def discard(self) -> None:
         """Removes what was not sealed; does nothing otherwise."""
-        self._close()
+        self._file.close()
         with suppress(FileNotFoundError), folder(self._root, INCOMING) as incoming:
             os.unlink(self.blob, dir_fd=incoming)
-
-    def _close(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
-            self._descriptor = None
 
 
 class Disk:
@@ -102,12 +95,14 @@ class Disk:
         """The commit: from here on the key is this blob. The blob it was before goes."""
         *folders, name = _path(key)
         draft = f"{pointer.blob}{_POINTER_SUFFIX}"
-        replaced = self.find(key)
+        replaced = self._blob_of(key)
         with folder(self.root, INCOMING, create=True) as incoming:
-            write_new(incoming, draft, json.dumps(asdict(pointer)).encode())
+            with create_file(incoming, draft) as file:
+                write_all(file, json.dumps(asdict(pointer)).encode())
+                os.fsync(file.fileno())
             self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX)
         if replaced is not None:
-            self._unlink_blob(replaced.blob)
+            self._unlink_blob(replaced)
 
     def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str) -> None:
         for attempt in range(_COMMIT_ATTEMPTS):
@@ -129,8 +124,8 @@ class Disk:
         except FileNotFoundError:
             return None
 
-    def open(self, key: str) -> tuple[Pointer, int] | None:
-        """The pointer and a descriptor of its bytes, which stay readable also when the object is replaced."""
+    def open(self, key: str) -> tuple[Pointer, FileIO] | None:
+        """The pointer and its bytes, held open, which stay readable also when the object is replaced."""
         return self._follow(key, lambda pointer, shelf: open_file(shelf, pointer.blob))
 
     def link(self, key: str) -> tuple[Pointer, str] | None:
@@ -162,14 +157,13 @@ class Disk:
 
     def remove(self, *keys: str) -> None:
         for key in keys:
-            pointer = self.find(key)
-            if pointer is None:
-                continue
+            blob = self._blob_of(key)
             *folders, name = _path(key)
             with suppress(FileNotFoundError), folder(self.root, OBJECTS, *folders) as parent:
                 os.unlink(name + _POINTER_SUFFIX, dir_fd=parent)
                 os.fsync(parent)
-            self._unlink_blob(pointer.blob)
+            if blob is not None:
+                self._unlink_blob(blob)
 
     def entries(self, key_folder: str) -> Generator[tuple[str, Pointer]]:
         names = _path(key_folder) if key_folder else []
@@ -181,6 +175,13 @@ class Disk:
                     pointer = _read_pointer(parent, name)
                     yield _key([*names, *folders, name.removesuffix(_POINTER_SUFFIX)]), pointer
 
+    def _blob_of(self, key: str) -> str | None:
+        """A pointer that cannot be read must not keep anybody from replacing or deleting the object."""
+        with suppress(DamagedStorage):
+            pointer = self.find(key)
+            return None if pointer is None else pointer.blob
+        return None
+
     def _unlink_blob(self, blob: str) -> None:
         with suppress(FileNotFoundError), folder(self.root, *_shelf(blob)) as shelf:
             os.unlink(blob, dir_fd=shelf)
@@ -191,13 +192,12 @@ def _shelf(blob: str) -> tuple[str, str]:
 
 
 def _read_pointer(parent: int, name: str) -> Pointer:
-    descriptor = open_file(parent, name)
+    with open_file(parent, name) as file:
+        content = file.read(_POINTER_BYTES)
     try:
-        pointer = Pointer(**json.loads(os.pread(descriptor, _POINTER_BYTES, 0)))
+        pointer = Pointer(**json.loads(content))
     except (ValueError, TypeError) as error:
         raise DamagedStorage(f"{name} is not a pointer") from error
-    finally:
-        os.close(descriptor)
     if not _BLOB.fullmatch(pointer.blob):
         raise DamagedStorage(f"{name} is not a pointer")
     return pointer

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from io import FileIO
 from pathlib import Path
 
 _ENTER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
@@ -37,26 +38,20 @@ def _enter(parent: int, name: str, create: bool) -> int:
     return os.open(name, _ENTER | os.O_NOFOLLOW, dir_fd=parent)
 
 
-def write_new(parent: int, name: str, content: bytes) -> None:
-    """A new file, on disk when this returns (its name too only after `os.fsync(parent)`)."""
-    descriptor = os.open(
-        name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=parent
-    )
-    try:
-        write_all(descriptor, content)
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def create_file(parent: int, name: str) -> FileIO:
+    """A new file. An object, not a bare descriptor: whoever is cancelled before it arrives does not leak it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return FileIO(os.open(name, flags, 0o600, dir_fd=parent), "w")
 
 
-def write_all(descriptor: int, content: bytes) -> None:
+def open_file(parent: int, name: str) -> FileIO:
+    return FileIO(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent))
+
+
+def write_all(file: FileIO, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
-
-
-def open_file(parent: int, name: str) -> int:
-    return os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
+        rest = rest[file.write(rest) :]
 
 
 def files_below(descriptor: int, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int, str]]:

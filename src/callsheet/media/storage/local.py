@@ -8,6 +8,7 @@ import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from io import FileIO
 from itertools import islice
 from pathlib import Path
 from typing import ParamSpec, TypeVar
@@ -47,10 +48,10 @@ class OpenObject:
     """An object held open: what happens to its key meanwhile does not change these bytes. Must be closed."""
 
     info: ObjectInfo
-    descriptor: int
+    file: FileIO
 
     def close(self) -> None:
-        os.close(self.descriptor)
+        self.file.close()
 
 
 class LocalStorage:
@@ -101,7 +102,7 @@ class LocalStorage:
 
     async def chunks(self, opened: OpenObject, start: int, end: int) -> AsyncIterator[bytes]:
         while start < end:
-            chunk = await self._run(os.pread, opened.descriptor, min(CHUNK_BYTES, end - start), start)
+            chunk = await self._run(os.pread, opened.file.fileno(), min(CHUNK_BYTES, end - start), start)
             if not chunk:
                 raise Unavailable("The stored object is shorter than it was.")
             start += len(chunk)

@@ -84,10 +84,17 @@ def live_postmaster(layout: Layout) -> int | None:
     postmaster.pid may outlive its server and its pid may be another process by now, so the process has to name our
     data directory in its command line. (/proc/PID/cwd would say the same, but in Docker root may not read it.)
     """
-    pid = _recorded_postmaster(layout)
+    lines = _lock_file(layout)
+    pid = int(lines[0]) if lines else None
     if pid is None:
         return None
     return pid if f" -D {layout.data} " in _command_line(pid) else None
+
+
+def is_ready(layout: Layout, port: int) -> bool:
+    """Whether the server running on this cluster accepts connections on that port, by its own account."""
+    lines = _lock_file(layout)
+    return len(lines) >= 8 and lines[3] == str(port) and lines[7] == "ready" and live_postmaster(layout) is not None
 
 
 def forget_reused_pid(layout: Layout) -> None:
@@ -96,18 +103,18 @@ def forget_reused_pid(layout: Layout) -> None:
     PostgreSQL would take any live process of the same user for a running server. Only the pid is replaced: the
     other lines let it see whether backends of a killed server still use the shared memory.
     """
-    if _recorded_postmaster(layout) is None or live_postmaster(layout) is not None:
-        return
-    lock_file = layout.data / "postmaster.pid"
-    _, *rest = lock_file.read_text().splitlines()
-    lock_file.write_text("\n".join([str(NO_PROCESS), *rest]) + "\n")
+    lines = _lock_file(layout)
+    if lines and live_postmaster(layout) is None:
+        (layout.data / "postmaster.pid").write_text("\n".join([str(NO_PROCESS), *lines[1:]]) + "\n")
 
 
-def _recorded_postmaster(layout: Layout) -> int | None:
+def _lock_file(layout: Layout) -> list[str]:
+    """The lines of postmaster.pid: pid, data directory, start, port, socket, address, shared memory, state."""
     try:
-        return int((layout.data / "postmaster.pid").read_text().splitlines()[0])
-    except (FileNotFoundError, IndexError, ValueError):
-        return None
+        lines = [line.strip() for line in (layout.data / "postmaster.pid").read_text().splitlines()]
+    except FileNotFoundError:
+        return []
+    return lines if lines and lines[0].isdigit() else []
 
 
 def _command_line(pid: int) -> str:

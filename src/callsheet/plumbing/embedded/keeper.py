@@ -1,7 +1,7 @@
 """The keeper: a small process that runs PostgreSQL as its child for as long as anybody uses it.
 
-Run by path with `python -I -S`, never imported: the package would bring the database driver along (10 MB resident
-without, 40 with). Standard library only, one thread: the server's parent-death signal is tied to the thread that
+Run by path with `python -I -S`, never imported: the package would bring the database driver along (8 MB resident
+without, 29 with). Standard library only, one thread: the server's parent-death signal is tied to the thread that
 started it.
 """
 

@@ -14,7 +14,8 @@ import asyncpg
 
 from callsheet.plumbing.embedded.account import Account
 from callsheet.plumbing.embedded.binaries import Binaries
-from callsheet.plumbing.embedded.layout import USER, Layout
+from callsheet.plumbing.embedded.cluster import is_ready
+from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layout
 from callsheet.plumbing.embedded.locks import FileLock
 
 HOST = "127.0.0.1"
@@ -104,14 +105,19 @@ async def connect(layout: Layout, port: int, database: str = MAINTENANCE_DATABAS
 
 
 async def server_version(layout: Layout, port: int) -> str | None:
-    """The version of our server on that port; None if nobody answers there, or somebody else.
+    """The version of our server on that port; None while it is not up.
 
-    A refused password is raised: whether that is somebody else's server depends on the keeper.
+    Connects only when our own server says that it has the port: a stranger there could ask for the password.
     """
+    if not is_ready(layout, port):
+        return None
     try:
         connection = await connect(layout, port)
-    except asyncpg.InvalidPasswordError:
-        raise
+    except asyncpg.InvalidPasswordError as error:
+        raise EmbeddedPostgresError(
+            f"The PostgreSQL server in {layout.data} refuses the password in {layout.passfile}. "
+            "Put that file back from a backup."
+        ) from error
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError):
         return None
     try:

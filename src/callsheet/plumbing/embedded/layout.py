@@ -10,11 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from callsheet.toolbox.errors import OperatorError
+
 USER = "callsheet"
 LOG_TAIL_LINES = 12
 
 
-class EmbeddedPostgresError(Exception):
+class EmbeddedPostgresError(OperatorError):
     """The embedded PostgreSQL server cannot be used; the message says why and what to do."""
 
 

@@ -16,8 +16,6 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-import asyncpg
-
 from callsheet.plumbing.embedded.account import choose_account
 from callsheet.plumbing.embedded.binaries import find_binaries
 from callsheet.plumbing.embedded.cluster import ensure_cluster, forget_reused_pid, live_postmaster
@@ -36,7 +34,6 @@ from callsheet.plumbing.embedded.locks import ASK_AGAIN_SECONDS, EXCLUSIVE, SHAR
 # Recovery after a crash replays at most a gigabyte of log; it must not be mistaken for a server that hangs.
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.1
-REFUSALS = 50
 CREATE_DATABASE_LOCK = 0x0CA115EE7
 
 P = ParamSpec("P")
@@ -195,19 +192,9 @@ async def _to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -
 async def _answers(layout: Layout, port: int) -> bool:
     """Waits for as long as the keeper lives: the server may be starting or recovering."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    refusals = 0
     while is_held(layout.keeper_lock):
-        try:
-            if await server_version(layout, port) is not None:
-                return True
-        except asyncpg.InvalidPasswordError as error:
-            # Once may be a stranger who was faster on this port; the keeper then ends within moments.
-            refusals += 1
-            if refusals > REFUSALS:
-                raise EmbeddedPostgresError(
-                    f"The PostgreSQL server in {layout.data} refuses the password in {layout.passfile}. "
-                    "Put that file back from a backup."
-                ) from error
+        if await server_version(layout, port) is not None:
+            return True
         if time.monotonic() > deadline:
             raise layout.failure(
                 f"The PostgreSQL server has not answered for {PATIENCE_SECONDS:.0f} seconds on port {port}. "

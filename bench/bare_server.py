@@ -1,0 +1,67 @@
+"""What there would be without Callsheet: the same framework on the same server, a process of its own.
+
+`/bare` answers a small JSON object, `/select` one row found by an index. Nothing else: no edge, no authentication.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from uuid import UUID
+
+import uvloop
+from fastapi import FastAPI
+from pydantic import BaseModel
+
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.server import HttpServer
+from callsheet.settings import DatabaseSettings, ServerSettings
+
+SELECT = "SELECT id, email, name, role FROM users WHERE id = $1"
+
+
+class Answer(BaseModel):
+    id: UUID
+    email: str
+    name: str
+    role: str
+
+
+def application(database: Database, user_id: UUID) -> FastAPI:
+    app = FastAPI()
+    answer = Answer(id=user_id, email="somebody@example.com", name="Somebody", role="user")
+
+    @app.get("/bare")
+    async def bare() -> Answer:
+        return answer
+
+    @app.get("/select")
+    async def select() -> Answer:
+        async with database.connection() as connection:
+            row = await connection.fetchrow(SELECT, user_id)
+        assert row is not None
+        return Answer(**row)
+
+    return app
+
+
+async def _serve(dsn: str, user_id: UUID, port: int) -> None:
+    database = Database("central", "central", dsn, DatabaseSettings())
+    await database.open()
+    server = HttpServer(application(database, user_id), ServerSettings(port=port))
+    await server.start()
+    print("ready", flush=True)
+    # The parent closes our standard input when it is done with us, also when it is killed.
+    await asyncio.to_thread(sys.stdin.read)
+    await server.stop()
+    await database.close()
+
+
+def main() -> None:
+    order = json.loads(sys.stdin.readline())
+    uvloop.run(_serve(order["dsn"], UUID(order["user_id"]), order["port"]))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,326 @@
+"""G10: bad input gets a problem+json that names the field and the reason, and nothing is written."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.answers import assert_refused, exchange
+from tests.support.people import People, Person
+
+JSON = "application/json"
+MEGABYTE = 1_048_576
+
+
+@pytest.fixture
+async def person(people: People) -> Person:
+    return await people.user()
+
+
+@pytest.fixture(autouse=True)
+async def _nothing_is_written(plane: ControlPlane, person: Person) -> AsyncIterator[None]:
+    async def rows() -> list[int]:
+        async with plane.databases.central.connection() as connection:
+            tables = ("tenants", "users", "api_keys", "browser_sessions")
+            return [await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables]
+
+    before = await rows()
+    yield
+    assert await rows() == before
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code", "fields"),
+    [
+        (b'{"name": "x", "nmae": "y"}', 422, "invalid_request", ["nmae"]),
+        (b'{"name": "x", "a": 1, "b": 2}', 422, "invalid_request", ["a", "b"]),
+        (b"{}", 422, "invalid_request", ["name"]),
+        (b'{"name": 7}', 422, "invalid_request", ["name"]),
+        (b'{"name": null}', 422, "invalid_request", ["name"]),
+        (b'{"name": ["x"]}', 422, "invalid_request", ["name"]),
+        (b'{"name": NaN}', 422, "invalid_request", ["name"]),
+        (b'{"name": 1e999}', 422, "invalid_request", ["name"]),
+        (b'{"name": ' + b"9" * 4000 + b"}", 422, "invalid_request", ["name"]),
+        (b'{"name": ' + b"9" * 6000 + b"}", 400, "malformed_request", ["body"]),
+        (b'{"name": ""}', 422, "invalid_request", ["name"]),
+        (b'{"name": " \\n "}', 422, "invalid_request", ["name"]),
+        (b'{"name": "' + b"x" * 201 + b'"}', 422, "invalid_request", ["name"]),
+        (b'{"name": "a\\u0000b"}', 422, "invalid_request", ["name"]),
+        (b'{"name": "a\x00b"}', 400, "malformed_request", ["body"]),
+        (b'{"name": "\\ud800"}', 422, "invalid_request", ["name"]),
+        (b'{"name": "x", "\\udfff\\u0000": 1}', 422, "invalid_request", ["body"]),
+        (b'{"name": "x", "\\u0000": 1}', 422, "invalid_request", ["\0"]),
+        (b'{"name": "\xff\xfe"}', 400, "malformed_request", ["body"]),
+        (b'{"name": "x"', 400, "malformed_request", ["body"]),
+        (b'{"name": "x"} {}', 400, "malformed_request", ["body"]),
+        (b"{'name': 'x'}", 400, "malformed_request", ["body"]),
+        (b"", 422, "invalid_request", ["body"]),
+        (b"null", 422, "invalid_request", ["body"]),
+        (b"[]", 422, "invalid_request", ["body"]),
+        (b'[{"name": "x"}]', 422, "invalid_request", ["body"]),
+        (b'"name"', 422, "invalid_request", ["body"]),
+        (b"1", 422, "invalid_request", ["body"]),
+        (b"[" * 100_000, 400, "malformed_request", ["body"]),
+        (b'{"name": ' + b"[" * 100_000 + b"]" * 100_000 + b"}", 400, "malformed_request", ["body"]),
+        (b'{"name": ' * 100_000 + b"1" + b"}" * 100_000, 400, "malformed_request", ["body"]),
+    ],
+    ids=lambda value: repr(value[:30]) if isinstance(value, bytes) else None,
+)
+async def test_a_bad_body_is_refused(
+    client: httpx.AsyncClient, person: Person, body: bytes, status: int, code: str, fields: list[str]
+) -> None:
+    headers = person.headers | {"content-type": JSON}
+    assert_refused(await client.post("/api/keys", content=body, headers=headers), status, code, *fields)
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "a/json", None],
+)
+async def test_a_body_of_another_type_is_refused(
+    client: httpx.AsyncClient, person: Person, content_type: str | None
+) -> None:
+    headers = person.headers | ({} if content_type is None else {"content-type": content_type})
+    answer = await client.post("/api/keys", content=b'{"name": "x"}', headers=headers)
+    assert_refused(answer, 415, "unsupported_media_type", "content-type")
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"email": 1, "password": "x"}, "email"),
+        ({"email": "x" * 255, "password": "x"}, "email"),
+        ({"email": "x", "password": "x" * 257}, "password"),
+        ({"email": "x", "password": {"$ne": ""}}, "password"),
+        ({"email": "x"}, "password"),
+        ({"email": "x", "password": "x", "remember": True}, "remember"),
+    ],
+)
+async def test_a_bad_login_is_refused_by_field(client: httpx.AsyncClient, body: object, field: str) -> None:
+    assert_refused(await client.post("/api/auth/login", json=body), 422, "invalid_request", field)
+
+
+@pytest.mark.parametrize("login", [("a\0b", "x"), ("' OR 1=1 --", "x"), ("x", "a\0b"), ("", ""), ("é@ü", "ß")])
+async def test_a_strange_login_is_a_wrong_login(client: httpx.AsyncClient, login: tuple[str, str]) -> None:
+    answer = await client.post("/api/auth/login", json=dict(zip(("email", "password"), login, strict=True)))
+    assert_refused(answer, 401, "invalid_credentials")
+
+
+@pytest.mark.parametrize("size", [MEGABYTE + 1, 2 * MEGABYTE, 50 * MEGABYTE])
+@pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
+async def test_a_body_over_the_limit_is_refused_and_the_client_hears_why(
+    client: httpx.AsyncClient, person: Person, size: int, chunked: bool
+) -> None:
+    async def pieces() -> AsyncIterator[bytes]:
+        for start in range(0, size, 65_536):
+            yield b" " * min(65_536, size - start)
+
+    headers = person.headers | {"content-type": JSON}
+    body = pieces() if chunked else b" " * size
+    problem = assert_refused(
+        await client.post("/api/keys", content=body, headers=headers), 413, "body_too_large", "body"
+    )
+    assert problem["limit_bytes"] == MEGABYTE
+    assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+
+
+async def test_a_body_of_exactly_the_limit_is_read(client: httpx.AsyncClient, person: Person) -> None:
+    headers = person.headers | {"content-type": JSON}
+    answer = await client.post("/api/keys", content=b"{}".ljust(MEGABYTE), headers=headers)
+    assert_refused(answer, 422, "invalid_request", "name")
+
+
+async def test_a_body_where_none_belongs_does_not_hide_the_answer(client: httpx.AsyncClient) -> None:
+    for path, status in (("/nowhere", 404), ("/healthz", 405), ("/api/keys", 413)):
+        assert (await client.post(path, content=b" " * 20 * MEGABYTE)).status_code in (status, 413)
+    answer = await client.post("/nowhere", content=b" " * (MEGABYTE // 2))
+    assert_refused(answer, 404, "not_found")
+    answer = await client.put("/storage/x?expires=1&signature=x", content=b" " * 20 * MEGABYTE)
+    assert_refused(answer, 403, "signature_invalid")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"Bearer",
+        b"Bearer x",
+        b"Bearer cs_",
+        b"Bearer a b",
+        b"Bearer \xff\xfe",
+        "Bearer cs_é".encode(),
+        b"Bearer " + b"x" * 20_000,
+        b"Bearer\tcs_x",
+        b"Basic dTpw",
+        b"cs_x",
+    ],
+    ids=lambda value: repr(value[:20]),
+)
+async def test_a_bad_token_is_refused(client: httpx.AsyncClient, value: bytes) -> None:
+    answer = await client.get("/api/me", headers=[(b"authorization", value)])
+    assert_refused(answer, 401, "not_authenticated")
+    assert answer.headers["www-authenticate"].startswith("Bearer")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("cursor=x", "query.cursor"),
+        ("cursor=", "query.cursor"),
+        ("cursor=%ff", "query.cursor"),
+        ("cursor=" + "a" * 5000, "query.cursor"),
+        ("limit=0", "query.limit"),
+        ("limit=-1", "query.limit"),
+        ("limit=201", "query.limit"),
+        ("limit=9223372036854775808", "query.limit"),
+        ("limit=" + "9" * 5000, "query.limit"),
+        ("limit=ten", "query.limit"),
+        ("limit=1.5", "query.limit"),
+        ("limit=", "query.limit"),
+    ],
+    ids=lambda value: value[:24],
+)
+async def test_a_bad_query_is_refused_by_parameter(
+    client: httpx.AsyncClient, person: Person, query: str, field: str
+) -> None:
+    assert_refused(await client.get(f"/api/keys?{query}", headers=person.headers), 422, "invalid_request", field)
+
+
+async def test_a_bad_id_in_the_path_is_refused(client: httpx.AsyncClient, person: Person) -> None:
+    for bad in ("1", "%2e%2e", "%ff", "x" * 5000, "'; DROP TABLE api_keys; --", f"{uuid4()}x"):
+        answer = await client.delete(f"/api/keys/{bad}", headers=person.headers)
+        assert_refused(answer, 422, "invalid_request", "path.key_id")
+
+
+async def test_nul_bytes_in_an_address_are_refused(client: httpx.AsyncClient, person: Person) -> None:
+    for address, field in (("/api/keys/%00", "path"), ("/a%00b", "path"), ("/api/keys?cursor=%00", "query")):
+        answer = await client.get(address, headers=person.headers)
+        assert_refused(answer, 400, "malformed_request", field)
+
+
+@pytest.mark.parametrize("size", [40_000, 100_000, 10_000_000])
+async def test_a_large_header_is_refused_by_name(plane: ControlPlane, size: int) -> None:
+    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: " + b"a" * size + b"\r\n\r\n"
+    answer = await exchange(plane.settings.public_url, request)
+    problem = assert_refused(answer, 431, "headers_too_large", "header x-large")
+    assert problem["limit_bytes"] == 32_768
+
+
+async def test_many_headers_that_are_large_together_are_refused(plane: ControlPlane) -> None:
+    lines = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(50))
+    answer = await exchange(plane.settings.public_url, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")
+    problem = assert_refused(answer, 431, "headers_too_large", "header x-0")
+    assert problem["limit_bytes"] == 32_768
+
+
+async def test_a_long_address_is_refused(plane: ControlPlane) -> None:
+    for address in (b"/" + b"a" * 60_000, b"/api/keys?cursor=" + b"a" * 60_000):
+        answer = await exchange(plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert_refused(answer, 431, "headers_too_large", "address")
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "*",
+        "/",
+        "//healthz",
+        "/nowhere",
+        "/api/keys/",
+        "/api/../healthz",
+        "/api/%2e%2e/healthz",
+        "/docs/",
+        "/docs/assets",
+        "/docs/assets/../../healthz",
+        "/docs/assets/..%2f..%2f..%2fpyproject.toml",
+        "/docs/assets/%5c..%5c..%5cx",
+        "/docs/assets/" + "x" * 3000,
+        "/é",
+        "/%zz",
+        "/%ff",
+        "/healthz%20",
+    ],
+    ids=lambda value: value[:40],
+)
+async def test_there_is_nothing_at_any_other_address(plane: ControlPlane, address: str) -> None:
+    request = f"GET {address} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    assert_refused(await exchange(plane.settings.public_url, request), 404, "not_found")
+
+
+async def test_names_with_dots_reach_no_file(plane: ControlPlane) -> None:
+    for name in ("../secret_key", "..%2fsecret_key", "%2e%2e/%2e%2e/etc/passwd", "a/../../secret_key", "%252e%252e/x"):
+        for method in ("GET", "PUT"):
+            request = f"{method} /storage/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+            answer = await exchange(plane.settings.public_url, request)
+            assert_refused(answer, 403, "signature_invalid")
+
+
+@pytest.mark.parametrize("method", ["DELETE", "PUT", "PATCH", "OPTIONS", "TRACE", "FOO", "get", "M-SEARCH"])
+async def test_a_method_that_an_address_does_not_take_is_refused_with_those_it_takes(
+    plane: ControlPlane, method: str
+) -> None:
+    for address, allowed in (("/api/me", {"GET"}), ("/api/keys/1", {"DELETE"}), ("/api/auth/login", {"POST"})):
+        if method not in allowed:
+            request = f"{method} {address} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+            answer = await exchange(plane.settings.public_url, request)
+            assert_refused(answer, 405, "method_not_allowed")
+            assert set(answer.headers["allow"].split(", ")) == allowed
+
+
+async def test_old_and_odd_but_valid_requests_are_answered(plane: ControlPlane) -> None:
+    for head in (
+        b"GET /healthz HTTP/1.0\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: \r\n",
+        b"GET http://elsewhere.example/healthz HTTP/1.1\r\nHost: x\r\n",
+        b"GET /healthz?%ff=%ff&&=&a=1&a=2 HTTP/1.1\r\nHost: x\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Odd: \xff\xfe\r\nAccept: nonsense\r\nRange: bytes=9-1\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+    ):
+        answer = await exchange(plane.settings.public_url, head + b"\r\n")
+        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        b"\x16\x03\x01\x02\x00\r\n\r\n",
+        b"GET / two three HTTP/1.1\r\n\r\n",
+        b"GET /a\x00b HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nX-Nul: a\x00b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 200 + b"\r\n",
+    ],
+    ids=lambda value: repr(value[:30]),
+)
+async def test_what_is_not_http_ends_at_the_server(plane: ControlPlane, request_bytes: bytes) -> None:
+    """The server answers these before there is a request: a bare 4xx, and the connection is closed."""
+    answer = await exchange(plane.settings.public_url, request_bytes)
+    assert answer.status_code in (400, 414, 431)
+    assert answer.headers["connection"] == "close"
+
+
+async def test_a_broken_chunk_is_refused(plane: ControlPlane) -> None:
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    answer = await exchange(plane.settings.public_url, head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
+    assert_refused(answer, 400, "malformed_request", "body")
+
+
+async def test_a_body_that_ends_early_leaves_the_server_well(client: httpx.AsyncClient, plane: ControlPlane) -> None:
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    with pytest.raises(TimeoutError):
+        await exchange(plane.settings.public_url, head + b"{", seconds=0.05)
+    assert (await client.get("/healthz")).status_code == 200
+
+
+async def test_the_answer_does_not_grow_with_the_mistakes(client: httpx.AsyncClient, person: Person) -> None:
+    names = [f"{number}\x1b\u2028{'x' * 1000}" for number in range(500)]
+    answer = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=person.headers)
+    assert_refused(answer, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))
+    assert len(answer.content) < 50_000

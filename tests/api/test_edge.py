@@ -1,0 +1,287 @@
+"""Every request has an id, every answer its headers, every failure a problem+json; `/metrics` counts them all."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import re
+import signal
+import socket
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import asyncpg
+import httpx
+import pytest
+from asyncpg.exceptions._base import DataError  # the driver's own, not the server's of the same name
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+from pydantic import SecretStr
+from starlette.responses import StreamingResponse
+
+from callsheet.app import ControlPlane, running_control_plane, with_free_port
+from callsheet.plumbing.database import DatabaseError
+from callsheet.plumbing.edge import Edge
+from callsheet.plumbing.metrics import HttpMetrics
+from callsheet.plumbing.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, InternalError, install_problem_handlers
+from callsheet.plumbing.server import HttpServer, free_address
+from callsheet.settings import ServerSettings, load_settings
+from callsheet.wire import errors
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.people import People
+from tests.support.waiting import until
+
+SECURITY_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}
+
+AWAY = [
+    DatabaseError("Database pool_7 at 10.0.0.7/secret cannot be used"),
+    ConnectionRefusedError(111, "Connect call failed ('10.0.0.7', 5432)"),
+    TimeoutError("10.0.0.7"),
+    socket.gaierror(-2, "Name or service not known: 10.0.0.7"),
+    asyncpg.InterfaceError("pool is closing"),
+    asyncpg.InternalClientError("cannot switch to state 11; another operation (2) is in progress"),
+    asyncpg.ConnectionDoesNotExistError("connection was closed in the middle of operation"),
+    asyncpg.CannotConnectNowError("the database system is starting up"),
+    asyncpg.TooManyConnectionsError("sorry, too many clients already"),
+    asyncpg.QueryCanceledError("canceling statement due to statement timeout"),
+]
+
+
+def lines_of(logged: io.StringIO, event: str) -> list[dict[str, Any]]:
+    lines = [json.loads(line) for line in logged.getvalue().splitlines()]
+    return [line for line in lines if line["event"] == event]
+
+
+@pytest.mark.parametrize("given", ["abc", "A.b_c-9", "x" * 64, str(uuid4())])
+async def test_a_request_id_goes_all_the_way(client: httpx.AsyncClient, logged: io.StringIO, given: str) -> None:
+    answer = await client.get("/api/me", headers={"x-request-id": given})
+    assert assert_refused(answer, 401, "not_authenticated")["request_id"] == given
+    (line,) = lines_of(logged, "http.request")
+    assert line["request_id"] == given
+    assert (line["method"], line["path"], line["status"]) == ("GET", "/api/me", 401)
+    assert (await client.get("/healthz", headers={"x-request-id": given})).headers["x-request-id"] == given
+
+
+@pytest.mark.parametrize("given", [b"", b"x" * 65, b"a b", b"a;b", b"<script>", b"\xff", b'"', b"a,b", b"\xc3\xa9"])
+async def test_a_request_id_that_could_do_harm_is_replaced(
+    client: httpx.AsyncClient, logged: io.StringIO, given: bytes
+) -> None:
+    answers = [await client.get("/nowhere", headers=[(b"x-request-id", given)]) for _ in range(2)]
+    ids = [answer.headers["x-request-id"] for answer in answers]
+    assert ids[0] != ids[1]
+    assert all(re.fullmatch("[0-9a-f]{16}", made) for made in ids)
+    assert [line["request_id"] for line in lines_of(logged, "http.request")] == ids
+
+
+async def test_the_log_says_whose_request_it_was(
+    client: httpx.AsyncClient, people: People, logged: io.StringIO
+) -> None:
+    person = await people.user()
+    await client.get("/api/me", headers=person.headers)
+    await client.get("/nowhere")
+    mine, nobodys = lines_of(logged, "http.request")
+    assert (mine["user_id"], mine["tenant_id"]) == (str(person.user.id), str(person.tenant.id))
+    assert "user_id" not in nobodys
+
+
+async def test_every_answer_has_the_security_headers(client: httpx.AsyncClient) -> None:
+    for method, path in [
+        ("GET", "/healthz"),
+        ("GET", "/docs"),
+        ("GET", "/docs/assets/swagger-ui.css"),
+        ("GET", "/openapi.json"),
+        ("GET", "/metrics"),
+        ("GET", "/api/me"),
+        ("GET", "/nowhere"),
+        ("DELETE", "/api/me"),
+        ("GET", "/storage/x"),
+        ("GET", "/a%00"),
+        ("POST", "/api/auth/login"),
+    ]:
+        answer = await client.request(method, path)
+        assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
+        assert len(answer.headers.get_list("x-request-id")) == 1
+
+
+def samples(text: str, name: str) -> dict[str, float]:
+    found = re.findall(rf"^{name}\{{(.*)\}} (\S+)$", text, re.MULTILINE)
+    return {labels: float(value) for labels, value in found}
+
+
+async def test_metrics_count_requests_by_route_and_never_by_what_clients_make_up(started: Started) -> None:
+    async with started() as (plane, client):
+        person = await People(plane.accounts, plane.keys).user()
+        for _ in range(3):
+            await client.delete(f"/api/keys/{uuid4()}", headers=person.headers)
+            await client.get(f"/{uuid4().hex}")
+            await client.request(f"M{uuid4().hex[:6]}", "/api/me")
+            await client.get(f"/storage/{uuid4()}")
+            await client.get(f"/docs/assets/{uuid4()}")
+        answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    assert samples(answer.text, "callsheet_http_requests_total") == {
+        'method="DELETE",route="/api/keys/{key_id}",status="404"': 3,
+        'method="GET",route="(none)",status="404"': 6,
+        'method="other",route="/api/me",status="405"': 3,
+        'method="GET",route="/storage/{key:path}",status="403"': 3,
+    }
+    assert samples(answer.text, "callsheet_http_request_seconds_count").keys() == {
+        'method="DELETE",route="/api/keys/{key_id}"',
+        'method="GET",route="(none)"',
+        'method="other",route="/api/me"',
+        'method="GET",route="/storage/{key:path}"',
+    }
+
+
+async def test_metrics_show_loops_and_connections(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+    text = (await client.get("/metrics")).text
+    loops = {f'loop="{loop.name}"' for loop in plane.loops}
+    assert {'loop="database_watch"', 'loop="key_usage"', 'loop="session_sweeper"'} <= loops
+    assert samples(text, "callsheet_loop_ticks").keys() == loops
+    assert samples(text, "callsheet_loop_failures") == dict.fromkeys(loops, 0)
+    connections = samples(text, "callsheet_database_connections")
+    assert {key.split('"')[1] for key in connections} == {"central", "pool_1", "pool_2"}
+    assert 'callsheet_build_info{version="' in text
+
+
+async def test_metrics_ask_for_their_token_where_one_is_set(started: Started) -> None:
+    async with started(server={"metrics_token": SecretStr("open sesame")}) as (plane, client):
+        key = (await People(plane.accounts, plane.keys).admin()).key
+        for value in (None, b"open sesame", b"Bearer open", b"Bearer " + key.encode(), b"Bearer \xff", b"Basic x"):
+            headers = [] if value is None else [(b"authorization", value)]
+            assert_refused(await client.get("/metrics", headers=headers), 401, "not_authenticated")
+        granted = await client.get("/metrics", headers={"authorization": "Bearer open sesame"})
+        assert (granted.status_code, "callsheet_build_info" in granted.text) == (200, True)
+
+
+@pytest.fixture
+async def failing(logged: io.StringIO) -> AsyncIterator[httpx.AsyncClient]:
+    """A server whose every route breaks in its own way, behind the same edge as ours."""
+    app = FastAPI(responses=PROBLEM_RESPONSES)
+    install_problem_handlers(app)
+
+    @app.get("/broken")
+    async def broken() -> None:
+        raise RuntimeError("the password is hunter2")
+
+    @app.get("/away/{number}")
+    async def away(number: int) -> None:
+        raise AWAY[number]
+
+    @app.get("/unfit")
+    async def unfit() -> None:
+        raise DataError("invalid input for query argument $1")
+
+    @app.get("/halfway")
+    async def halfway() -> StreamingResponse:
+        async def body() -> AsyncIterator[bytes]:
+            yield b"some"
+            raise RuntimeError("too late for an answer")
+
+        return StreamingResponse(body())
+
+    settings = ServerSettings(port=0)
+    _, port = await free_address(settings.host, 0)
+    settings = settings.model_copy(update={"port": port})
+    server = HttpServer(Edge(app, settings, HttpMetrics(CollectorRegistry())), settings)
+    await server.start()
+    async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", trust_env=False, timeout=30) as client:
+        yield client
+    await server.stop()
+
+
+async def test_an_unexpected_failure_is_told_without_its_inside(
+    failing: httpx.AsyncClient, logged: io.StringIO
+) -> None:
+    problem = assert_refused(await failing.get("/broken"), 500, "internal_error")
+    assert set(problem) == {"type", "title", "status", "code", "request_id"}
+    (line,) = lines_of(logged, "http.unhandled")
+    assert line["request_id"] == problem["request_id"]
+    assert "RuntimeError" in line["exception"]
+    assert (await failing.get("/nowhere")).headers["x-frame-options"] == "DENY"
+
+
+async def test_a_failure_in_the_middle_of_an_answer_ends_the_connection_and_is_logged(
+    failing: httpx.AsyncClient, logged: io.StringIO
+) -> None:
+    try:
+        answer = await failing.get("/halfway")
+        assert answer.content == b"some"
+    except httpx.RemoteProtocolError:
+        pass
+    assert "too late for an answer" in lines_of(logged, "http.unhandled")[0]["exception"]
+    assert_refused(await failing.get("/broken"), 500, "internal_error")
+
+
+@pytest.mark.parametrize("number", range(len(AWAY)), ids=lambda number: type(AWAY[number]).__name__)
+async def test_however_a_database_is_away_clients_are_told_to_come_back_and_not_where_it_is(
+    failing: httpx.AsyncClient, number: int
+) -> None:
+    answer = await failing.get(f"/away/{number}")
+    assert_refused(answer, 503, "unavailable")
+    assert "10.0.0.7" not in answer.text
+
+
+async def test_a_value_the_database_driver_refuses_is_our_fault(failing: httpx.AsyncClient) -> None:
+    assert_refused(await failing.get("/unfit"), 500, "internal_error")
+
+
+async def test_every_refusal_has_a_status_and_a_sentence() -> None:
+    def below(kind: type[errors.Refusal]) -> list[type[errors.Refusal]]:
+        return [kind, *(found for child in kind.__subclasses__() for found in below(child))]
+
+    kinds = below(errors.Refusal)
+    assert {kind.code for kind in kinds} == set(STATUS_OF_CODE)
+    assert len({kind.code for kind in kinds}) == len(kinds)
+    assert all(kind.title().endswith(".") for kind in kinds)
+    assert all(400 <= status < 600 for status in STATUS_OF_CODE.values())
+    assert STATUS_OF_CODE[InternalError.code] == 500
+
+
+async def test_while_the_database_is_away_requests_are_told_to_come_back(started: Started) -> None:
+    async with started() as (plane, client):
+        person = await People(plane.accounts, plane.keys).user()
+        await plane.databases.central.close()
+        for method, path, body in [
+            ("GET", "/api/me", None),
+            ("POST", "/api/keys", {"name": "x"}),
+            ("POST", "/api/auth/login", {"email": "a", "password": "b"}),
+        ]:
+            answer = await client.request(method, path, json=body, headers=person.headers)
+            assert_refused(answer, 503, "unavailable")
+        assert_refused(await client.get("/readyz"), 503, "unavailable")
+        assert (await client.get("/healthz")).status_code == 200
+        assert (await client.get("/metrics")).status_code == 200
+        await plane.databases.central.open()
+        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+        assert (await client.get("/readyz")).json()["databases"] == dict.fromkeys(("central", "pool_1", "pool_2"), "ok")
+
+
+async def test_g12_a_killed_database_costs_requests_a_503_and_nobody_has_to_repair_it(tmp_path: Path) -> None:
+    settings = await with_free_port(load_settings(home=tmp_path / "home", server={"port": 0}, log={"level": "error"}))
+    async with (
+        running_control_plane(settings) as plane,
+        httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
+    ):
+        person = await People(plane.accounts, plane.keys).user()
+        blocker = await asyncpg.connect(plane.databases.central.dsn)
+        await blocker.execute("BEGIN; LOCK TABLE api_keys")
+        waiting = asyncio.create_task(client.get("/api/me", headers=person.headers))
+        await until(lambda: blocker.fetchval("SELECT true FROM pg_locks WHERE NOT granted LIMIT 1"))
+        os.kill(int((tmp_path / "home/postgres/data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
+        assert_refused(await waiting, 503, "unavailable")
+        blocker.terminate()
+
+        async def served() -> bool:
+            answer = await client.get("/api/me", headers=person.headers)
+            if answer.status_code != 200:
+                assert_refused(answer, 503, "unavailable")
+            return answer.status_code == 200
+
+        await until(served)
+        assert (await client.get("/readyz")).status_code == 200

@@ -1,0 +1,49 @@
+"""Schemathesis makes up requests from our own OpenAPI document: no 5xx, and every answer is as documented."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from callsheet.wire.identity import Role
+from tests.api.conftest import Started
+from tests.support.people import People
+
+CONFIG = Path(__file__).with_name("schemathesis.toml")
+# It finds its own key in the list of keys and revokes it, after which all it would test is a 401.
+KEEP_ALL_KEYS = """
+CREATE FUNCTION keep() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN NEW.revoked_at := NULL; RETURN NEW; END';
+CREATE TRIGGER keep BEFORE UPDATE ON api_keys FOR EACH ROW EXECUTE FUNCTION keep();
+"""
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_made_up_requests_never_break_the_server_nor_the_document(started: Started, role: Role) -> None:
+    async with started(identity={"login_attempts_per_address": 100_000}) as (plane, client):
+        person = await People(plane.accounts, plane.keys).user(role=role)
+        async with plane.databases.central.connection() as connection:
+            await connection.execute(KEEP_ALL_KEYS)
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG)),
+            *("run", f"{plane.settings.public_url}/openapi.json", "--header", f"Authorization: Bearer {person.key}"),
+            env=os.environ | {"NO_PROXY": "*"},
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        output = (await process.communicate())[0].decode()
+        assert process.returncode == 0, output
+
+        paths = (await client.get("/openapi.json")).json()["paths"]
+        operations = sum(len(methods) for methods in paths.values())
+        assert f"Selected: {operations}/{operations}\n  Tested: {operations}\n" in output, output
+        metrics = (await client.get("/metrics")).text
+        statuses = re.findall(r'^callsheet_http_requests_total\{.*status="(\d+)"\} (\S+)$', metrics, re.MULTILINE)
+        assert sum(float(count) for _, count in statuses) > 500
+        assert {status for status, _ in statuses} >= {"200", "201", "204", "400", "401", "403", "404", "405", "422"}
+        assert not [status for status, _ in statuses if status >= "500"]
+        assert (await client.get("/api/me", headers=person.headers)).status_code == 200

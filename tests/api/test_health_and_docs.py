@@ -1,0 +1,105 @@
+"""What operators and new users look at first: `/healthz`, `/readyz`, `/docs`, `/openapi.json`."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet import __version__
+from callsheet.app import ControlPlane
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+
+
+async def test_healthz_says_that_the_process_lives(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/healthz")
+    assert (answer.status_code, answer.json()) == (200, {"status": "ok", "version": __version__})
+
+
+async def test_readyz_has_asked_every_database(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/readyz")
+    assert answer.status_code == 200
+    assert answer.json() == {"status": "ready", "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"}}
+
+
+async def test_readyz_names_the_database_that_does_not_answer(started: Started) -> None:
+    async with started() as (plane, client):
+        await (await plane.databases.pool("pool_2")).close()
+        problem = assert_refused(await client.get("/readyz"), 503, "unavailable")
+        assert "pool_2" in problem["detail"]
+        assert "pool_1" not in problem["detail"]
+
+
+async def test_while_draining_only_readyz_says_no(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+    plane.draining.begun = True
+    try:
+        assert_refused(await client.get("/readyz"), 503, "unavailable")
+        assert (await client.get("/healthz")).status_code == 200
+    finally:
+        plane.draining.begun = False
+    assert (await client.get("/readyz")).status_code == 200
+
+
+async def test_the_docs_page_needs_nothing_from_elsewhere(client: httpx.AsyncClient) -> None:
+    page = await client.get("/docs")
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'self'" in policy
+    assert "http" not in policy
+    assert not re.findall(r"(?:https?:)?//[a-z0-9.-]+\.[a-z]+", page.text)
+    assets = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert {asset.rpartition(".")[2] for asset in assets} == {"js", "css", "png"}
+    for asset in [*assets, "/openapi.json"]:
+        assert asset.startswith("/")
+        answer = await client.get(asset)
+        assert (answer.status_code, len(answer.content) > 500) == (200, True), asset
+    assert re.search(r"url: ['\"]/openapi.json['\"]", page.text)
+
+
+@pytest.fixture
+async def document(client: httpx.AsyncClient) -> dict[str, Any]:
+    answer = await client.get("/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def operations(document: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [
+        (f"{method.upper()} {path}", operation)
+        for path, methods in document["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+async def test_every_route_documents_its_refusals_as_problems(document: dict[str, Any]) -> None:
+    expected = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}}
+    for name, operation in operations(document):
+        for status in ("4XX", "5XX"):
+            assert operation["responses"][status]["content"] == expected, (name, status)
+        assert "422" not in operation["responses"]
+    assert not {"HTTPValidationError", "ValidationError"} & document["components"]["schemas"].keys()
+
+
+async def test_every_route_documents_whom_it_lets_in(document: dict[str, Any]) -> None:
+    schemes = document["components"]["securitySchemes"]
+    assert schemes["HTTPBearer"]["scheme"] == "bearer"
+    assert (schemes["APIKeyCookie"]["in"], schemes["APIKeyCookie"]["name"]) == ("cookie", "callsheet_session")
+    for name, operation in operations(document):
+        public = name == "POST /api/auth/login" or "/api/" not in name
+        assert operation.get("security") == (None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]), name
+
+
+async def test_operations_have_names_that_clients_can_be_made_from(document: dict[str, Any]) -> None:
+    names = [operation["operationId"] for _, operation in operations(document)]
+    assert len(set(names)) == len(names)
+    assert all(re.fullmatch("[a-z_]+", name) for name in names)
+
+
+async def test_everything_the_document_refers_to_is_in_it(document: dict[str, Any]) -> None:
+    referred = set(re.findall(r"#/components/schemas/(\w+)", str(document)))
+    assert "ProblemField" in referred
+    assert referred <= document["components"]["schemas"].keys()

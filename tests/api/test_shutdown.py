@@ -1,0 +1,127 @@
+"""A stopped control plane finishes what it began and leaves with exit code 0."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import asyncpg
+import httpx
+import pytest
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import open_databases
+from callsheet.settings import Settings
+from tests.support.answers import assert_refused
+from tests.support.people import People, Person
+from tests.support.waiting import until
+
+
+def dsn(settings: Settings) -> str:
+    assert settings.database.dsn is not None
+    return settings.database.dsn.get_secret_value()
+
+
+async def serve(settings: Settings) -> asyncio.subprocess.Process:
+    environment = os.environ | {
+        "CALLSHEET_HOME": str(settings.home),
+        "CALLSHEET_DATABASE__DSN": dsn(settings),
+        "CALLSHEET_SERVER__PORT": str(settings.server.port),
+        "CALLSHEET_LOG__FORMAT": "json",
+    }
+    return await asyncio.create_subprocess_exec(
+        sys.executable, "-c", "from callsheet.cli.main import main; main()", "serve", env=environment, stderr=-1
+    )
+
+
+@asynccontextmanager
+async def serving(settings: Settings) -> AsyncIterator[tuple[asyncio.subprocess.Process, httpx.AsyncClient]]:
+    process = await serve(settings)
+    client = httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60)
+    try:
+        await until(lambda: answers(settings.public_url))
+        yield process, client
+    finally:
+        await client.aclose()
+        if process.returncode is None:
+            process.kill()
+        await process.communicate()
+
+
+async def answers(url: str) -> bool:
+    """On a connection of its own: a stopping server still answers on those it has."""
+    async with httpx.AsyncClient(base_url=url, trust_env=False) as client:
+        try:
+            return (await client.get("/readyz")).status_code == 200
+        except httpx.TransportError:
+            return False
+
+
+@pytest.fixture
+async def person(settings: Settings) -> Person:
+    databases = await open_databases(settings)
+    try:
+        return await People(Accounts(databases, Passwords()), Keys(databases)).user()
+    finally:
+        await databases.close()
+
+
+@pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT], ids=lambda sent: sent.name)
+async def test_a_request_that_runs_when_the_signal_comes_is_finished(
+    settings: Settings, person: Person, sent: signal.Signals
+) -> None:
+    blocker = await asyncpg.connect(dsn(settings))
+    async with serving(settings) as (process, client):
+        await blocker.execute("BEGIN; LOCK TABLE api_keys")
+        slow = asyncio.create_task(client.get("/api/me", headers=person.headers))
+        await until(lambda: blocker.fetchval("SELECT true FROM pg_locks WHERE NOT granted LIMIT 1"))
+        process.send_signal(sent)
+
+        async def refuses() -> bool:
+            return not await answers(settings.public_url)
+
+        await until(refuses)
+        assert (process.returncode, slow.done()) == (None, False)
+        await blocker.execute("ROLLBACK")
+        assert (await slow).json()["email"] == person.user.email
+        _, log = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == 0, log.decode()
+        assert log.decode().splitlines()[-1].count("control_plane.stopped") == 1
+        # The key that was used last is written on the way out.
+        query = "SELECT last_used_at FROM api_keys WHERE user_id = $1"
+        assert await blocker.fetchval(query, person.user.id) is not None
+    await blocker.close()
+
+
+async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
+    settings: Settings, person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocker = await asyncpg.connect(dsn(settings))
+    monkeypatch.setenv("CALLSHEET_SERVER__SHUTDOWN_SECONDS", "0.2")
+    async with serving(settings) as (process, client):
+        await blocker.execute("BEGIN; LOCK TABLE tenants")
+        stuck = asyncio.create_task(client.get("/api/me", headers=person.headers))
+        await until(lambda: blocker.fetchval("SELECT true FROM pg_locks WHERE NOT granted LIMIT 1"))
+        process.send_signal(signal.SIGTERM)
+        _, log = await asyncio.wait_for(process.communicate(), 30)
+        assert process.returncode == 0, log.decode()
+        assert_refused(await stuck, 503, "unavailable")
+    await blocker.close()
+
+
+async def test_a_second_server_on_the_same_port_says_so_and_ends(settings: Settings) -> None:
+    async with serving(settings) as (_, client):
+        second = await serve(settings)
+        _, complaint = await asyncio.wait_for(second.communicate(), 30)
+        assert second.returncode == 1
+        sentence = complaint.decode().splitlines()[-1]
+        assert f"Cannot listen on 127.0.0.1:{settings.server.port}: Address already in use." in sentence
+        assert "CALLSHEET_SERVER__PORT" in sentence
+        assert "Traceback" not in complaint.decode()
+        assert (await client.get("/healthz")).status_code == 200

@@ -1,0 +1,232 @@
+"""The commands on a database by DSN: results on stdout, one sentence on stderr where something is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from callsheet import __version__
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import Settings
+from tests.support.commands import Callsheet
+from tests.support.installation import installation
+
+PASSWORD = "correct horse battery"
+ODD_NAME = "[bold]Ärger[/nope] :boom: [red]"
+
+
+@pytest.fixture(scope="module")
+async def installed(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Settings]:
+    """One installation for all tests of this file: they name their tenants apart."""
+    async with installation(postgres, templates, tmp_path_factory.mktemp("cli")) as settings:
+        yield settings
+
+
+@pytest.fixture
+def dsn(installed: Settings) -> str:
+    assert installed.database.dsn is not None
+    return installed.database.dsn.get_secret_value()
+
+
+@pytest.fixture
+def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
+    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)
+
+
+@pytest.fixture
+async def central(dsn: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(dsn)
+    yield connection
+    await connection.close()
+
+
+def test_help_names_every_command(tmp_path: Path) -> None:
+    shown = Callsheet(tmp_path).succeed("--help").out
+    for command in ("serve", "demo", "doctor", "settings", "db", "tenants", "users", "keys", "version"):
+        assert re.search(rf"\b{command}\b", shown)
+
+
+def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path) -> None:
+    script = Path(sys.executable).with_name("callsheet")
+    printed = subprocess.run([script, "version"], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
+    assert printed == Callsheet(tmp_path).succeed("version").out == f"{__version__}\n"
+
+
+def test_settings_are_listed_without_their_secrets(tmp_path: Path) -> None:
+    callsheet = Callsheet(tmp_path, HOME="/tmp/[red]home", SECRET_KEY="hidden" * 6, SERVER__PORT="1234")
+    listed = callsheet.succeed("settings", "--json").json
+    assert listed["CALLSHEET_SERVER__PORT"] == 1234
+    assert listed["CALLSHEET_HOME"] == "/tmp/[red]home"
+    shown = callsheet.call("settings").out
+    assert "CALLSHEET_HOME = '/tmp/[red]home'\n    The data directory.\n" in shown
+    assert "hidden" not in shown + json.dumps(listed)
+
+
+def test_a_wrong_setting_stops_every_command_with_its_sentence(tmp_path: Path) -> None:
+    callsheet = Callsheet(tmp_path, SERVER__PORT="eighty")
+    assert callsheet.refuse("users", "list").startswith("CALLSHEET_SERVER__PORT is 'eighty' (from the environment): ")
+    misspelt = Callsheet(tmp_path, DATABASE_DSN="x").call("serve").sentence
+    assert misspelt.endswith("is not a setting. Did you mean CALLSHEET_DATABASE__DSN?")
+
+
+def test_tenants_are_created_in_their_pool_and_listed(callsheet: Callsheet) -> None:
+    created = callsheet.succeed("tenants", "create", "far", "--name", ODD_NAME, "--pool", "pool_2", "--json").json
+    assert (created["slug"], created["name"], created["pool"]) == ("far", ODD_NAME, "pool_2")
+    [listed] = [row for row in callsheet.call("tenants", "list", "--json").json if row["slug"] == "far"]
+    assert listed == created
+    [line] = [line for line in callsheet.succeed("tenants", "list").out.splitlines() if line.startswith("far ")]
+    assert ODD_NAME in line
+    assert created["id"] in line
+    assert callsheet.call("tenants", "create", "far").sentence == "There is a tenant 'far' already."
+    assert callsheet.call("tenants", "create", "Far Away").sentence.startswith("slug is 'Far Away': ")
+    assert callsheet.call("tenants", "create", "new", "--pool", "pool_7").sentence == "pool: there is no pool 'pool_7'"
+
+
+async def test_users_are_created_listed_and_get_new_passwords(
+    callsheet: Callsheet, central: asyncpg.Connection
+) -> None:
+    passwords = Passwords()
+
+    async def is_password_of(email: str, password: str) -> bool:
+        stored = await central.fetchval("SELECT password_hash FROM users WHERE email = $1", email)
+        return await passwords.matches(stored, password)
+
+    callsheet.call("tenants", "create", "people")
+    made_up = callsheet.succeed("users", "create", "Ann@Example.com", "--tenant", "people", "--admin", "--json").json
+    assert (made_up["email"], made_up["role"]) == ("ann@example.com", "admin")
+    assert await is_password_of("ann@example.com", made_up["password"])
+
+    shown = callsheet.succeed(
+        "users", "create", "bob@example.com", "--tenant", "people", "--password-stdin", input=PASSWORD
+    )
+    assert shown.out == "User bob@example.com (user) of people.\n"
+    assert await is_password_of("bob@example.com", PASSWORD)
+
+    listed = callsheet.call("users", "list", "--tenant", "people", "--json").json
+    assert [row["email"] for row in listed] == ["bob@example.com", "ann@example.com"]
+    assert "password" not in json.dumps(listed)
+    [line] = [line for line in callsheet.succeed("users", "list").out.splitlines() if "bob@" in line]
+    assert line.split() == ["bob@example.com", "user", "people", listed[0]["id"]]
+
+    printed = callsheet.succeed("users", "set-password", "BOB@example.com").out
+    assert await is_password_of("bob@example.com", printed.removeprefix("Password: ").strip())
+
+
+def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet: Callsheet) -> None:
+    create = ("users", "create", "--tenant")
+    assert "there is no tenant 'nobody'" in callsheet.call(*create, "nobody", "ann@example.com").sentence
+    assert callsheet.call(*create, "demo", "not an address").sentence.startswith("email is 'not an address': ")
+    short = callsheet.call(*create, "demo", "ann@example.com", "--password-stdin", input="s3cret\n").sentence
+    assert short == "A password has 10 to 256 characters."
+    assert (
+        callsheet.call("users", "set-password", "nobody@example.com").sentence
+        == "There is no user 'nobody@example.com'."
+    )
+
+
+async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, central: asyncpg.Connection) -> None:
+    callsheet.call("tenants", "create", "keyring")
+    callsheet.call("users", "create", "key@example.com", "--tenant", "keyring")
+    of_user = ("--user", "key@example.com")
+    printed = callsheet.succeed("keys", "create", *of_user, "--name", "laptop")
+    key = printed.out.strip()
+    assert re.fullmatch(r"cs_\S{40,}", key)
+    assert "not shown again" in printed.err
+    second = callsheet.call("keys", "create", *of_user, "--json").json
+    listed = callsheet.succeed("keys", "list", *of_user)
+    assert key not in listed.out
+    assert key[:11] in listed.out
+
+    assert callsheet.succeed("keys", "revoke", f"{key[:11]}…").out == f"Key {key[:11]}… (laptop) is revoked.\n"
+    assert callsheet.call("keys", "revoke", second["id"]).code == 0
+    rows = callsheet.call("keys", "list", *of_user, "--json").json
+    assert [row["revoked_at"] is not None for row in rows] == [True, True]
+    assert await central.fetchval("SELECT count(*) FROM api_keys WHERE revoked_at IS NULL") == 0
+
+    assert callsheet.call("keys", "revoke", "cs_unknown").sentence == "There is no key 'cs_unknown'."
+    assert callsheet.call("keys", "create", *of_user, "--name", " ").sentence.startswith("name is ' ': ")
+    unknown = callsheet.call("keys", "list", "--user", "nobody@example.com").sentence
+    assert unknown == "There is no user 'nobody@example.com'. List them: callsheet users list"
+
+
+def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
+    report = callsheet.succeed("db", "status", "--json").json
+    assert report["server"] == "external"
+    assert [(row["name"], row["kind"], row["pending"], row["problem"]) for row in report["databases"]][:3] == [
+        ("central", "central", [], None),
+        ("pool_1", "pool", [], None),
+        ("pool_2", "pool", [], None),
+    ]
+    shown = callsheet.call("db", "status").out.splitlines()
+    assert [line.split()[:3] for line in shown if line.startswith("pool_2")] == [["pool_2", "pool", "1"]]
+    assert callsheet.succeed("db", "migrate").out.splitlines()[:2] == ["central: up to date", "pool_1: up to date"]
+
+
+async def test_a_pool_is_one_command_and_the_database_the_next(
+    callsheet: Callsheet, postgres: EmbeddedPostgres, central: asyncpg.Connection
+) -> None:
+    await central.execute("CREATE DATABASE cli_pool_3")
+    dsn = postgres.dsn("cli_pool_3")
+    added = callsheet.succeed("db", "add-pool", "pool_3", dsn).out
+    assert added == "pool_3: 0001_tenants; tenants can live there now.\n"
+    assert callsheet.call("tenants", "create", "third", "--pool", "pool_3").out == "Tenant third lives in pool_3.\n"
+    counted = callsheet.succeed("db", "shell", "pool_3", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
+    assert "tenants: 1" in counted.out
+    assert "cannot be pool 'pool_4' too" in callsheet.call("db", "add-pool", "pool_4", dsn).sentence
+    assert "cannot be read" in callsheet.call("db", "add-pool", "pool_4", "not-a-dsn").sentence
+    await central.execute("DELETE FROM tenants WHERE db_pool = 'pool_3'")
+    await central.execute("DELETE FROM pools WHERE name = 'pool_3'")
+    await central.execute("DROP DATABASE cli_pool_3 WITH (FORCE)")
+
+
+def test_the_shell_is_psql_on_the_database_that_was_named(callsheet: Callsheet, dsn: str) -> None:
+    answer = callsheet.succeed("db", "shell", input="SELECT current_database() || '!'")
+    assert f"{dsn.rpartition('/')[2].partition('?')[0]}!" in answer.out
+    assert "test_" in callsheet.succeed("db", "shell", "pool_2", input="SELECT current_database()").out
+    failing = callsheet.run("db", "shell", input="\\set ON_ERROR_STOP on\nSELECT 1/0;\n")
+    assert (failing.code, "division by zero" in failing.err) == (3, True)
+    unknown = callsheet.call("db", "shell", "pool_9").sentence
+    assert unknown == "There is no database 'pool_9'. There are: central, pool_1, pool_2."
+
+
+def test_a_database_that_is_not_there_is_one_sentence(callsheet: Callsheet) -> None:
+    away = callsheet.having(DATABASE__DSN="postgresql://user:hidden@127.0.0.1:1/name")
+    sentence = away.call("users", "list").sentence
+    assert sentence.startswith("Database central at 127.0.0.1:1/name cannot be used: ")
+    assert "hidden" not in sentence
+    status = away.call("db", "status", "--json").json
+    assert status["databases"][0]["problem"] == sentence
+
+
+def test_serve_runs_until_it_is_told_to_stop(callsheet: Callsheet) -> None:
+    with callsheet.having(LOG__FORMAT="json").running("serve", "--port", "0") as server:
+        ready = json.loads(server.wait_for("control_plane.ready"))
+        assert ready["url"].startswith("http://127.0.0.1:")
+        ended = server.end(signal.SIGTERM)
+    assert (ended.code, ended.out) == (0, "")
+    assert all(json.loads(line)["level"] == "info" for line in ended.err.splitlines())
+
+
+def test_serve_says_why_it_cannot_start(callsheet: Callsheet) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        assert f"Cannot listen on 127.0.0.1:{port}: " in callsheet.refuse("serve", "--port", port)
+    unknown = callsheet.having(FAILPOINTS="no.such").refuse("serve")
+    assert unknown.startswith("CALLSHEET_FAILPOINTS names no.such, which is none. There are: ")
+    assert "CALLSHEET_SERVER__PORT is -5 (from the command line)" in callsheet.call("serve", "--port", "-5").sentence
+
+
+def test_the_demo_does_not_put_its_known_password_into_a_real_database(callsheet: Callsheet) -> None:
+    assert "works on the embedded database only" in callsheet.call("demo", "--exit").sentence

@@ -1,0 +1,117 @@
+"""`callsheet demo` on the embedded server: works at once, stops cleanly, and no kill stands in the way of a start."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.plumbing.failpoints import Failpoint
+from tests.support.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
+
+LOGIN = {"email": "admin@demo.example", "password": "callsheet-demo"}
+
+
+@pytest.fixture(scope="module")
+def first(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    """The home of a first run that has ended, and what it printed."""
+    home = tmp_path_factory.mktemp("demo") / "home"
+    return home, Callsheet(home.parent, HOME=str(home)).run("demo", "--exit", "--port", "0")
+
+
+@pytest.fixture
+def home(first: tuple[Path, Result]) -> Path:
+    return first[0]
+
+
+@pytest.fixture
+def callsheet(home: Path) -> Callsheet:
+    return Callsheet(home.parent, HOME=str(home))
+
+
+def summary(result: Result) -> dict[str, Any]:
+    assert result.code == 0, result
+    assert result.out.count("\n") == 1
+    return result.json
+
+
+def test_the_first_run_prints_one_line_of_json_and_leaves_nothing_running(first: tuple[Path, Result]) -> None:
+    home, result = first
+    printed = summary(result)
+    assert printed["status"] == "ready"
+    assert printed["checks"] == dict.fromkeys(("/healthz", "/readyz", "/docs", "/api/auth/login", "/api/me"), 200)
+    assert (printed["email"], printed["password"]) == (LOGIN["email"], LOGIN["password"])
+    assert printed["home"] == str(home)
+    assert processes_naming(home) == []
+
+
+def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: Path) -> None:
+    secret = (home / "secret_key").read_bytes()
+    before = callsheet.call("users", "list", "--json").json
+    second = summary(callsheet.having(SERVER__HOST="0.0.0.0").run("demo", "--exit", "--port", "0"))
+    assert second["status"] == "ready"
+    # Its password is known to everybody, so it listens on this machine only, whatever the settings say.
+    assert second["url"].startswith("http://127.0.0.1:")
+    assert (home / "secret_key").read_bytes() == secret
+    assert callsheet.call("users", "list", "--json").json == before
+    assert [row["email"] for row in before] == [LOGIN["email"]]
+    assert processes_naming(home) == []
+
+
+def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsheet, home: Path) -> None:
+    with callsheet.running("demo", "--port", "0") as demo:
+        url = demo.wait_for("/docs").split()[-1].removesuffix("/docs")
+        assert httpx.get(f"{url}/readyz", trust_env=False).json()["databases"] == {"central": "ok", "pool_1": "ok"}
+        assert httpx.post(f"{url}/api/auth/login", json=LOGIN, trust_env=False).status_code == 200
+        status = callsheet.succeed("db", "status", "--json").json
+        assert (status["server"], status["running"]) == ("embedded", True)
+        assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]
+        shell = callsheet.succeed("db", "shell", "pool_1", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
+        assert "tenants: 1" in shell.out
+        ended = demo.end(signal.SIGINT)
+    assert (ended.code, ended.out) == (0, "")
+    assert "Stopping" in ended.err
+    assert "Traceback" not in ended.err
+    assert processes_naming(home) == []
+    down = callsheet.call("db", "status", "--json").json
+    assert (down["running"], down["databases"]) == (False, [])
+
+
+def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: Path) -> None:
+    with callsheet.running("demo", "--port", "0") as demo:
+        demo.wait_for("Ctrl-C stops it")
+        assert demo.end(signal.SIGKILL).code == -signal.SIGKILL
+    assert summary(callsheet.run("demo", "--exit", "--port", "0"))["status"] == "ready"
+    assert processes_naming(home) == []
+
+
+def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callsheet: Callsheet, home: Path) -> None:
+    with callsheet.running("demo", "--port", "0") as demo:
+        demo.wait_for("Ctrl-C stops it")
+        assert callsheet.succeed("db", "stop").out == "stopped\n"
+        assert callsheet.call("db", "stop").out == "it was not running\n"
+        ended = demo.end(signal.SIGINT)
+    assert ended.code == 0
+    wait_until_nothing_runs_in(home)
+
+
+def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    callsheet = Callsheet(tmp_path, HOME=str(home))
+    point = Failpoint.MIGRATE_BETWEEN_DATABASES
+    crashed = callsheet.having(FAILPOINTS=point).run("demo", "--exit", "--port", "0")
+    assert (crashed.code, crashed.out) == (137, "")
+    assert summary(callsheet.run("demo", "--exit", "--port", "0"))["status"] == "ready"
+    assert processes_naming(home) == []
+    shutil.rmtree(home)
+
+
+def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    callsheet = Callsheet(tmp_path, HOME=str(tmp_path / "file"))
+    for command in (("users", "list"), ("db", "status"), ("db", "migrate")):
+        assert "set CALLSHEET_HOME to a directory of yours" in callsheet.call(*command).sentence

@@ -1,0 +1,189 @@
+"""`callsheet doctor` looks at every part and says what to do; only what must be mended makes it fail."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import asyncpg
+import pytest
+
+from callsheet.cli.doctor import Finding, _clock, examine
+from callsheet.settings import Settings
+from tests.support.commands import Callsheet
+from tests.support.installation import changed
+
+NOBODY = "http://127.0.0.1:1"
+# As ComfyUI 0.7.0 answers.
+SYSTEM_STATS = {
+    "system": {
+        "os": "linux",
+        "ram_total": 25274793984,
+        "ram_free": 24183951360,
+        "comfyui_version": "0.7.0",
+        "required_frontend_version": "1.35.9",
+        "python_version": "3.11.7 (main, May  9 2026, 07:35:25) [GCC 12.2.0]",
+        "pytorch_version": "2.13.0+cpu",
+        "embedded_python": False,
+        "argv": ["main.py", "--cpu", "--listen", "127.0.0.1", "--port", "8188"],
+    },
+    "devices": [
+        {
+            "name": "cpu",
+            "type": "cpu",
+            "index": None,
+            "vram_total": 25274793984,
+            "vram_free": 24183951360,
+            "torch_vram_total": 25274793984,
+            "torch_vram_free": 24183951360,
+        }
+    ],
+}
+
+
+@contextmanager
+def engine(answer: object, status: int = 200) -> Iterator[str]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(status if self.path == "/system_stats" else 404)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, Finding]:
+    found = await examine(changed(settings, engine={"url": engine_url}))
+    return {finding.part: finding for finding in found}
+
+
+def command_for(settings: Settings, directory: Path, engine_url: str) -> Callsheet:
+    assert settings.database.dsn is not None
+    dsn = settings.database.dsn.get_secret_value()
+    return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=dsn, ENGINE__URL=engine_url)
+
+
+async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settings, tmp_path: Path) -> None:
+    with engine(SYSTEM_STATS) as url:
+        # The one that pool_2 was sealed with, given the way several control planes share it.
+        secret = (settings.home / "secret_key").read_text()
+        doctor = command_for(settings, tmp_path, url).having(SECRET_KEY=secret)
+        shown = doctor.succeed("doctor", "--json").json
+    assert [(finding["part"], finding["status"]) for finding in shown] == [
+        ("secrets", "ok"),
+        ("database", "ok"),
+        ("clock", "ok"),
+        ("storage", "ok"),
+        ("engine", "ok"),
+    ]
+    messages = {finding["part"]: finding["message"] for finding in shown}
+    assert messages["engine"] == f"ComfyUI 0.7.0 at {url}."
+    assert messages["database"].startswith("PostgreSQL 1")
+    assert messages["database"].endswith("(by DSN), 2 pools.")
+
+
+async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
+    settings: Settings, tmp_path: Path
+) -> None:
+    shown = command_for(settings, tmp_path, NOBODY).succeed("doctor").out
+    [line, advice] = [line for line in shown.splitlines() if "engine" in line.lower()][:2]
+    assert line.startswith(f"warning  engine    No ComfyUI answers at {NOBODY} (")
+    assert advice.strip().startswith("→ Only a machine that renders needs one: ")
+
+
+async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Settings, tmp_path: Path) -> None:
+    away = command_for(settings, tmp_path, NOBODY).having(DATABASE__DSN="postgresql://user:hidden@127.0.0.1:1/name")
+    ended = away.run("doctor")
+    assert ended.code == 1
+    [line] = [line for line in ended.out.splitlines() if line.startswith("problem")]
+    assert "database" in line
+    assert "Is PostgreSQL running there, and is the address right?" in line
+    assert "hidden" not in ended.out + ended.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [(SYSTEM_STATS, 500), ("text", 200), ([], 200), ({"system": []}, 200), ({"other": {}}, 200)],
+)
+async def test_something_else_at_the_address_of_the_engine_is_not_taken_for_one(
+    settings: Settings, answer: object, status: int
+) -> None:
+    with engine(answer, status) as url:
+        assert (await findings(settings, url))["engine"].status == "warning"
+
+
+async def test_a_secret_others_can_read_is_a_problem_with_the_command_that_mends_it(settings: Settings) -> None:
+    file = settings.home / "secret_key"
+    file.chmod(0o644)
+    found = (await findings(settings))["secrets"]
+    assert (found.status, found.advice) == ("problem", f"chmod 600 {file}")
+    file.chmod(0o600)
+    assert (await findings(settings))["secrets"].status == "warning"
+
+
+@pytest.mark.parametrize("content", [b"", b"short\n"])
+async def test_a_damaged_secret_is_a_problem(settings: Settings, content: bytes) -> None:
+    (settings.home / "secret_key").write_bytes(content)
+    found = (await findings(settings))["secrets"]
+    assert found.status == "problem"
+    assert "is damaged" in found.message
+
+
+async def test_a_storage_that_cannot_be_written_is_a_problem(settings: Settings) -> None:
+    # A file where the directory should be: it stops root as well, whom mode bits do not.
+    (settings.home / "storage").write_text("")
+    found = (await findings(settings))["storage"]
+    assert found.status == "problem"
+    assert str(settings.home / "storage") in found.message
+
+
+async def test_an_s3_service_that_does_not_answer_is_a_problem(settings: Settings) -> None:
+    s3 = settings.storage.s3.model_copy(update={"bucket": "pictures", "endpoint_url": NOBODY, "access_key_id": "id"})
+    found = (await findings(changed(settings, storage={"backend": "s3", "s3": s3})))["storage"]
+    assert found.status == "problem"
+    assert found.message
+
+
+async def test_a_data_directory_that_is_none_is_a_problem_of_each_part_that_needs_it(
+    settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("")
+    found = await findings(settings.model_copy(update={"home": tmp_path / "file"}))
+    assert {part for part, finding in found.items() if finding.status == "problem"} == {
+        "secrets",
+        "database",
+        "storage",
+    }
+    assert "CALLSHEET_HOME" in found["secrets"].message
+
+
+async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_it(settings: Settings) -> None:
+    assert settings.database.dsn is not None
+    central = await asyncpg.connect(settings.database.dsn.get_secret_value())
+    await central.execute("DELETE FROM schema_migrations")
+    await central.close()
+    found = (await findings(settings))["database"]
+    assert (found.status, found.advice) == ("warning", "callsheet db migrate")
+    assert "Behind: central" in found.message
+
+
+def test_clocks_that_differ_are_a_problem() -> None:
+    assert _clock(-1.9).status == "ok"
+    assert _clock(-2.1).status == "problem"
+    assert "time service" in _clock(3600).advice

@@ -1,0 +1,407 @@
+"""Two kinds of database, any number of pools: migrated once, forward only, and never somebody else's."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote, urlsplit
+
+import asyncpg
+import pytest
+from pydantic import SecretStr
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing import migrate as schema
+from callsheet.plumbing.database import DatabaseError, connected
+from callsheet.plumbing.databases import Databases, add_pool, migrate_all, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
+from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migrations, migrate
+from callsheet.settings import Settings, load_settings
+from callsheet.wire.identity import CreateTenantRequest
+
+numbers = itertools.count(1)
+CENTRAL_LABELS = [migration.label for migration in known_migrations("central")]
+POOL_LABELS = [migration.label for migration in known_migrations("pool")]
+
+
+class Server:
+    """Makes databases and roles on the tests' server, and removes them."""
+
+    def __init__(self, postgres: EmbeddedPostgres):
+        self._postgres = postgres
+        self._made: list[str] = []
+
+    async def run(self, statement: str, database: str = "postgres") -> list[asyncpg.Record]:
+        async with connected(self.dsn(database), database) as connection:
+            return await connection.fetch(statement)
+
+    async def create_database(self, name: str | None = None, owner: str = "callsheet") -> str:
+        name = name or f"made_{next(numbers)}"
+        quoted = name.replace('"', '""')
+        await self.run(f'CREATE DATABASE "{quoted}" OWNER {owner}')
+        self._made.append(f'DATABASE IF EXISTS "{quoted}" WITH (FORCE)')
+        self._made.append(f'DATABASE IF EXISTS "{quoted}_pool_1" WITH (FORCE)')
+        return name
+
+    async def create_role(self, rights: str = "") -> str:
+        name = f"role_{next(numbers)}"
+        await self.run(f"CREATE ROLE {name} LOGIN PASSWORD '{name}-password' {rights}")
+        self._made.insert(0, f"ROLE {name}")
+        return name
+
+    def dsn(self, database: str | None, role: str | None = None) -> str:
+        parts = urlsplit(self._postgres.dsn("postgres"))
+        netloc = parts.netloc if role is None else f"{role}:{role}-password@{parts.netloc.rpartition('@')[2]}"
+        path = "" if database is None else f"/{quote(database, safe='')}"
+        return f"postgresql://{netloc}{path}?sslmode=disable"
+
+    async def tables(self, database: str) -> set[str]:
+        rows = await self.run("SELECT tablename FROM pg_tables WHERE schemaname = 'public'", database)
+        return {row["tablename"] for row in rows}
+
+    async def close(self) -> None:
+        for made in reversed(self._made):
+            await self.run(f"DROP {made}")
+
+
+@pytest.fixture
+async def server(postgres: EmbeddedPostgres) -> AsyncIterator[Server]:
+    made = Server(postgres)
+    yield made
+    await made.close()
+
+
+@pytest.fixture
+async def empty(server: Server) -> str:
+    return await server.create_database()
+
+
+def settings_for(dsn: str, home: Path, **database: object) -> Settings:
+    return load_settings(home=home, database={"dsn": dsn, **database}, log={"level": "warning"})
+
+
+async def opened_once(settings: Settings) -> dict[str, str]:
+    """Opens and closes an installation; answers the name of each database in it."""
+    databases = await open_databases(settings)
+    try:
+        names = {}
+        for database in (databases.central, *databases.pools):
+            async with database.connection() as connection:
+                names[database.name] = await connection.fetchval("SELECT current_database()")
+        return names
+    finally:
+        await databases.close()
+
+
+async def test_a_first_start_migrates_central_and_makes_the_first_pool_beside_it(
+    server: Server, tmp_path: Path
+) -> None:
+    central = await server.create_database()
+    settings = settings_for(server.dsn(central), tmp_path)
+    applied = await migrate_all(settings, server.dsn(central))
+    assert {name: [step.label for step in steps] for name, steps in applied.items()} == {
+        "central": CENTRAL_LABELS,
+        "pool_1": POOL_LABELS,
+    }
+    assert await opened_once(settings) == {"central": central, "pool_1": f"{central}_pool_1"}
+    assert "tenants" in await server.tables(central)
+    assert "pool_tenants" in await server.tables(f"{central}_pool_1")
+    assert await migrate_all(settings, server.dsn(central)) == {"central": [], "pool_1": []}
+
+
+async def test_database_names_may_be_odd_or_left_out_of_the_dsn(server: Server, tmp_path: Path) -> None:
+    odd = await server.create_database('odd "name"/ü?')
+    assert await opened_once(settings_for(server.dsn(odd), tmp_path)) == {"central": odd, "pool_1": f"{odd}_pool_1"}
+    role = await server.create_role("CREATEDB")
+    await server.create_database(role, owner=role)
+    assert await opened_once(settings_for(server.dsn(None, role), tmp_path)) == {
+        "central": role,
+        "pool_1": f"{role}_pool_1",
+    }
+
+
+async def test_eight_tasks_that_migrate_at_once_apply_each_migration_once(server: Server, empty: str) -> None:
+    results = await asyncio.gather(*(migrate(server.dsn(empty), "central", "central") for _ in range(8)))
+    assert [migration.label for applied in results for migration in applied] == CENTRAL_LABELS
+    [row] = await server.run("SELECT count(*) FROM schema_migrations", empty)
+    assert row["count"] == len(CENTRAL_LABELS)
+
+
+async def test_two_processes_that_start_at_once_migrate_once_and_share_the_first_pool(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
+    environment = {**os.environ, "CALLSHEET_DATABASE__DSN": server.dsn(empty), "CALLSHEET_HOME": str(tmp_path)}
+    processes = [
+        await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "callsheet", "db", "migrate"),
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            env=environment,
+        )
+        for _ in range(2)
+    ]
+    answers = await asyncio.gather(*(process.communicate() for process in processes))
+    assert [(process.returncode, errors) for process, (_, errors) in zip(processes, answers, strict=True)] == [
+        (0, b"")
+    ] * 2
+    output = b"".join(answer for answer, _ in answers).decode()
+    for label in CENTRAL_LABELS + POOL_LABELS:
+        assert output.count(label) == 1
+    assert [row["name"] for row in await server.run("SELECT name FROM pools", empty)] == ["pool_1"]
+
+
+async def test_a_schema_of_a_newer_version_is_refused(server: Server, empty: str, tmp_path: Path) -> None:
+    await migrate(server.dsn(empty), "central", "central")
+    await server.run("INSERT INTO schema_migrations (version, name, checksum) VALUES (999, 'future', 'x')", empty)
+    with pytest.raises(SchemaUnknown, match=r"has the migration 0999_future, .* Upgrade Callsheet"):
+        await open_databases(settings_for(server.dsn(empty), tmp_path))
+
+
+async def test_a_migration_whose_text_has_changed_is_refused(server: Server, empty: str, tmp_path: Path) -> None:
+    await migrate(server.dsn(empty), "central", "central")
+    await server.run("UPDATE schema_migrations SET checksum = 'other' WHERE version = 1", empty)
+    with pytest.raises(SchemaUnknown, match=f"migrated with another text of {CENTRAL_LABELS[0]}"):
+        await open_databases(settings_for(server.dsn(empty), tmp_path))
+
+
+async def test_a_database_of_somebody_else_is_refused_and_stays_as_it_is(server: Server, empty: str) -> None:
+    await server.run("CREATE TABLE invoices (id int)", empty)
+    with pytest.raises(SchemaUnknown, match=r"is not empty and not Callsheet's \(it has invoices\)"):
+        await migrate(server.dsn(empty), "central", "central")
+    assert await server.tables(empty) == {"invoices"}
+
+
+async def test_one_database_cannot_be_two(server: Server, empty: str, tmp_path: Path) -> None:
+    await migrate(server.dsn(empty), "pool", "pool_1")
+    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
+        await migrate(server.dsn(empty), "pool", "pool_2")
+    with pytest.raises(SchemaUnknown, match=r"is pool 'pool_1' already; it cannot be central 'central' too"):
+        await open_databases(settings_for(server.dsn(empty), tmp_path))
+    assert "tenants" not in await server.tables(empty)
+
+
+@pytest.mark.parametrize(
+    ("mistake", "reason"),
+    [
+        ("SELECT 1/0", "division by zero"),
+        # The text itself runs through, and only recording it fails.
+        ("INSERT INTO schema_migrations (version, name, checksum) VALUES (2, '', '')", "duplicate key"),
+    ],
+)
+async def test_a_failing_migration_leaves_nothing_of_itself_and_the_next_run_goes_on(
+    server: Server, empty: str, mistake: str, reason: str
+) -> None:
+    first = Migration(1, "first", "CREATE TABLE first (id int)")
+    broken = Migration(2, "second", f"CREATE TABLE second (id int); {mistake}")
+    mended = Migration(2, "second", "CREATE TABLE second (id int)")
+    with pytest.raises(DatabaseError, match=f"0002_second of database pool_1 failed and left nothing .*{reason}"):
+        await migrate(server.dsn(empty), "pool", "pool_1", [first, broken])
+    assert {"first", "second"} & await server.tables(empty) == {"first"}
+    assert await migrate(server.dsn(empty), "pool", "pool_1", [first, mended]) == [mended]
+    assert {"first", "second"} <= await server.tables(empty)
+
+
+@pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["0001_a.sql", "0001_b.sql"]])
+def test_migrations_that_are_not_numbered_in_a_row_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]
+) -> None:
+    (tmp_path / "pool").mkdir()
+    for name in names:
+        (tmp_path / "pool" / name).write_text("SELECT 1")
+    monkeypatch.setattr(schema.resources, "files", lambda package: tmp_path)
+    with pytest.raises(ValueError, match="the pool migrations are not numbered 1, 2, 3"):
+        known_migrations("pool")
+
+
+async def test_where_starting_may_not_migrate_it_says_what_to_run(server: Server, empty: str, tmp_path: Path) -> None:
+    settings = settings_for(server.dsn(empty), tmp_path, migrate_on_start=False)
+    with pytest.raises(SchemaUnknown, match=r"central lacks the migrations 0001_.* Run: callsheet db migrate"):
+        await open_databases(settings)
+    assert await server.tables(empty) == set()
+    await migrate(server.dsn(empty), "central", "central")
+    with pytest.raises(DatabaseError, match="no pool for tenants to live in yet"):
+        await open_databases(settings)
+    await migrate_all(settings, server.dsn(empty))
+    await server.run("DELETE FROM schema_migrations WHERE version = 1", f"{empty}_pool_1")
+    with pytest.raises(SchemaUnknown, match=r"pool_1 lacks the migrations 0001_.* Run: callsheet db migrate"):
+        await open_databases(settings)
+    await server.run("DROP TABLE pool_tenants", f"{empty}_pool_1")
+    await migrate_all(settings, server.dsn(empty))
+    assert list(await opened_once(settings)) == ["central", "pool_1"]
+
+
+def test_an_old_postgresql_is_refused() -> None:
+    schema.check_version("central", 15)
+    with pytest.raises(DatabaseError, match="central is on PostgreSQL 14; Callsheet needs 15 or newer"):
+        schema.check_version("central", 14)
+
+
+async def test_a_role_that_may_not_create_databases_is_told_and_can_be_given_one(
+    server: Server, tmp_path: Path
+) -> None:
+    role = await server.create_role()
+    central = await server.create_database(owner=role)
+    settings = settings_for(server.dsn(central, role), tmp_path)
+    with pytest.raises(DatabaseError, match=f"may not create the database '{central}_pool_1'") as refused:
+        await open_databases(settings)
+    assert "callsheet db add-pool" in str(refused.value)
+    own = await server.create_database(owner=role)
+    await add_pool(settings, server.dsn(central, role), "first", server.dsn(own, role))
+    assert await opened_once(settings) == {"central": central, "first": own}
+
+
+async def test_a_role_that_does_not_own_its_database_is_told(server: Server, empty: str, tmp_path: Path) -> None:
+    role = await server.create_role()
+    with pytest.raises(DatabaseError, match=r"may not create tables there \(permission denied .*OWNER TO"):
+        await open_databases(settings_for(server.dsn(empty, role), tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("dsn", "sentence"),
+    [
+        ("postgresql://user:hidden/word@localhost/name", "cannot be read"),
+        ("mysql://user:hidden@localhost/name", "cannot be read"),
+        ("postgresql://user:hidden@127.0.0.1:1/name", r"at 127.0.0.1:1/name cannot be used: .*Is PostgreSQL running"),
+        ("postgresql://user@127.0.0.1:1/name?password=hidden", "at 127.0.0.1:1/name cannot be used"),
+        ("postgresql://user:hidden@no-such-host.invalid/name", "at no-such-host.invalid/name cannot be used"),
+    ],
+)
+async def test_an_address_that_does_not_work_is_told_without_its_password(dsn: str, sentence: str) -> None:
+    with pytest.raises(DatabaseError, match=sentence) as refused:
+        await migrate(dsn, "pool", "pool_9")
+    assert "hidden" not in str(refused.value)
+
+
+async def test_a_wrong_password_and_a_missing_database_are_told_apart(server: Server, empty: str) -> None:
+    with pytest.raises(DatabaseError, match="Check user and password"):
+        await migrate(server.dsn(empty, "callsheet"), "pool", "pool_9")
+    with pytest.raises(DatabaseError, match="Create the database, or name another"):
+        await migrate(server.dsn("missing"), "pool", "pool_9")
+
+
+async def test_a_pool_added_while_others_run_takes_tenants_and_only_its_own(
+    server: Server, empty: str, settings: Settings, databases: Databases
+) -> None:
+    central = databases.central.dsn
+    assert [step.label for step in await add_pool(settings, central, "pool_3", server.dsn(empty))] == POOL_LABELS
+    accounts = Accounts(databases, Passwords())
+    tenant = await accounts.create_tenant(CreateTenantRequest(slug="there", name="There", pool="pool_3"))
+    assert tenant.pool == "pool_3"
+    assert [row["tenant_id"] for row in await server.run("SELECT tenant_id FROM pool_tenants", empty)] == [tenant.id]
+    for name in ("pool_1", "pool_2"):
+        async with (await databases.pool(name)).connection() as connection:
+            assert await connection.fetchval("SELECT count(*) FROM pool_tenants") == 0
+
+
+async def test_adding_a_pool_again_changes_nothing_but_its_address(
+    server: Server, empty: str, settings: Settings, databases: Databases
+) -> None:
+    central = databases.central.dsn
+    await add_pool(settings, central, "pool_3", server.dsn(empty))
+    assert await add_pool(settings, central, "pool_3", server.dsn(empty) + "&application_name=moved") == []
+    assert (await databases.pool("pool_3")).dsn.endswith("&application_name=moved")
+    async with databases.central.connection() as connection:
+        assert await connection.fetchval("SELECT count(*) FROM pools WHERE name = 'pool_3'") == 1
+
+
+async def test_an_empty_database_cannot_take_the_place_of_a_pool(
+    server: Server, empty: str, settings: Settings, databases: Databases
+) -> None:
+    with pytest.raises(DatabaseError, match="an empty database cannot take its place"):
+        await add_pool(settings, databases.central.dsn, "pool_2", server.dsn(empty))
+    assert await server.tables(empty) == set()
+
+
+async def test_a_pool_with_a_wrong_name_is_refused_and_its_database_stays_empty(
+    server: Server, empty: str, settings: Settings
+) -> None:
+    assert settings.database.dsn is not None
+    for name in ("", "Pool", "2nd", "a-b", "a b", "a" * 64, "ä", "pool_3\n"):
+        with pytest.raises(DatabaseError, match="cannot be the name of a pool"):
+            await add_pool(settings, settings.database.dsn.get_secret_value(), name, server.dsn(empty))
+    assert await server.tables(empty) == set()
+
+
+async def test_the_address_of_a_pool_cannot_be_read_from_its_row(settings: Settings, databases: Databases) -> None:
+    pool = await databases.pool("pool_2")
+    async with databases.central.connection() as connection:
+        row = await connection.fetchrow("SELECT * FROM pools WHERE name = 'pool_2'")
+    assert row is not None
+    parts = urlsplit(pool.dsn)
+    for piece in (parts.password, parts.hostname, parts.path.lstrip("/")):
+        assert piece
+        assert piece not in repr(dict(row))
+        assert piece.encode() not in row["sealed_dsn"]
+
+
+async def test_a_wrong_secret_key_is_told_with_what_to_do(settings: Settings) -> None:
+    other = settings.model_copy(update={"secret_key": SecretStr("another secret key of 32 characters")})
+    with pytest.raises(
+        DatabaseError, match=r"pool pool_2 was sealed with another secret key. Set CALLSHEET_SECRET_KEY"
+    ):
+        await open_databases(other)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What a crash interrupts: an installation that was never started, and one that runs."""
+
+    server: Server
+    fresh: Settings
+    spare: str
+    settings: Settings
+    databases: Databases
+
+
+async def first_start(scene: Scene) -> None:
+    assert list(await opened_once(scene.fresh)) == ["central", "pool_1"]
+
+
+async def adding_a_pool(scene: Scene) -> None:
+    await add_pool(scene.settings, scene.databases.central.dsn, "pool_3", scene.server.dsn(scene.spare))
+    assert (await scene.databases.pool("pool_3")).name == "pool_3"
+
+
+async def creating_a_tenant(scene: Scene) -> None:
+    accounts = Accounts(scene.databases, Passwords())
+    tenant = await accounts.create_tenant(CreateTenantRequest(slug="acme", name="Acme", pool="pool_1"))
+    assert await accounts.find_tenant("acme") == tenant
+    async with (await scene.databases.pool("pool_1")).connection() as connection:
+        assert await connection.fetchval("SELECT true FROM pool_tenants WHERE tenant_id = $1", tenant.id)
+
+
+CRASHES: dict[Failpoint, Callable[[Scene], Awaitable[None]]] = {
+    Failpoint.MIGRATE_BETWEEN_DATABASES: first_start,
+    Failpoint.ADD_POOL_BEFORE_REGISTER: adding_a_pool,
+    Failpoint.CREATE_TENANT_BEFORE_CENTRAL: creating_a_tenant,
+}
+
+
+def test_every_gap_outside_the_storage_is_crashed_at_here() -> None:
+    assert set(CRASHES) == {point for point in Failpoint if not point.startswith("storage.")}
+
+
+@pytest.mark.parametrize("point", CRASHES)
+async def test_after_a_crash_in_a_gap_the_next_attempt_succeeds(
+    server: Server, settings: Settings, databases: Databases, tmp_path: Path, point: Failpoint
+) -> None:
+    fresh = settings_for(server.dsn(await server.create_database()), tmp_path / "fresh")
+    scene = Scene(server, fresh, await server.create_database(), settings, databases)
+    with armed({point: crash}), pytest.raises(Crashed):
+        await CRASHES[point](scene)
+    await CRASHES[point](scene)
+
+
+async def test_a_tenant_whose_creation_crashed_is_not_there(databases: Databases) -> None:
+    accounts = Accounts(databases, Passwords())
+    request = CreateTenantRequest(slug="half", name="Half", pool="pool_1")
+    with armed({Failpoint.CREATE_TENANT_BEFORE_CENTRAL: crash}), pytest.raises(Crashed):
+        await accounts.create_tenant(request)
+    assert await accounts.find_tenant("half") is None

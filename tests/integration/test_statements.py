@@ -1,0 +1,137 @@
+"""Every statement of every room is one that PostgreSQL accepts on the migrated schema, and code uses only those."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+import callsheet
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Statement, parse
+
+SOURCE = Path(callsheet.__file__).parent
+FILES = sorted(file for file in SOURCE.rglob("*.sql") if "migrations" not in file.parts)
+STATEMENTS = [
+    pytest.param(statement, id=f"{file.relative_to(SOURCE)}:{statement.name}")
+    for file in FILES
+    for statement in parse(file.read_text("utf-8"), where=str(file))
+]
+
+
+@asynccontextmanager
+async def migrated(
+    postgres: EmbeddedPostgres, templates: dict[str, str], kind: str
+) -> AsyncIterator[asyncpg.Connection]:
+    """The templates themselves: preparing changes nothing. Closed at once: a template in use cannot be copied."""
+    connection = await asyncpg.connect(postgres.dsn(templates["central" if kind == "central" else "pool_1"]))
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+async def check(connection: asyncpg.Connection, statement: Statement) -> None:
+    prepared = await connection.prepare(statement.text)
+    assert len(prepared.get_parameters()) == len(statement.parameters)
+
+
+def test_there_are_statements_of_both_kinds() -> None:
+    assert {parameter.values[0].database for parameter in STATEMENTS} == {"central", "pool"}
+
+
+@pytest.mark.parametrize("statement", STATEMENTS)
+async def test_postgresql_accepts_the_statement(
+    postgres: EmbeddedPostgres, templates: dict[str, str], statement: Statement
+) -> None:
+    async with migrated(postgres, templates, statement.database) as connection:
+        await check(connection, statement)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("-- database: central\n-- name: wrong\nSELECT emial FROM users", 'column "emial" does not exist'),
+        ("-- database: pool\n-- name: wrong\nSELECT id FROM users", 'relation "users" does not exist'),
+        ("-- database: central\n-- name: wrong\nSELECT 1; SELECT 2", "multiple commands"),
+        (
+            "-- database: central\n-- name: wrong\nSELECT id FROM users WHERE id = :email::text",
+            "operator does not exist",
+        ),
+    ],
+)
+async def test_a_wrong_statement_would_be_noticed(
+    postgres: EmbeddedPostgres, templates: dict[str, str], text: str, reason: str
+) -> None:
+    [statement] = parse(text)
+    async with migrated(postgres, templates, statement.database) as connection:
+        with pytest.raises(asyncpg.PostgresError, match=reason):
+            await check(connection, statement)
+
+
+def loaded_files(tree: ast.Module) -> Iterator[tuple[str, Path]]:
+    """`NAME = statements("callsheet.room", "file.sql")` at the top of a module: the name and the file."""
+    for node in tree.body:
+        if (
+            isinstance(node, ast.Assign)
+            and isinstance(node.value, ast.Call)
+            and ast.unparse(node.value.func) == "statements"
+        ):
+            package, *rest = [ast.literal_eval(argument) for argument in node.value.args]
+            folder = SOURCE.joinpath(*package.split(".")[1:])
+            yield ast.unparse(node.targets[0]), folder / (rest[0] if rest else "statements.sql")
+
+
+def uses() -> Iterator[tuple[str, str, str]]:
+    """Every `SQL["name"]`: the module, the file of statements, the name."""
+    modules = {file: ast.parse(file.read_text("utf-8")) for file in SOURCE.rglob("*.py")}
+    for module, tree in modules.items():
+        files = dict(loaded_files(tree))
+        for node in ast.walk(tree):
+            if (
+                isinstance(node, ast.Subscript)
+                and ast.unparse(node.value) in files
+                and isinstance(node.slice, ast.Constant)
+            ):
+                yield str(module.relative_to(SOURCE)), str(files[ast.unparse(node.value)]), node.slice.value
+
+
+def test_code_asks_only_for_statements_that_exist_and_none_is_forgotten() -> None:
+    existing = {(str(file), statement.name) for file in FILES for statement in parse(file.read_text("utf-8"))}
+    used = {(file, name) for _, file, name in uses()}
+    assert used - existing == set()
+    assert existing - used == set()
+
+
+@pytest.mark.parametrize("values", [{}, {"a": 1}, {"a": 1, "b": 2, "c": 3}, {"a": 1, "c": 2}])
+async def test_wrong_parameters_are_refused_with_the_name_of_the_statement(
+    postgres: EmbeddedPostgres, values: dict[str, object]
+) -> None:
+    [statement] = parse("-- database: central\n-- name: add\nSELECT :a::int + :b::int")
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        assert await statement.value(connection, b=2, a=1) == 3
+        for call in (statement.rows, statement.row, statement.value, statement.run):
+            with pytest.raises(TypeError, match=r"add takes \('a', 'b'\), not"):
+                await call(connection, **values)
+    finally:
+        await connection.close()
+
+
+async def test_run_answers_how_many_rows_were_touched(postgres: EmbeddedPostgres) -> None:
+    create, insert, delete = parse(
+        "-- database: central\n-- name: create\nCREATE TEMPORARY TABLE numbers (number int)\n"
+        "-- name: insert\nINSERT INTO numbers SELECT generate_series(1, :count::int)\n"
+        "-- name: delete\nDELETE FROM numbers WHERE number > :above"
+    )
+    connection = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        assert await create.run(connection) == 0
+        assert await insert.run(connection, count=5) == 5
+        assert await delete.run(connection, above=2) == 3
+    finally:
+        await connection.close()

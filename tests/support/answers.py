@@ -1,0 +1,43 @@
+"""What a refusal must look like, and requests that no HTTP client would send."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+
+from callsheet.plumbing.edge import REQUEST_ID
+
+
+def assert_refused(answer: httpx.Response, status: int, code: str, *fields: str) -> dict[str, Any]:
+    """Checks everything a problem+json promises; `fields` are those that `errors` must name, in order."""
+    assert (answer.status_code, answer.headers["content-type"]) == (status, "application/problem+json"), answer.text
+    problem: dict[str, Any] = answer.json()
+    assert (problem["status"], problem["code"]) == (status, code)
+    assert problem["type"] == f"urn:callsheet:error:{code}"
+    assert problem["title"]
+    assert problem["request_id"] == answer.headers["x-request-id"]
+    assert REQUEST_ID.match(problem["request_id"].encode())
+    assert "Traceback" not in answer.text
+    assert [error["field"] for error in problem.get("errors", ())] == list(fields), problem
+    assert all(error["reason"] for error in problem.get("errors", ()))
+    return problem
+
+
+async def exchange(url: str, request: bytes, seconds: float = 30) -> httpx.Response:
+    """Sends these very bytes on a connection of their own, and reads one answer."""
+    parts = urlsplit(url)
+    reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    try:
+        writer.write(request)
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), seconds)
+        length = re.search(rb"(?i)^content-length: (\d+)", head, re.MULTILINE)
+        body = await asyncio.wait_for(reader.readexactly(int(length[1]) if length else 0), seconds)
+    finally:
+        writer.close()
+    status, *lines = head.decode("latin-1").rstrip().split("\r\n")
+    headers = [tuple(line.split(": ", 1)) for line in lines]
+    return httpx.Response(int(status.split()[1]), headers=headers, content=body)

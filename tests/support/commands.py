@@ -1,0 +1,155 @@
+"""The `callsheet` command as people run it: a process of its own, in a directory of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import callsheet.cli.main
+
+SECONDS = 120
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def sentence(self) -> str:
+        """What a refused command says: one line on standard error and nothing else."""
+        assert (self.code, self.out) == (1, ""), self
+        assert self.err.startswith("callsheet: "), self
+        assert self.err.count("\n") == 1, self
+        return self.err.removeprefix("callsheet: ").rstrip("\n")
+
+
+class Callsheet:
+    """`run` one command to its end, or keep one `running`; `variables` are CALLSHEET_… without the prefix."""
+
+    def __init__(self, directory: Path, **variables: str):
+        self._directory = directory
+        self._variables = variables
+
+    def having(self, **variables: str) -> Callsheet:
+        return Callsheet(self._directory, **{**self._variables, **variables})
+
+    def run(self, *arguments: str, input: str | None = None) -> Result:
+        ended = subprocess.run(
+            [sys.executable, "-m", "callsheet", *arguments],
+            capture_output=True,
+            # Not a terminal, also where the tests are run on one.
+            **({"stdin": subprocess.DEVNULL} if input is None else {"input": input}),
+            text=True,
+            check=False,
+            timeout=SECONDS,
+            cwd=self._directory,
+            env=self._environment(),
+        )
+        assert "Traceback" not in ended.stderr, ended.stderr
+        return Result(ended.returncode, ended.stdout, ended.stderr)
+
+    def succeed(self, *arguments: str, input: str | None = None) -> Result:
+        result = self.run(*arguments, input=input)
+        assert result.code == 0, result
+        return result
+
+    def refuse(self, *arguments: str, input: str | None = None) -> str:
+        """The one sentence of a command that must not work."""
+        return self.run(*arguments, input=input).sentence
+
+    def call(self, *arguments: str, input: str = "") -> Result:
+        """The same command in this process: half a second less, for the many ways to say no.
+
+        In a thread, because a command runs an event loop of its own.
+        """
+        out, err = StringIO(), StringIO()
+
+        def main() -> int:
+            try:
+                callsheet.cli.main.main()
+            except SystemExit as ended:
+                return int(ended.code or 0)
+            return 0
+
+        with (
+            patch.dict(os.environ, self._environment(), clear=True),
+            patch.object(sys, "argv", ["callsheet", *arguments]),
+            patch.object(sys, "stdin", StringIO(input)),
+            redirect_stdout(out),
+            redirect_stderr(err),
+            ThreadPoolExecutor(1) as thread,
+        ):
+            code = thread.submit(main).result()
+        return Result(code, out.getvalue(), err.getvalue())
+
+    @contextmanager
+    def running(self, *arguments: str) -> Iterator[Running]:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "callsheet", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self._directory,
+            env=self._environment(),
+        )
+        with process:
+            try:
+                yield Running(process)
+            finally:
+                process.kill()
+
+    def _environment(self) -> Mapping[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
+        return {**kept, **{f"CALLSHEET_{name}": value for name, value in self._variables.items()}}
+
+
+class Running:
+    def __init__(self, process: subprocess.Popen[str]):
+        self._process = process
+        self.err = ""
+
+    def wait_for(self, text: str) -> str:
+        """The line of standard error in which the text appears."""
+        assert self._process.stderr
+        for line in self._process.stderr:
+            self.err += line
+            if text in line:
+                return line
+        raise AssertionError(f"it ended without saying {text!r}:\n{self.err}")
+
+    def end(self, number: signal.Signals) -> Result:
+        self._process.send_signal(number)
+        out, err = self._process.communicate(timeout=SECONDS)
+        return Result(self._process.returncode, out, self.err + err)
+
+
+def processes_naming(directory: Path) -> list[str]:
+    """The command lines of the processes that were started on something in this directory."""
+    listed = subprocess.run(["ps", "-axww", "-o", "args="], capture_output=True, text=True, check=True).stdout
+    return [line for line in listed.splitlines() if f"{directory.resolve()}/" in line]
+
+
+def wait_until_nothing_runs_in(directory: Path) -> None:
+    deadline = time.monotonic() + SECONDS
+    while found := processes_naming(directory):
+        assert time.monotonic() < deadline, found
+        time.sleep(0.05)

@@ -1,0 +1,56 @@
+"""An installation for a test: its databases, and settings that nothing outside the test reaches."""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from callsheet.app import with_free_port
+from callsheet.plumbing.databases import SQL, add_pool
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import Settings, load_settings
+
+_numbers = itertools.count(1)
+
+
+def isolate(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """Whatever the developer's shell or directory has set must not reach a test."""
+    for name in list(os.environ):
+        if name.startswith("CALLSHEET_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(directory)
+
+
+@asynccontextmanager
+async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str], home: Path) -> AsyncIterator[Settings]:
+    """Copies of the templates: central, pool_1 on central's server, pool_2 by DSN."""
+    number = next(_numbers)
+    names = {name: f"test_{number}_{name}" for name in templates}
+    admin = await asyncpg.connect(postgres.dsn("postgres"))
+    try:
+        for name, template in templates.items():
+            await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE "{template}"')
+        central = postgres.dsn(names["central"])
+        settings = load_settings(home=home, database={"dsn": central}, server={"port": 0}, log={"level": "warning"})
+        connection = await asyncpg.connect(central)
+        await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
+        await connection.close()
+        await add_pool(settings, central, "pool_2", postgres.dsn(names["pool_2"]))
+        yield await with_free_port(settings)
+        for name in names.values():
+            await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
+    finally:
+        await admin.close()
+
+
+def changed(settings: Settings, **sections: Mapping[str, Any]) -> Settings:
+    """The settings with some values replaced: `changed(settings, identity={"login_attempts": 3})`."""
+    update = {name: getattr(settings, name).model_copy(update=dict(values)) for name, values in sections.items()}
+    return settings.model_copy(update=update)

@@ -1,0 +1,54 @@
+"""Benchmarks report in one shape, and never run for a name that does not exist."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.__main__ import BENCHMARKS, main
+from bench.results import Result
+
+
+def test_a_benchmark_writes_where_it_ran_and_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "results" / "latest.json"
+    assert main(["--only", "storage.presign", "--seconds", "0.05", "--output", str(file)]) == 0
+    report = json.loads(file.read_text())
+    assert {"python", "postgres", "cpu_count", "platform"} <= report["machine"].keys()
+    assert [result["name"] for result in report["results"]] == [
+        f"storage.presign.{backend}.{method}" for backend in ("local", "s3") for method in ("get", "put")
+    ]
+    for result in report["results"]:
+        assert result.keys() == {"name", "value", "unit", "peer", "ratio_to_peer"}
+        assert result["value"] > 0
+        assert result["ratio_to_peer"] == pytest.approx(result["value"] / result["peer"], rel=0.01)
+    assert "storage.presign.s3.put" in capsys.readouterr().out
+
+
+def test_an_unknown_benchmark_is_answered_with_those_there_are(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--only", "http.you", "--output", str(tmp_path / "latest.json")]) == 2
+    said = capsys.readouterr().err
+    assert "'http.you'" in said
+    assert all(name in said for name in BENCHMARKS)
+    assert not (tmp_path / "latest.json").exists()
+
+
+def test_a_benchmark_needs_time_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--seconds", "0"]) == 2
+    assert "--seconds is 0" in capsys.readouterr().err
+
+
+def test_every_benchmark_can_be_run_by_its_name() -> None:
+    for name, module in BENCHMARKS.items():
+        assert module.name == name
+        assert inspect.iscoroutinefunction(module.run)
+
+
+def test_what_was_not_measured_is_left_out() -> None:
+    assert Result(name="a", value=3.0, unit="s").as_json() == {"name": "a", "value": 3.0, "unit": "s"}
+    compared = Result(name="a", value=3.0, unit="s", ceiling=6.0, peer=1.5, target=4.0).as_json()
+    assert (compared["ratio_to_ceiling"], compared["ratio_to_peer"], compared["ratio"]) == (0.5, 2.0, 0.75)

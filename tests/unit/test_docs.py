@@ -1,0 +1,110 @@
+"""The documents say what is there: generated pages are fresh, links lead somewhere, commands exist."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from callsheet.cli.main import app
+from tools.generate_docs import pages
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
+CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
+COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", re.MULTILINE)
+MAKE = re.compile(r"(?<![\w-])make((?: [a-z]+)+)")
+
+
+def name_of(document: Path) -> str:
+    return str(document.relative_to(ROOT))
+
+
+@pytest.fixture(params=DOCUMENTS, ids=name_of)
+def document(request: pytest.FixtureRequest) -> Path:
+    assert isinstance(request.param, Path)
+    return request.param
+
+
+@pytest.mark.parametrize("page", pages(), ids=name_of)
+def test_a_generated_page_is_what_the_code_says(page: Path) -> None:
+    assert page.read_text(encoding="utf-8") == pages()[page], f"{name_of(page)} is stale: run `make docs`"
+
+
+def test_every_document_is_reached_from_the_readme() -> None:
+    reached, waiting = set(), [ROOT / "README.md"]
+    while waiting:
+        document = waiting.pop()
+        reached.add(document)
+        waiting += [file for file, _ in links_of(document) if file.suffix == ".md" and file not in reached]
+    assert [name_of(document) for document in DOCUMENTS if document not in reached] == []
+
+
+def test_every_link_leads_somewhere(document: Path) -> None:
+    broken = [f"{file}#{anchor}" for file, anchor in links_of(document) if not leads_somewhere(file, anchor)]
+    assert broken == []
+
+
+def test_every_command_in_the_documents_exists(document: Path) -> None:
+    written = [match[1].split() for code in CODE.findall(document.read_text()) for match in COMMAND.finditer(code)]
+    assert [" ".join(words) for words in written if not is_command(words)] == []
+
+
+def test_every_make_target_in_the_documents_exists(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = " ".join(CODE.findall(document.read_text()))
+    assert {target for match in MAKE.finditer(code) for target in match[1].split()} <= targets
+
+
+@pytest.mark.parametrize(
+    ("words", "exists"),
+    [
+        ("db status", True),
+        ("db add-pool", True),
+        ("users create --tenant", True),
+        ("db", True),
+        ("db vanish", False),
+        ("vanish", False),
+        ("db status --vanish", False),
+    ],
+)
+def test_a_command_that_does_not_exist_would_be_found(words: str, exists: bool) -> None:
+    assert is_command(words.split()) is exists
+
+
+def links_of(document: Path) -> Iterator[tuple[Path, str]]:
+    """The links that stay in this repository: the file, and the heading in it."""
+    text = CODE.sub("", document.read_text(encoding="utf-8"))
+    for target in LINK.findall(text):
+        if "://" not in target:
+            path, _, anchor = target.partition("#")
+            yield (document.parent / path).resolve() if path else document, anchor
+
+
+def leads_somewhere(file: Path, anchor: str) -> bool:
+    if not file.exists() or not anchor:
+        return file.exists()
+    headings = HEADING.findall(file.read_text(encoding="utf-8"))
+    return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_command(words: list[str]) -> bool:
+    """Follows the words down the commands; what stands behind a command's name is an argument, or an option it has."""
+    # By what they can do, not by their class: typer may bring a click of its own.
+    command: click.Command = typer.main.get_command(app)
+    for position, word in enumerate(words):
+        children = getattr(command, "commands", None)
+        if children is None:
+            given = {word for word in words[position:] if word.startswith("-")}
+            known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+            return given <= known | {"--help", "-h"}
+        if word not in children:
+            return False
+        command = children[word]
+    return True

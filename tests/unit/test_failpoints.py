@@ -1,0 +1,105 @@
+"""Named gaps between two commits: each is used, each is crashed at by a test, and a misspelt one is refused."""
+
+from __future__ import annotations
+
+import ast
+import asyncio
+import contextvars
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import callsheet
+from callsheet.plumbing.failpoints import Crashed, Failpoint, arm_for_process, armed, crash, hit
+from callsheet.toolbox.errors import OperatorError
+
+SOURCE = Path(callsheet.__file__).parent
+TESTS = Path(__file__).parents[1]
+SOME = Failpoint.MIGRATE_BETWEEN_DATABASES
+OTHER = Failpoint.ADD_POOL_BEFORE_REGISTER
+
+END_AT = """
+import asyncio, sys
+from callsheet.plumbing.failpoints import Failpoint, arm_for_process, armed, crash, hit
+
+async def main():
+    arm_for_process(sys.argv[1])
+    # What a test arms besides must not disarm what the settings armed.
+    with armed({Failpoint.STORAGE_BEFORE_POINTER: crash}):
+        for point in Failpoint:
+            print(point.value, flush=True)
+            await asyncio.create_task(hit(point))
+
+asyncio.run(main())
+"""
+
+
+def members_named_in(file: Path, *, only_in_hit: bool) -> set[str]:
+    """The X of every `Failpoint.X` in a file, or only of every `hit(Failpoint.X)`."""
+    nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
+    if only_in_hit:
+        calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "hit"]
+        nodes = [argument for call in calls for argument in call.args]
+    return {
+        node.attr
+        for node in nodes
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "Failpoint"
+    }
+
+
+def test_every_failpoint_is_hit_by_the_product_and_crashed_at_by_a_test() -> None:
+    every = {point.name for point in Failpoint}
+    in_product = [members_named_in(file, only_in_hit=True) for file in SOURCE.rglob("*.py")]
+    in_tests = [
+        members_named_in(file, only_in_hit=False) for file in TESTS.rglob("test_*.py") if file != Path(__file__)
+    ]
+    assert set().union(*in_product) == every
+    assert set().union(*in_tests) == every
+
+
+async def test_a_point_that_is_not_armed_does_nothing() -> None:
+    with armed({OTHER: crash}):
+        assert await hit(SOME) is None
+    assert await hit(OTHER) is None
+
+
+async def test_a_crash_is_nothing_that_handlers_of_exceptions_catch() -> None:
+    with armed({SOME: crash}), pytest.raises(Crashed) as crashed:
+        await hit(SOME)
+    assert crashed.value.args == (SOME,)
+    assert not isinstance(crashed.value, Exception)
+
+
+async def test_arming_holds_for_the_tasks_of_the_block_and_for_nobody_else() -> None:
+    outsider = contextvars.copy_context()
+    hits: list[Failpoint] = []
+
+    async def record(point: Failpoint) -> None:
+        hits.append(point)
+
+    with armed({SOME: record}), armed({OTHER: record}):
+        await asyncio.gather(hit(SOME), hit(OTHER))
+        await asyncio.create_task(hit(SOME), context=outsider)
+    await hit(SOME)
+    assert hits == [SOME, OTHER]
+
+
+def test_what_the_settings_arm_ends_the_process_without_a_chance_to_clean_up() -> None:
+    ended = subprocess.run(
+        [sys.executable, "-c", END_AT, f" {SOME}, {OTHER} "],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(SOURCE.parent)},
+    )
+    assert (ended.returncode, ended.stdout.split(), ended.stderr) == (137, [SOME.value], "")
+
+
+def test_a_misspelt_failpoint_is_refused_with_those_that_exist() -> None:
+    with pytest.raises(OperatorError) as refused:
+        arm_for_process(f"{SOME}, migrate.betwen")
+    assert "CALLSHEET_FAILPOINTS names migrate.betwen, which is none." in str(refused.value)
+    assert all(point in str(refused.value) for point in Failpoint)

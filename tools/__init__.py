@@ -1,0 +1,1 @@
+"""What builds and describes Callsheet; nothing here is installed with it."""
