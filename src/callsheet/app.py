@@ -65,8 +65,7 @@ class DatabaseWatch(Loop):
         self._databases = databases
 
     async def tick(self, now: datetime) -> None:
-        if self._databases.embedded is not None:
-            await self._databases.embedded.ensure_running()
+        await self._databases.keep_embedded_running()
         await self._databases.refresh_pools()
 
 

@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from granian.constants import Interfaces
+from granian.log import LogLevels
 from granian.server.embed import Server
 
 
@@ -20,7 +21,9 @@ def free_port() -> int:
 
 @asynccontextmanager
 async def serving(app: Any, port: int) -> AsyncIterator[None]:
-    server = Server(app, port=port, interface=Interfaces.ASGI, log_enabled=False)
+    # Without its own set-up of logging, which would stay for the rest of the run.
+    quiet = {"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}}
+    server = Server(app, port=port, interface=Interfaces.ASGI, log_level=LogLevels.error, log_dictconfig=quiet)
     task = asyncio.create_task(server.serve())
     try:
         await _wait_until_listening(port, task)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import asyncpg
 
@@ -54,6 +55,7 @@ class Database:
                 max_inactive_connection_lifetime=60,
                 command_timeout=self._settings.statement_seconds + 5,
                 timeout=10,
+                connect=self._connect,
                 init=_prepare_connection,
                 # The stock reset is one more round trip per release; nothing here leaves state in a session.
                 reset=_keep_as_it_is,
@@ -67,6 +69,10 @@ class Database:
             )
         except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
+
+    async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
+        # The address of this moment: an embedded server that was killed may come back on another port.
+        return await asyncpg.connect(self.dsn, **options)
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None

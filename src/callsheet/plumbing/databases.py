@@ -61,15 +61,23 @@ class Databases:
         return found
 
     async def refresh_pools(self) -> None:
-        """Opens the pools that were added since."""
+        """Opens the pools that were added since, and follows those that moved to another address."""
         async with self._opening:
             async with self.central.connection() as connection:
                 rows = await SQL["list_pools"].rows(connection)
             for address in _addresses(self._settings, self.central.dsn, rows):
-                if address.name not in self._pools:
+                known = self._pools.get(address.name)
+                if known is not None:
+                    known.dsn = address.dsn
+                else:
                     database = Database("pool", address.name, address.dsn, self._settings.database)
                     await database.open()
                     self._pools[address.name] = database
+
+    async def keep_embedded_running(self) -> None:
+        """Brings the embedded server back where it was killed; somebody may have taken its port meanwhile."""
+        if self.embedded is not None and await self.embedded.ensure_running():
+            self.central.dsn = self.embedded.dsn(CENTRAL)
 
     async def close(self) -> None:
         async with AsyncExitStack() as stack:

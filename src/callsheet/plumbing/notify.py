@@ -81,7 +81,7 @@ class Listener:
     """One connection for all channels of a process; reconnects by itself."""
 
     def __init__(self, database: Database, ping_seconds: float = 30.0):
-        self._dsn = database.dsn
+        self._database = database
         self._ping_seconds = ping_seconds
         self._subscribers: defaultdict[str, list[Subscriber]] = defaultdict(list)
         self._changed = asyncio.Event()
@@ -128,7 +128,7 @@ class Listener:
             self.connected.clear()
 
     async def _listen(self) -> None:
-        connection = await asyncpg.connect(self._dsn, timeout=10)
+        connection = await asyncpg.connect(self._database.dsn, timeout=10)
         try:
             await self._follow(connection)
         finally:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import socket
 
 from granian.constants import HTTPModes, Interfaces
 from granian.http import HTTP1Settings
+from granian.log import LogLevels
 from granian.server.embed import Server
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -33,8 +33,6 @@ class HttpServer:
 
     async def start(self) -> None:
         address, port = await free_address(self._settings.host, self._settings.port)
-        # Its own log set-up would replace ours, and its start-up notice ("experimental") is answered in decision 0003.
-        logging.getLogger("_granian").setLevel(logging.ERROR)
         self._server = Server(
             self._serve,
             address=address,
@@ -44,7 +42,10 @@ class HttpServer:
             backlog=1024,
             # No room speaks it: a request to upgrade gets the answer any other request for that address gets.
             websockets=False,
-            log_enabled=False,
+            # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.
+            # Its start-up notice ("experimental", a warning) is answered in decision 0003.
+            log_level=LogLevels.error,
+            log_dictconfig={"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}},
             http1_settings=HTTP1Settings(max_buffer_size=HEADER_BUFFER_BYTES),
         )
         self._task = asyncio.create_task(self._server.serve(), name="http server")

@@ -5,13 +5,12 @@ Linux and macOS; Windows has no flock, so there a DSN is needed.
 
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
 from callsheet.plumbing.embedded.server import EmbeddedPostgres, stop
-from callsheet.plumbing.embedded.status import EmbeddedStatus, psql_command, status
+from callsheet.plumbing.embedded.status import EmbeddedStatus, status
 
 __all__ = [
     "EmbeddedPostgres",
     "EmbeddedPostgresError",
     "EmbeddedStatus",
-    "psql_command",
     "status",
     "stop",
 ]

@@ -21,10 +21,8 @@ from callsheet.plumbing.embedded.binaries import find_binaries
 from callsheet.plumbing.embedded.cluster import ensure_cluster, forget_reused_pid, live_postmaster
 from callsheet.plumbing.embedded.launch import (
     HOST,
-    MAINTENANCE_DATABASE,
     Setback,
     choose_port,
-    connect,
     server_version,
     spawn_keeper,
 )
@@ -34,7 +32,6 @@ from callsheet.plumbing.embedded.locks import ASK_AGAIN_SECONDS, EXCLUSIVE, SHAR
 # Recovery after a crash replays at most a gigabyte of log; it must not be mistaken for a server that hangs.
 PATIENCE_SECONDS = 300.0
 RETRY_SECONDS = 0.1
-CREATE_DATABASE_LOCK = 0x0CA115EE7
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -76,19 +73,6 @@ class EmbeddedPostgres:
     def dsn(self, database: str) -> str:
         password = self._layout.password()
         return f"postgresql://{USER}:{password}@{HOST}:{self._port}/{database}?sslmode=disable"
-
-    async def create_database(self, name: str) -> bool:
-        """Creates a database if it is missing; says whether it was."""
-        connection = await connect(self._layout, self._port, MAINTENANCE_DATABASE)
-        try:
-            # CREATE DATABASE knows no IF NOT EXISTS; the lock goes with the connection.
-            await connection.execute(f"SELECT pg_advisory_lock({CREATE_DATABASE_LOCK})")
-            if await connection.fetchval("SELECT true FROM pg_database WHERE datname = $1", name):
-                return False
-            await connection.execute(await connection.fetchval("SELECT format('CREATE DATABASE %I', $1::text)", name))
-            return True
-        finally:
-            await connection.close()
 
     async def ensure_running(self) -> bool:
         """Starts the server anew if it or its keeper was killed; says whether it had to. Costs one system call else.

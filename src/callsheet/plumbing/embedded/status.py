@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from callsheet.plumbing.embedded.binaries import find_binaries
 from callsheet.plumbing.embedded.cluster import cluster_version
-from callsheet.plumbing.embedded.launch import HOST, server_version
-from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layout
+from callsheet.plumbing.embedded.launch import server_version
+from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
 
 
@@ -41,28 +39,6 @@ async def status(home: Path) -> EmbeddedStatus:
         data_directory=layout.data,
         size_bytes=await asyncio.to_thread(_size, layout.data),
     )
-
-
-def psql_command(home: Path, database: str) -> list[str]:
-    """The command of a shell on a running server. The password stays in its file, out of the process list."""
-    layout = Layout.of(home)
-    port = layout.recorded_port()
-    if port is None:
-        raise EmbeddedPostgresError(f"There is no PostgreSQL server in {layout.directory} yet. Start Callsheet first.")
-    embedded = find_binaries().psql
-    psql = str(embedded) if embedded.exists() else shutil.which("psql")
-    if psql is None:
-        raise EmbeddedPostgresError("psql is not installed. Install your system's PostgreSQL client package.")
-    return [
-        psql,
-        f"host={HOST} port={port} user={USER} dbname={_quoted(database)} "
-        f"passfile={_quoted(str(layout.passfile))} sslmode=disable",
-    ]
-
-
-def _quoted(value: str) -> str:
-    """A value of a libpq connection string."""
-    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
 def _size(directory: Path) -> int:
