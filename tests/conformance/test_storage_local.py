@@ -7,7 +7,7 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -21,6 +21,7 @@ from callsheet.media.storage.routes import storage_router
 from callsheet.media.storage.signed_urls import Grant
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.wire.errors import InvalidRequest, Unavailable
+from tests.support.waiting import until
 
 TOMORROW = timedelta(hours=25)
 
@@ -36,12 +37,6 @@ async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
 async def run_python(script: str, *arguments: object) -> int:
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", script, *map(str, arguments))
     return await process.wait()
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
-        while not condition():  # noqa: ASYNC110 (what is waited for happens in the server)
-            await asyncio.sleep(0.005)
 
 
 def files(root: Path, folder: str) -> list[Path]:

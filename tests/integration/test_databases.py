@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import socket
@@ -13,6 +12,7 @@ from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import load_settings
+from tests.support.waiting import until
 
 
 async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_followed(tmp_path: Path) -> None:
@@ -25,8 +25,7 @@ async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_fo
         assert databases.embedded is not None
         layout, port = Layout.of(tmp_path / "home"), databases.embedded.port
         os.kill(int((layout.data / "postmaster.pid").read_text().splitlines()[0]), signal.SIGKILL)
-        while is_held(layout.keeper_lock):
-            await asyncio.sleep(0.02)
+        await until(lambda: not is_held(layout.keeper_lock))
         with socket.create_server(("127.0.0.1", port), reuse_port=False):
             await databases.keep_embedded_running()
             await databases.refresh_pools()

@@ -23,14 +23,9 @@ from callsheet.plumbing.database import create_database
 from callsheet.plumbing.embedded import EmbeddedPostgres, EmbeddedPostgresError, status, stop
 from callsheet.plumbing.embedded.account import CAPABILITIES, Account
 from callsheet.plumbing.embedded.launch import choose_port
+from tests.support.waiting import until
 
 USER_PROGRAM = Path(__file__).with_name("embedded_postgres_user.py")
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110  other processes set no event
-            await asyncio.sleep(0.01)
 
 
 def processes_of(home: Path) -> dict[int, str]:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import inspect
+from collections.abc import Callable
 
 
-async def until(condition: Callable[[], Awaitable[object]], seconds: float = 30) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+    """Asks again and again; `condition` may be a plain function or answer something to await."""
     async with asyncio.timeout(seconds):
         while True:
-            if await condition():
+            answer = condition()
+            if await answer if inspect.isawaitable(answer) else answer:
                 return
             await asyncio.sleep(0.005)

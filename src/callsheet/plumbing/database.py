@@ -6,6 +6,7 @@ Helpers take the connection and never commit. Time in leases and deadlines is th
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,17 +19,19 @@ from callsheet.toolbox.errors import OperatorError
 
 MINIMUM_VERSION = 15
 
-
 # What asyncpg raises when the database is away, restarting or has no connection left: not the request's fault.
 DATABASE_AWAY = (
     ConnectionError,
     TimeoutError,
+    # A server whose name is not found for the moment is as away as one that refuses.
+    socket.gaierror,
     asyncpg.InterfaceError,
+    # "cannot switch to state 11": the first query after the server was killed, in one of six kills.
+    asyncpg.InternalClientError,
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
 )
-
 
 # What connecting raises; ValueError where the DSN cannot be read.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
-import asyncpg
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
@@ -38,9 +36,7 @@ MOST_ERRORS = 50
 LONGEST_FIELD = 200
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
-# asyncpg answers the first query on a connection that was just torn down with "cannot switch to state 11" in one of six
-# kills of the server, and a server whose name is not found for the moment is as away as one that refuses.
-UNAVAILABLE = (*DATABASE_AWAY, DatabaseError, asyncpg.InternalClientError, socket.gaierror)
+UNAVAILABLE = (*DATABASE_AWAY, DatabaseError)
 
 STATUS_OF_CODE: Mapping[str, int] = {
     "refused": 400,
