@@ -12,7 +12,7 @@ UV_VERSION := 0.13.7
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test lint types fmt bench lock docs clean install-server install-dev
+.PHONY: help demo test lint types fmt bench chaos lock docs clean install-server install-dev
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -39,12 +39,15 @@ fmt: install-dev ## Format the code and mend what can be mended
 bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/results/latest.json
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
+chaos: install-dev ## Crash, race and kill the core for about ten minutes (ARGS="--chaos-seed N" repeats a kill test)
+	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
+
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build -o locks/server.txt $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build --group lint --group test \
+	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build --group bench --group lint --group test \
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)

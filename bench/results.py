@@ -18,7 +18,18 @@ from rich.table import Table
 from callsheet import __version__
 from callsheet.plumbing.embedded.binaries import ENVIRONMENT, find_binaries
 
-PACKAGES = ("asyncpg", "botocore", "fastapi", "granian", "obstore", "pydantic", "uvloop")
+PACKAGES = (
+    "asyncpg",
+    "botocore",
+    "fastapi",
+    "granian",
+    "obstore",
+    "pgqueuer",
+    "procrastinate",
+    "psycopg",
+    "pydantic",
+    "uvloop",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

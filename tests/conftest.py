@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import io
+import logging
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import asyncpg
 import httpx
 import pytest
+import structlog
 
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.migrate import migrate
 from callsheet.settings import Settings
-from tests.support.installation import installation, isolate
+from callsheet.toolbox.logs import configure_logs
+from tests.support.core import Core, open_core
+from tests.support.installation import empty, installation, isolate
 from tests.support.people import People
 
 
@@ -79,3 +84,48 @@ async def client(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
 @pytest.fixture
 def people(plane: ControlPlane) -> People:
     return People(plane.accounts, plane.keys)
+
+
+@pytest.fixture(scope="session")
+async def shared_settings(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Settings]:
+    """One installation for all tests that write rows and nothing else: emptying it takes a twentieth of making one."""
+    directory = tmp_path_factory.mktemp("shared")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            yield settings
+
+
+@pytest.fixture(scope="session")
+async def _shared_databases(shared_settings: Settings) -> AsyncIterator[Databases]:
+    opened = await open_databases(shared_settings)
+    yield opened
+    await opened.close()
+
+
+@pytest.fixture
+async def shared_databases(_shared_databases: Databases) -> Databases:
+    """Its databases, empty."""
+    await empty(_shared_databases)
+    return _shared_databases
+
+
+@pytest.fixture
+async def core(shared_databases: Databases) -> Core:
+    """The core without HTTP and without loops: nothing happens that the test does not do."""
+    return await open_core(shared_databases).prepare()
+
+
+@pytest.fixture
+def logged() -> Iterator[io.StringIO]:
+    """Everything that is logged, at the level debug, as JSON lines."""
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers[:], root.level
+    stream = io.StringIO()
+    configure_logs("debug", "json", stream)
+    yield stream
+    root.handlers[:], root.level = handlers, level
+    logging.captureWarnings(False)
+    structlog.configure(**before)

@@ -18,6 +18,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import callsheet.app  # noqa: F401 - for what it imports: every room, and with it every refusal
+from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
 from callsheet.plumbing.problems import STATUS_OF_CODE
 from callsheet.settings import Settings, setting_fields, variable_name
 from callsheet.wire.errors import Refusal
@@ -66,11 +67,30 @@ add members of their own, such as `limit_bytes` or `retry_after_seconds`. `reque
 `X-Request-Id` and in the log, so that the two can be brought together.
 """
 
+STATES_INTRODUCTION = """\
+# The states of a job
+
+One table in one module, `jobs/states.py`, from which this page is made too. Everything that changes a job's status
+goes through one SQL statement that takes its steps from there; what is not in the table is refused with
+`invalid_transition`. Each transition, and each refusal, is an event in the job's history and a line in the log.
+"""
+
+HAPPENINGS_INTRODUCTION = """\
+## What can happen to a job
+
+A step that was missed on the way, because a process ended between two commits, is taken and recorded as its own: a job
+that is started while it is still pending becomes queued and then processing.
+"""
+
 
 def pages() -> dict[Path, str]:
     """Every generated page: where it is and what it says."""
     docs = ROOT / "docs"
-    return {docs / "settings.md": settings_page(), docs / "errors.md": errors_page()}
+    return {
+        docs / "settings.md": settings_page(),
+        docs / "errors.md": errors_page(),
+        docs / "states.md": states_page(),
+    }
 
 
 def settings_page() -> str:
@@ -84,6 +104,25 @@ def errors_page() -> str:
     refusals = sorted(_refusals(Refusal), key=lambda refusal: (STATUS_OF_CODE[refusal.code], refusal.code))
     rows = [(f"`{refusal.code}`", str(STATUS_OF_CODE[refusal.code]), refusal.title()) for refusal in refusals]
     return "\n".join([GENERATED, ERRORS_INTRODUCTION, _table(("code", "status", "what it says"), rows)])
+
+
+def states_page() -> str:
+    transitions = [(origin or "(new)", status, when) for (origin, status), when in TRANSITIONS.items()]
+    happenings = [
+        (f"`{happening}`", origin, " → ".join([origin, *(step.to_status for step in steps)]))
+        for happening, paths in PATHS.items()
+        for origin, steps in paths.items()
+    ]
+    return "\n".join(
+        [
+            GENERATED,
+            STATES_INTRODUCTION,
+            f"```mermaid\n{diagram()}\n```\n",
+            _table(("from", "to", "when"), transitions),
+            HAPPENINGS_INTRODUCTION,
+            _table(("what happens", "in", "leads through"), happenings),
+        ]
+    )
 
 
 SETTING_COLUMNS = ("variable", "in TOML", "default", "allowed", "what it does")

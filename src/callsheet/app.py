@@ -18,6 +18,8 @@ from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.routes import account_router, key_router, session_router
 from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.routes import JobReader, admin_job_router, job_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.media.sweeper import StorageSweeper
@@ -34,6 +36,7 @@ from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
+from callsheet.wallet.routes import credit_router, wallet_router
 
 log = get_logger(__name__)
 
@@ -47,6 +50,7 @@ class ControlPlane:
     storage: Storage
     accounts: Accounts
     keys: Keys
+    jobs: JobsRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -99,6 +103,7 @@ async def running_control_plane(settings: Settings) -> AsyncIterator[ControlPlan
             yield plane
         finally:
             plane.draining.begun = True
+            plane.jobs.feeds.close()
             await server.stop()
             log.info("control_plane.stopped")
 
@@ -120,13 +125,21 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
     authentication = Authentication(databases, sessions, usage, settings)
     draining = Draining()
     registry = CollectorRegistry()
+    listener = Listener(databases.central)
+    notifier = Notifier(databases.central)
+    jobs = open_jobs(databases, notifier.notify, settings.jobs)
+    jobs.listen(listener)
 
-    loops: list[Loop] = [DatabaseWatch(databases), usage, SessionSweeper(databases, settings.identity)]
+    loops: list[Loop] = [DatabaseWatch(databases), usage, SessionSweeper(databases, settings.identity), *jobs.loops]
     routers = [
         health_router(databases, draining, registry, settings.server),
         session_router(sessions, authentication, settings),
         key_router(keys, authentication),
         account_router(accounts, authentication),
+        job_router(jobs, JobReader(databases), authentication),
+        admin_job_router(jobs, accounts, authentication),
+        wallet_router(databases, authentication),
+        credit_router(jobs.routing, accounts, authentication),
     ]
     if isinstance(storage, LocalStorage):
         loops.append(StorageSweeper(storage))
@@ -139,8 +152,9 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
         storage=storage,
         accounts=accounts,
         keys=keys,
-        listener=Listener(databases.central),
-        notifier=Notifier(databases.central),
+        jobs=jobs,
+        listener=listener,
+        notifier=notifier,
         loops=LoopGroup(loops),
         draining=draining,
         asgi=Edge(_application(routers), settings.server, HttpMetrics(registry)),

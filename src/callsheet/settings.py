@@ -176,6 +176,13 @@ class IdentitySettings(Section):
     login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
 
 
+class JobSettings(Section):
+    active_per_user: int = Field(5, ge=1, le=100_000, description="Most jobs of one user that may be under way.")
+    lifetime_seconds: int = Field(
+        86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
+    )
+
+
 class LogSettings(Section):
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     format: Literal["auto", "json", "console"] = Field(
@@ -211,6 +218,7 @@ class Settings(BaseSettings):
     database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
     identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
+    jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."

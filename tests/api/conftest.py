@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import io
-import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import httpx
 import pytest
-import structlog
 
 from callsheet.app import ControlPlane, running_control_plane, with_free_port
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
-from callsheet.toolbox.logs import configure_logs
 from tests.support.installation import changed, installation, isolate
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
@@ -51,16 +47,3 @@ def started(settings: Settings) -> Started:
             yield plane, client
 
     return start
-
-
-@pytest.fixture
-def logged() -> Iterator[io.StringIO]:
-    """Everything that is logged, at the level debug, as JSON lines."""
-    root, before = logging.getLogger(), structlog.get_config()
-    handlers, level = root.handlers[:], root.level
-    stream = io.StringIO()
-    configure_logs("debug", "json", stream)
-    yield stream
-    root.handlers[:], root.level = handlers, level
-    logging.captureWarnings(False)
-    structlog.configure(**before)

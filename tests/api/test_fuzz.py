@@ -12,6 +12,7 @@ import pytest
 
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
+from tests.support.jobs import Desk
 from tests.support.people import People
 
 CONFIG = Path(__file__).with_name("schemathesis.toml")
@@ -25,13 +26,17 @@ CREATE TRIGGER keep BEFORE UPDATE ON api_keys FOR EACH ROW EXECUTE FUNCTION keep
 @pytest.mark.parametrize("role", list(Role))
 async def test_made_up_requests_never_break_the_server_nor_the_document(started: Started, role: Role) -> None:
     async with started(identity={"login_attempts_per_address": 100_000}) as (plane, client):
-        person = await People(plane.accounts, plane.keys).user(role=role)
+        people = People(plane.accounts, plane.keys)
+        person = await people.user(role=role)
+        job = await (await Desk.open(plane, client, people)).submit(person, cost=0)
         async with plane.databases.central.connection() as connection:
             await connection.execute(KEEP_ALL_KEYS)
+        # A stream that ends only with its job would be waited for, for ever.
+        plane.jobs.feeds.close()
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG)),
             *("run", f"{plane.settings.public_url}/openapi.json", "--header", f"Authorization: Bearer {person.key}"),
-            env=os.environ | {"NO_PROXY": "*"},
+            env=os.environ | {"NO_PROXY": "*", "JOB_ID": job["id"]},
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.STDOUT,
         )
@@ -47,3 +52,6 @@ async def test_made_up_requests_never_break_the_server_nor_the_document(started:
         assert {status for status, _ in statuses} >= {"200", "201", "204", "400", "401", "403", "404", "405", "422"}
         assert not [status for status, _ in statuses if status >= "500"]
         assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+        # It was found, and among other things canceled.
+        address = f"/api/ai-jobs/{job['id']}"
+        assert (await client.get(address, headers=person.headers)).json()["status"] == "canceled"

@@ -25,6 +25,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.settings import Settings, load_settings
 from callsheet.wire.identity import CreateTenantRequest
+from tests.support.crashes import CORE_FAILPOINTS
 
 numbers = itertools.count(1)
 CENTRAL_LABELS = [migration.label for migration in known_migrations("central")]
@@ -232,7 +233,8 @@ async def test_where_starting_may_not_migrate_it_says_what_to_run(server: Server
     await server.run("DELETE FROM schema_migrations WHERE version = 1", f"{empty}_pool_1")
     with pytest.raises(SchemaUnknown, match=r"pool_1 lacks the migrations 0001_.* Run: callsheet db migrate"):
         await open_databases(settings)
-    await server.run("DROP TABLE pool_tenants", f"{empty}_pool_1")
+    for statement in ("DROP SCHEMA public CASCADE", "CREATE SCHEMA public"):
+        await server.run(statement, f"{empty}_pool_1")
     await migrate_all(settings, server.dsn(empty))
     assert list(await opened_once(settings)) == ["central", "pool_1"]
 
@@ -384,8 +386,9 @@ CRASHES: dict[Failpoint, Callable[[Scene], Awaitable[None]]] = {
 }
 
 
-def test_every_gap_outside_the_storage_is_crashed_at_here() -> None:
-    assert set(CRASHES) == {point for point in Failpoint if not point.startswith("storage.")}
+def test_every_gap_of_databases_and_tenants_is_crashed_at_here() -> None:
+    elsewhere = {point for point in Failpoint if point.startswith("storage.")} | CORE_FAILPOINTS
+    assert set(CRASHES) == set(Failpoint) - elsewhere
 
 
 @pytest.mark.parametrize("point", CRASHES)

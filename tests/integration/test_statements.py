@@ -74,8 +74,15 @@ async def test_a_wrong_statement_would_be_noticed(
 
 
 def loaded_files(tree: ast.Module) -> Iterator[tuple[str, Path]]:
-    """`NAME = statements("callsheet.room", "file.sql")` at the top of a module: the name and the file."""
+    """`NAME = statements("callsheet.room", "file.sql")` at the top of a module: the name and the file.
+
+    A module of the same room may import that NAME from it.
+    """
     for node in tree.body:
+        if isinstance(node, ast.ImportFrom) and node.module and any(alias.name.endswith("SQL") for alias in node.names):
+            there = SOURCE.joinpath(*node.module.split(".")[1:]).with_suffix(".py")
+            names = {alias.name for alias in node.names}
+            yield from (found for found in loaded_files(ast.parse(there.read_text("utf-8"))) if found[0] in names)
         if (
             isinstance(node, ast.Assign)
             and isinstance(node.value, ast.Call)

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from callsheet.app import with_free_port
-from callsheet.plumbing.databases import SQL, add_pool
+from callsheet.plumbing.databases import SQL, Databases, add_pool
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
 
@@ -48,6 +48,20 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:
         await admin.close()
+
+
+# Children before parents; what migrations and registration wrote stays.
+ROWS = {
+    "central": "ai_job_dispatches dispatch_history dispatch_lanes concurrency_limits workflows tenants",
+    "pool": "job_events outbox token_transactions ai_jobs user_streams token_wallets pool_tenants",
+}
+
+
+async def empty(databases: Databases) -> None:
+    """Deletes the rows of tenants, jobs and money."""
+    for database in (databases.central, *databases.pools):
+        async with database.connection() as connection:
+            await connection.execute(";".join(f"DELETE FROM {table}" for table in ROWS[database.kind].split()))
 
 
 def changed(settings: Settings, **sections: Mapping[str, Any]) -> Settings:

@@ -19,6 +19,8 @@ LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.+)$", re.MULTILINE)
 CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", re.MULTILINE)
+TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
+GUARANTEE = re.compile(r"^## (G\d+): ", re.MULTILINE)
 MAKE = re.compile(r"(?<![\w-])make((?: [a-z]+)+)")
 
 
@@ -62,6 +64,25 @@ def test_every_make_target_in_the_documents_exists(document: Path) -> None:
     assert {target for match in MAKE.finditer(code) for target in match[1].split()} <= targets
 
 
+def test_every_test_in_the_documents_exists(document: Path) -> None:
+    named = TEST.findall(document.read_text(encoding="utf-8"))
+    assert [f"{file}::{test}" for file, test in named if not is_test(file, test)] == []
+
+
+def test_every_guarantee_names_tests_that_prove_it() -> None:
+    _, *parts = GUARANTEE.split((ROOT / "docs" / "guarantees.md").read_text(encoding="utf-8"))
+    proofs = dict(zip(parts[::2], map(TEST.findall, parts[1::2]), strict=True))
+    assert list(proofs) == [f"G{number}" for number in range(1, 13)]
+    assert [guarantee for guarantee, tests in proofs.items() if not tests] == []
+
+
+def test_a_test_that_does_not_exist_would_be_found() -> None:
+    assert is_test("tests/unit/test_docs.py", "test_every_link_leads_somewhere")
+    assert is_test("tests/unit/test_docs.py", "")
+    assert not is_test("tests/unit/test_docs.py", "test_every_link")
+    assert not is_test("tests/unit/test_dogs.py", "")
+
+
 @pytest.mark.parametrize(
     ("words", "exists"),
     [
@@ -92,6 +113,13 @@ def leads_somewhere(file: Path, anchor: str) -> bool:
         return file.exists()
     headings = HEADING.findall(file.read_text(encoding="utf-8"))
     return anchor in {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def is_test(file: str, test: str) -> bool:
+    path = ROOT / file
+    return path.exists() and (
+        not test or re.search(rf"^(async )?def {test}\(", path.read_text(), re.MULTILINE) is not None
+    )
 
 
 def is_command(words: list[str]) -> bool:

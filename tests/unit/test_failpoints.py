@@ -42,7 +42,7 @@ def members_named_in(file: Path, *, only_in_hit: bool) -> set[str]:
     nodes = list(ast.walk(ast.parse(file.read_text("utf-8"))))
     if only_in_hit:
         calls = [node for node in nodes if isinstance(node, ast.Call) and ast.unparse(node.func) == "hit"]
-        nodes = [argument for call in calls for argument in call.args]
+        nodes = [node for call in calls for argument in call.args for node in ast.walk(argument)]
     return {
         node.attr
         for node in nodes

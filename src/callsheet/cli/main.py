@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli import accounts, database, doctor, serve, settings
+from callsheet.cli import accounts, database, doctor, serve, settings, wallet
 from callsheet.cli.console import complain
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -28,6 +28,7 @@ app.add_typer(database.app, name="db")
 app.add_typer(accounts.tenants, name="tenants")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.keys, name="keys")
+app.add_typer(wallet.app, name="wallet")
 
 
 @app.command()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.identity.passwords import Passwords
@@ -16,6 +17,12 @@ from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Tena
 
 SQL = statements("callsheet.identity")
 POOL_SQL = statements("callsheet.identity", "pool_statements.sql")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    tenant_id: UUID
+    user_id: UUID
 
 
 class Accounts:
@@ -84,6 +91,12 @@ class Accounts:
         async with self._databases.central.connection() as connection:
             row = await SQL["find_user"].row(connection, email=email)
         return User(**row) if row else None
+
+    async def owner_of(self, user_id: UUID) -> Owner | None:
+        """The tenant a user belongs to, if there is such a user."""
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_owner"].row(connection, user_id=user_id)
+        return Owner(row["tenant_id"], user_id) if row else None
 
     async def list_tenants(self, before: UUID | None, limit: int) -> Page[Tenant]:
         async with self._databases.central.connection() as connection:

@@ -118,3 +118,9 @@ SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled
 FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE (:tenant::text IS NULL OR t.slug = :tenant) AND (:before::uuid IS NULL OR u.id < :before)
 ORDER BY u.id DESC LIMIT :limit
+
+-- name: pool_of_tenant
+SELECT db_pool FROM tenants WHERE id = :tenant_id
+
+-- name: find_owner
+SELECT tenant_id FROM users WHERE id = :user_id

@@ -8,6 +8,7 @@ change itself: after a reconnect every subscriber is told to look for itself.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import defaultdict
 from collections.abc import Callable
 from random import Random
@@ -37,6 +38,7 @@ class Notifier:
     def __init__(self, database: Database, delay_seconds: float = 0.005):
         self._database = database
         self._delay = delay_seconds
+        self._sent_at = float("-inf")
         self._waiting: dict[tuple[str, str], None] = {}
         self._sender: asyncio.Task[None] | None = None
         self.statements = 0
@@ -58,7 +60,10 @@ class Notifier:
         attempt = 0
         try:
             while self._waiting:
-                await asyncio.sleep(self._delay if attempt == 0 else backoff_seconds(attempt, 0.05, 1.0, RANDOM))
+                # The first one after a pause leaves at once; those of a burst leave together.
+                pause = self._sent_at + self._delay - time.monotonic()
+                await asyncio.sleep(max(0.0, pause) if attempt == 0 else backoff_seconds(attempt, 0.05, 1.0, RANDOM))
+                self._sent_at = time.monotonic()
                 messages, self._waiting = self._waiting, {}
                 try:
                     async with self._database.connection() as connection:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # generic for the type checker only
 else:
     Connection = asyncpg.Connection
 
+# What statements answer, or a dictionary made of it.
+Row: TypeAlias = asyncpg.Record | Mapping[str, Any]
+
 _BLOCK = re.compile(r"^--\s*name:\s*(\w+)\s*$", re.MULTILINE)
 _DATABASE = re.compile(r"^--\s*database:\s*(central|pool)\s*$", re.MULTILINE)
 # Quoted text and comments are passed over, so that a colon in them is not taken for a parameter; `::` is a cast.

@@ -6,9 +6,10 @@ than its control plane.
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Generic, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, StringConstraints
 
 Item = TypeVar("Item")
 
@@ -40,6 +41,26 @@ Email = Annotated[
         strip_whitespace=True, to_lower=True, max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$"
     ),
 ]
+
+
+def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """What PostgreSQL's jsonb can hold: it has no NUL, no half of a surrogate pair, and JSON has no NaN."""
+    waiting: list[object] = [value]
+    while waiting:
+        match waiting.pop():
+            case dict() as members:
+                waiting.extend(members)
+                waiting.extend(members.values())
+            case list() as items:
+                waiting.extend(items)
+            case float() as number if not math.isfinite(number):
+                raise ValueError("must not have a number that is not finite")
+            case str() as text if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
+                raise ValueError("must not have a NUL or half of a surrogate pair in a text")
+    return value
+
+
+Document = Annotated[dict[str, JsonValue], AfterValidator(_storable)]
 
 
 class UserRequest(BaseModel):

@@ -168,3 +168,48 @@ class Unavailable(Refusal):
     """A part this request needs is not available now. Try again shortly."""
 
     code = "unavailable"
+
+
+class InsufficientTokens(Refusal):
+    """The wallet does not hold enough tokens for this job."""
+
+    code = "insufficient_tokens"
+
+    def __init__(self, required_tokens: int, balance: int):
+        super().__init__(
+            f"It costs {required_tokens} and the wallet holds {balance}.",
+            required_tokens=required_tokens,
+            balance=balance,
+        )
+
+
+class TooManyActiveJobs(Refusal):
+    """Too many jobs are under way. Wait for one to finish, or cancel one."""
+
+    code = "too_many_active_jobs"
+
+    def __init__(self, active: int, limit: int):
+        super().__init__(f"{active} jobs are active; at most {limit} may be.", active=active, limit=limit)
+
+
+class IdempotencyKeyReused(Refusal):
+    """This idempotency key was used for a different request. Use a new key for a new request."""
+
+    code = "idempotency_key_reused"
+
+
+class InvalidTransition(Refusal):
+    """The job cannot do this from the status it has."""
+
+    code = "invalid_transition"
+
+    def __init__(self, from_status: str, to_status: str):
+        super().__init__(
+            f"A job that is {from_status} cannot become {to_status}.", from_status=from_status, to_status=to_status
+        )
+
+
+class LeaseLost(Refusal):
+    """Another lease has taken over. Stop this run; its result is not wanted."""
+
+    code = "lease_lost"

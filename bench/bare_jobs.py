@@ -1,0 +1,193 @@
+"""A paid job as its bare statements: the texts of our rooms, sent straight on connections, one after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID, uuid4
+
+import asyncpg
+from asyncpg.prepared_stmt import PreparedStatement
+
+from bench.ground import Ground
+from callsheet.dispatch.queue import SQL as DISPATCH
+from callsheet.jobs.moves import SQL as JOBS
+from callsheet.jobs.moves import arguments
+from callsheet.jobs.states import Happening
+from callsheet.plumbing.database import PLANNING
+from callsheet.plumbing.sql import Statement
+from callsheet.toolbox.ids import uuid7
+
+CONNECTIONS = 8
+Values = Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What every job of the run has in common."""
+
+    tenant_id: UUID
+    workflow_id: int
+    payload: Mapping[str, Any]
+    result: Mapping[str, Any]
+    cost: int
+
+    def entry(self, user_id: UUID) -> dict[str, Any]:
+        return {
+            "tenant_id": str(self.tenant_id),
+            "user_id": str(user_id),
+            "job_id": str(uuid7()),
+            "kind": "bench",
+            "cost": self.cost,
+            "workflow_id": self.workflow_id,
+            "stage": "production",
+            "provider": "self_hosted",
+            "concurrency_identifier": "",
+            "priority": 0,
+            "max_attempts": 3,
+            "lease_seconds": 900,
+            "run_limit_seconds": 3600,
+            "payload": self.payload,
+            "actor": "user",
+        }
+
+
+class Bare:
+    """A statement prepared on one connection, with the arguments that never change."""
+
+    def __init__(self, prepared: PreparedStatement[asyncpg.Record], parameters: tuple[str, ...], fixed: Values):
+        self._prepared = prepared
+        self._parameters = parameters
+        self._fixed = fixed
+
+    @classmethod
+    async def prepare(
+        cls, connection: asyncpg.Connection[asyncpg.Record], statement: Statement, **fixed: object
+    ) -> Bare:
+        return cls(await connection.prepare(statement.text), statement.parameters, fixed)
+
+    async def __call__(self, **values: object) -> list[asyncpg.Record]:
+        given = {**self._fixed, **values}
+        return await self._prepared.fetch(*[given[name] for name in self._parameters])
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A connection to central and one to the pool, with everything a job needs prepared on them."""
+
+    submit: Bare
+    enqueue: Bare
+    queue: Bare
+    lease: Bare
+    start: Bare
+    find: Bare
+    complete: Bare
+    close: Bare
+
+    async def run(self, order: Order, users: list[UUID]) -> int:
+        """As many jobs as users, from submit to close; answers how many were closed."""
+        entries = [order.entry(user) for user in users]
+        submitted = await self.submit(entries=json.dumps(entries))
+        deadline = submitted[0]["deadline_at"].isoformat()
+        placed = [{**entry, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
+        await self.enqueue(entries=json.dumps(placed))
+        await self.queue(moves=json.dumps([_move(row, row["job_id"], actor="relay") for row in submitted]))
+        leases = await self._leased(len(users))
+        held = [_move(lease, lease["job_id"], actor="worker:bare") for lease in leases]
+        seqs = [lease["lease_seq"] for lease in leases]
+        await self.start(moves=json.dumps([m | {"new_lease_seq": n} for m, n in zip(held, seqs, strict=True)]))
+        await self.find(dispatch_ids=[lease["dispatch_id"] for lease in leases])
+        done = [m | {"lease_seq": n, "result": order.result} for m, n in zip(held, seqs, strict=True)]
+        await self.complete(moves=json.dumps(done))
+        return len(await self.close(entries=json.dumps([_ending(lease) for lease in leases])))
+
+    async def _leased(self, jobs: int) -> list[asyncpg.Record]:
+        """As many as were put in. At times another pair holds just those that this one sees: then it looks again."""
+        leases: list[asyncpg.Record] = []
+        while len(leases) < jobs:
+            wanted = jobs - len(leases)
+            tokens = [uuid4() for _ in range(wanted)]
+            rows = await self.lease(workers=["bare"] * wanted, tokens=tokens, depth=wanted + CONNECTIONS * jobs)
+            leases += [row for row in rows if row["dispatch_id"] is not None]
+        return leases
+
+
+def _move(row: asyncpg.Record, job_id: UUID, *, actor: str) -> dict[str, Any]:
+    return {"tenant_id": str(row["tenant_id"]), "job_id": str(job_id), "charge_cycle": 1, "actor": actor}
+
+
+def _ending(lease: asyncpg.Record) -> dict[str, Any]:
+    return {"dispatch_id": lease["dispatch_id"], "token": str(lease["lease_token"]), "status": "completed"}
+
+
+class BareJobs:
+    def __init__(self, pairs: list[Pair], order: Order, users: list[UUID], at_once: int):
+        self._pairs = pairs
+        self._order = order
+        self._users = itertools.cycle(users)
+        self._at_once = at_once
+
+    def at_once(self, jobs: int) -> BareJobs:
+        return BareJobs(self._pairs, self._order, list(itertools.islice(self._users, 500)), jobs)
+
+    async def fill(self, jobs: int) -> None:
+        """Nothing: submitting is part of what is measured."""
+
+    async def drain(self, jobs: int) -> int:
+        left = iter(range(jobs))
+        return sum(await asyncio.gather(*(self._work(pair, left) for pair in self._pairs)))
+
+    async def _work(self, pair: Pair, left: Iterator[int]) -> int:
+        done = 0
+        while turn := list(itertools.islice(left, self._at_once)):
+            done += await pair.run(self._order, [next(self._users) for _ in turn])
+        return done
+
+
+@asynccontextmanager
+async def bare_jobs(ground: Ground, order: Order, users: list[UUID]) -> AsyncIterator[BareJobs]:
+    """One job at a time; `at_once` for several per statement."""
+    async with AsyncExitStack() as undo:
+
+        async def connect(dsn: str) -> asyncpg.Connection[asyncpg.Record]:
+            connection = await asyncpg.connect(dsn, server_settings=PLANNING)
+            undo.push_async_callback(connection.close)
+            return connection
+
+        pairs = [
+            await _pair(ground, order, await connect(ground.central.dsn), await connect(ground.pool.dsn))
+            for _ in range(CONNECTIONS)
+        ]
+        yield BareJobs(pairs, order, users, 1)
+
+
+async def _pair(
+    ground: Ground,
+    order: Order,
+    central: asyncpg.Connection[asyncpg.Record],
+    pool: asyncpg.Connection[asyncpg.Record],
+) -> Pair:
+    criteria = ground.criteria
+    return Pair(
+        submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400, cap=5),
+        enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
+        queue=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.QUEUE)),
+        lease=await Bare.prepare(
+            central,
+            DISPATCH["lease"],
+            workflow_ids=list(criteria.workflow_ids),
+            stage=criteria.stage,
+            providers=list(criteria.providers),
+            locked=None,
+            now=None,
+        ),
+        start=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.START)),
+        find=await Bare.prepare(central, DISPATCH["find"]),
+        complete=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.COMPLETE)),
+        close=await Bare.prepare(central, DISPATCH["close"]),
+    )

@@ -1,0 +1,30 @@
+"""Lease and finish, one job per call, eight callers: our dispatch room, the bare statements, and Procrastinate."""
+
+from __future__ import annotations
+
+from bench.ground import open_ground
+from bench.peers import procrastinate
+from bench.queues import OurQueue, bare_queue
+from bench.results import Result
+from bench.turns import take_turns
+
+name = "dispatch.core"
+CALLERS = 8
+
+
+async def run(seconds: float) -> list[Result]:
+    async with (
+        open_ground(loops=("lane_keeper",)) as ground,
+        bare_queue(ground, connections=CALLERS) as bare,
+        procrastinate(ground) as peer,
+    ):
+        rates = await take_turns({"bare": bare, "ours": OurQueue(ground, CALLERS), "peer": peer}, seconds)
+    return [
+        Result(
+            name=name,
+            value=rates["ours"].per_second,
+            unit="jobs/s",
+            ceiling=rates["bare"].per_second,
+            peer=rates["peer"].per_second,
+        )
+    ]

@@ -1,0 +1,66 @@
+"""A thousand pollers that wait: they ask the database nothing, and one job that arrives wakes one or two of them."""
+
+from __future__ import annotations
+
+import asyncio
+
+from bench.counting import Counter, counter
+from bench.ground import Ground, open_ground
+from bench.polling import waiting_pollers
+from bench.results import Result
+from callsheet.jobs.submission import NewJob
+
+name = "dispatch.idle_workers"
+POLLERS = 1000
+MOST_PER_REPOLL, MOST_PER_ARRIVAL = 2.0, 3.0
+ARRIVALS = 20
+short = {"pollers": 100}
+
+
+async def run(seconds: float, pollers: int = POLLERS) -> list[Result]:
+    # Without the loops, which ask on their own account: what is counted is the pollers' alone.
+    async with open_ground(listening=True) as ground, counter(ground) as count:
+        waited = await _statements_while_waiting(ground, count, pollers, seconds)
+        repoll = await _statements_per_repoll(ground, count, pollers)
+        arrival = await _leases_per_arrival(ground, count, pollers)
+    return [
+        Result(name=f"{name}.waiting", value=waited, unit=f"statements in {seconds:g} s"),
+        Result(name=f"{name}.repoll", value=repoll, unit="statements/re-poll", target=MOST_PER_REPOLL),
+        Result(name=f"{name}.arrival", value=arrival, unit="lease statements/job", target=MOST_PER_ARRIVAL),
+    ]
+
+
+async def _statements_while_waiting(ground: Ground, count: Counter, pollers: int, seconds: float) -> float:
+    async with waiting_pollers(ground, pollers):
+        before = await count.statements()
+        await asyncio.sleep(seconds)
+        return float(await count.statements() - before)
+
+
+async def _statements_per_repoll(ground: Ground, count: Counter, pollers: int) -> float:
+    """Each asks once, waits until its time is over, and asks again, as a worker does whose long poll ended."""
+    before = await count.statements()
+    for _ in range(2):
+        await asyncio.gather(
+            *(ground.room.polling.next_job(ground.criteria, f"worker-{n}", 0.05) for n in range(pollers))
+        )
+    return (await count.statements() - before) / (2 * pollers)
+
+
+async def _leases_per_arrival(ground: Ground, count: Counter, pollers: int) -> float:
+    """The worst of several jobs, one after the other; each ends up with exactly one poller."""
+    user = (await ground.add_users(1))[0]
+    worst = 0
+    async with waiting_pollers(ground, pollers) as waiting:
+        for _ in range(ARRIVALS):
+            before = await count.leases()
+            job = NewJob(ground.tenant_id, user, "bench", ground.workflow_id, {}, 1)
+            submitted = await ground.room.submission.submit(job)
+            _, started = await waiting.next_start()
+            if started.lease.job_id != submitted.job.id:
+                raise RuntimeError("a poller was given another job")
+            # Whoever was woken for nothing has looked by then.
+            await waiting.all_wait()
+            worst = max(worst, await count.leases() - before)
+            await ground.room.endings.cancel(ground.tenant_id, submitted.job.id, actor="bench")
+    return float(worst)

@@ -1,0 +1,60 @@
+"""From the commit of a job to the answer that hands it, started, to a poller that was waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+
+from bench.ground import Ground, open_ground
+from bench.polling import Pollers, waiting_pollers
+from bench.results import Result
+from callsheet.jobs.execution import Report
+from callsheet.jobs.submission import NewJob
+from callsheet.plumbing.failpoints import Failpoint, armed
+
+name = "dispatch.pickup"
+POLLERS = 10
+P50_TARGET_MS, P99_TARGET_MS = 15.0, 60.0
+# So that each job finds everybody waiting; a queue under load is what the other benchmarks measure.
+BETWEEN_JOBS_SECONDS = 0.01
+LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
+
+
+async def run(seconds: float) -> list[Result]:
+    async with open_ground(listening=True, loops=LOOPS) as ground, waiting_pollers(ground, POLLERS) as pollers:
+        user = (await ground.add_users(1))[0]
+        job = NewJob(ground.tenant_id, user, "bench", ground.workflow_id, {"prompt": "a cat"}, 1)
+        await _pickup(ground, pollers, job)
+        delays = []
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            delays.append(1000 * await _pickup(ground, pollers, job))
+            await asyncio.sleep(BETWEEN_JOBS_SECONDS)
+    delays.sort()
+    p50, p99 = statistics.median(delays), delays[int(len(delays) * 0.99)]
+    return [
+        Result(name=name, value=p50, unit="ms p50", target=P50_TARGET_MS, p50_ms=p50, p99_ms=p99),
+        Result(name=f"{name}.p99", value=p99, unit="ms p99", target=P99_TARGET_MS),
+    ]
+
+
+async def _pickup(ground: Ground, pollers: Pollers, job: NewJob) -> float:
+    committed: list[float] = []
+    with armed({Failpoint.SUBMIT_BEFORE_RELAY: _note_time(committed)}):
+        submitting = asyncio.create_task(ground.room.submission.submit(job))
+    answered, started = await pollers.next_start()
+    submitted = await submitting
+    if started.lease.job_id != submitted.job.id:
+        raise RuntimeError("a poller was given another job")
+    report = Report(started.lease.dispatch_id, started.lease.lease_token, started.lease.worker_id)
+    await ground.room.execution.complete(report, {})
+    return answered - committed[0]
+
+
+def _note_time(times: list[float]) -> Callable[[Failpoint], Awaitable[None]]:
+    async def note(point: Failpoint) -> None:
+        times.append(time.perf_counter())
+
+    return note

@@ -1,0 +1,140 @@
+"""The ground the core is measured on: an installation of its own, with people, tokens and workflows.
+
+PostgreSQL is the embedded one as every installation has it: fsync and synchronous_commit on.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from bench.processes import fresh_home
+from callsheet.dispatch.facts import Criteria
+from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.plumbing.database import Database, create_database
+from callsheet.plumbing.databases import Databases, open_databases, with_database
+from callsheet.plumbing.notify import Listener, Notifier
+from callsheet.settings import load_settings
+from callsheet.toolbox.ids import uuid7
+from callsheet.toolbox.logs import configure_logs
+from callsheet.toolbox.loops import LoopGroup
+
+TOKENS = 1_000_000_000
+OPEN_LANE = """
+INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority) VALUES ($1, 'production', 'self_hosted', 0)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Ground:
+    databases: Databases
+    room: JobsRoom
+    tenant_id: UUID
+    workflow_id: int
+
+    @property
+    def central(self) -> Database:
+        return self.databases.central
+
+    @property
+    def pool(self) -> Database:
+        return self.databases.pools[0]
+
+    @property
+    def criteria(self) -> Criteria:
+        return Criteria((self.workflow_id,))
+
+    async def add_users(self, count: int) -> list[UUID]:
+        """Users who can pay for whatever is measured."""
+        users = [uuid7() for _ in range(count)]
+        async with self.pool.connection() as connection:
+            await connection.execute(
+                """SELECT wallet_lock($1, u), wallet_move($1, u, 'PAYMENT_CREDIT', $3, NULL, NULL, u::text)
+                   FROM unnest($2::uuid[]) AS u""",
+                self.tenant_id,
+                users,
+                TOKENS,
+            )
+        return users
+
+    async def new_database(self, name: str) -> str:
+        """Another database of the same server, for a peer; answers its address."""
+        await create_database(self.central.dsn, "central", name)
+        return with_database(self.central.dsn, name)
+
+
+@asynccontextmanager
+async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -> AsyncIterator[Ground]:
+    """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production."""
+    async with AsyncExitStack() as undo:
+        home = undo.enter_context(fresh_home())
+        undo.enter_context(_unread_logs())
+        databases = await open_databases(load_settings(home=home, database={"dsn": None}))
+        undo.push_async_callback(databases.close)
+        notifier = Notifier(databases.central)
+        undo.push_async_callback(notifier.close)
+        room = open_jobs(databases, notifier.notify, load_settings(home=home).jobs)
+        if listening:
+            await _listen(room, databases, undo)
+        wanted = LoopGroup(loop for loop in room.loops if loop.name in loops)
+        wanted.start()
+        undo.push_async_callback(wanted.stop)
+        tenant_id = await add_tenant(databases.central, databases.pools[0])
+        workflow_id = (await add_workflows(databases.central, 1))[0]
+        async with databases.central.connection() as connection:
+            await connection.execute(OPEN_LANE, workflow_id)
+        yield Ground(databases, room, tenant_id, workflow_id)
+
+
+@contextmanager
+def _unread_logs() -> Iterator[None]:
+    """The lines are made and written as in production; nobody reads them here."""
+    with open(os.devnull, "w", encoding="utf-8") as nowhere:
+        configure_logs("info", "json", nowhere)
+        try:
+            yield
+        finally:
+            configure_logs("warning")
+
+
+async def _listen(room: JobsRoom, databases: Databases, undo: AsyncExitStack) -> None:
+    listener = Listener(databases.central)
+    room.listen(listener)
+    listener.start()
+    undo.push_async_callback(listener.stop)
+    await listener.connected.wait()
+
+
+async def add_tenant(central: Database, pool: Database) -> UUID:
+    tenant_id = uuid7()
+    async with pool.connection() as connection:
+        await connection.execute("INSERT INTO pool_tenants (tenant_id) VALUES ($1)", tenant_id)
+    async with central.connection() as connection:
+        await connection.execute(
+            "INSERT INTO tenants (id, slug, name, db_pool) VALUES ($1, 'bench', 'Bench', $2)", tenant_id, pool.name
+        )
+    return tenant_id
+
+
+async def add_workflows(central: Database, count: int) -> list[int]:
+    async with central.connection() as connection:
+        rows = await connection.fetch(
+            """INSERT INTO workflows (slug, name) SELECT 'bench-' || n, 'Bench' FROM generate_series(1, $1::integer) n
+               RETURNING id""",
+            count,
+        )
+    return [row["id"] for row in rows]
+
+
+async def analyze(dsn: str) -> None:
+    """What autovacuum would do within the minute, for whoever is measured."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("ANALYZE")
+    finally:
+        await connection.close()

@@ -1,0 +1,53 @@
+"""Pollers as workers are: each asks again and again for the next job, and waits for it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from bench.ground import Ground
+from callsheet.jobs.execution import StartedLease
+
+
+@dataclass(slots=True)
+class Pollers:
+    """So many pollers that never stop; what they were given comes out of `next_start`."""
+
+    ground: Ground
+    count: int
+    _starts: asyncio.Queue[tuple[float, StartedLease]] = field(default_factory=asyncio.Queue)
+
+    async def next_start(self) -> tuple[float, StartedLease]:
+        """When it was answered (monotonic), and what."""
+        async with asyncio.timeout(30):
+            return await self._starts.get()
+
+    async def all_wait(self) -> None:
+        """Each has asked once, found nothing, and waits."""
+        async with asyncio.timeout(30):
+            while len(self.ground.room.waiters) < self.count:  # noqa: ASYNC110 (nobody is told when one more waits)
+                await asyncio.sleep(0.002)
+        # A poller is counted before its first question is answered; its questions go out one batch after the other.
+        await self.ground.room.queue.lease(self.ground.criteria, "last in line")
+
+    async def run(self, worker: str) -> None:
+        while True:
+            started = await self.ground.room.polling.next_job(self.ground.criteria, worker, 3600)
+            if started is not None:
+                self._starts.put_nowait((time.perf_counter(), started))
+
+
+@asynccontextmanager
+async def waiting_pollers(ground: Ground, count: int) -> AsyncIterator[Pollers]:
+    pollers = Pollers(ground, count)
+    tasks = [asyncio.create_task(pollers.run(f"worker-{number}")) for number in range(count)]
+    try:
+        await pollers.all_wait()
+        yield pollers
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

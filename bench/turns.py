@@ -1,0 +1,62 @@
+"""Queues that take turns: each is filled, then drained against the clock, over and over, on the same server."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+SLICE_SECONDS = 1.0
+WARM_UP_JOBS = 100
+MOST_JOBS = 60_000
+
+
+class Drainable(Protocol):
+    async def fill(self, jobs: int) -> None:
+        """Not measured."""
+
+    async def drain(self, jobs: int) -> int:
+        """Works until nothing is left; answers how many jobs it finished."""
+
+
+@dataclass(slots=True)
+class Rate:
+    """Jobs per second, slice by slice."""
+
+    slices: list[float] = field(default_factory=list)
+    jobs: int = 0
+
+    @property
+    def per_second(self) -> float:
+        return statistics.median(self.slices)
+
+
+async def take_turns(queues: Mapping[str, Drainable], seconds: float) -> dict[str, Rate]:
+    slice_seconds = min(SLICE_SECONDS, seconds / len(queues))
+    rounds = max(1, round(seconds / (slice_seconds * len(queues))))
+    rates = {name: Rate() for name in queues}
+    sizes: dict[str, int] = {}
+    for name, queue in queues.items():
+        # Twice: the first time connections are opened and statements prepared.
+        await _drain(queue, WARM_UP_JOBS, Rate())
+        warm = Rate()
+        await _drain(queue, WARM_UP_JOBS, warm)
+        sizes[name] = min(MOST_JOBS, max(WARM_UP_JOBS, round(warm.per_second * slice_seconds)))
+    for _ in range(rounds):
+        for name, queue in queues.items():
+            await _drain(queue, sizes[name], rates[name])
+            sizes[name] = min(MOST_JOBS, max(WARM_UP_JOBS, round(rates[name].slices[-1] * slice_seconds)))
+    return rates
+
+
+async def _drain(queue: Drainable, jobs: int, rate: Rate) -> None:
+    await queue.fill(jobs)
+    started = time.perf_counter()
+    finished = await queue.drain(jobs)
+    elapsed = time.perf_counter() - started
+    if finished != jobs:
+        raise RuntimeError(f"{type(queue).__name__} finished {finished} of {jobs} jobs")
+    rate.slices.append(jobs / elapsed)
+    rate.jobs += jobs

@@ -1,0 +1,160 @@
+"""What the queue tells its callers: facts about dispatches, never about jobs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+from uuid import UUID
+
+EndStatus = Literal["completed", "failed", "canceled", "expired"]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A job that shall be run: what the queue needs to know of it."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    kind: str
+    max_attempts: int
+    lease_seconds: int
+    run_limit_seconds: int
+    deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    id: int
+    slug: str
+    run_limit_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Criteria:
+    """What a worker may be given: only workflows assigned to it, of its stage, of providers it declared (G4)."""
+
+    workflow_ids: tuple[int, ...]
+    stage: str = "production"
+    providers: tuple[str, ...] = ("self_hosted",)
+
+    def matches(self, workflow_id: int, stage: str, provider: str) -> bool:
+        return stage == self.stage and provider in self.providers and workflow_id in self.workflow_ids
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_token: UUID
+    lease_seq: int
+    lease_expires_at: datetime
+    lease_seconds: int
+    workflow_id: int
+    provider: str
+    kind: str
+    worker_id: str
+    attempts: int
+    run_limit_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    dispatch_id: int
+    token: UUID
+    run_started: bool = False
+    worker_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Extended:
+    lease_expires_at: datetime
+    ttl_seconds: float
+    cancel_requested: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A dispatch as it stands, live or finished."""
+
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: str
+    lease_token: UUID | None
+    lease_seq: int
+    past_lease_tokens: tuple[UUID, ...]
+    worker_id: str | None
+    attempts: int
+    max_attempts: int
+    requeues: int
+    cancel_requested_at: datetime | None
+    finished: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """`keep_attempt`: the attempt counts (expiry, retryable failure); without, it is given back (requeue)."""
+
+    dispatch_id: int
+    token: UUID
+    keep_attempt: bool
+    counts_as_requeue: bool = False
+    only_expired: bool = False
+    delay_seconds: float = 0.0
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Returned:
+    """A dispatch that is in the queue again."""
+
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_seq: int
+    attempts: int
+    not_before: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    dispatch_id: int
+    status: EndStatus
+    token: UUID | None = None
+    provider_job_id: str | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class JobEnd:
+    """A job that ended in its pool."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: EndStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: str
+    lease_token: UUID | None
+    lease_seq: int
+    attempts: int
+    max_attempts: int
+    cancel_requested_at: datetime | None

@@ -1,0 +1,347 @@
+"""The queue: the only code that writes a lease. It knows central rows and nothing of jobs or money.
+
+Leases, heartbeats, look-ups and closings that arrive together share one statement and one commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import datetime
+from uuid import UUID, uuid4
+
+import asyncpg
+
+from callsheet.dispatch.facts import (
+    Beat,
+    Criteria,
+    Ending,
+    Entry,
+    Expired,
+    Extended,
+    JobEnd,
+    Known,
+    Lease,
+    PutBack,
+    Returned,
+    Workflow,
+)
+from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.batching import Batcher
+from callsheet.wire.errors import InvalidRequest
+
+SQL = statements("callsheet.dispatch")
+LEASE_FIELDS = tuple(Lease.__slots__)
+# Heads looked at per lease: more than wanted, because other processes may have taken the first ones this instant.
+SPARE_CANDIDATES = 8
+DEEPEST = 2000
+
+Arrived = Callable[[int, str, str], None]
+
+
+class Queue:
+    def __init__(self, central: Database, arrived: Arrived | None = None):
+        self._central = central
+        # Told after the commit of everything that put work into a lane: (workflow_id, stage, provider).
+        self._arrived = arrived or (lambda workflow_id, stage, provider: None)
+        self._lease_batchers: dict[Criteria, Batcher[str, Lease | None]] = {}
+        self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
+        self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
+        self._closings: Batcher[Ending, bool] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
+        self._leased_workflows: set[int] = set()
+
+    async def enqueue(self, entries: Sequence[Entry]) -> int:
+        """Makes a dispatch of each, unless there is or was one already; answers how many are new."""
+        if not entries:
+            return 0
+        async with self._central.connection() as connection:
+            rows = await self._insert(connection, entries)
+            if rows[0]["without_lane"]:
+                await self._open_lanes(connection, entries)
+                rows += await self._insert(connection, entries)
+        placed = [row for row in rows if row["dispatch_id"] is not None]
+        self._tell_arrivals(placed)
+        return len(placed)
+
+    async def workflow(self, slug: str) -> Workflow:
+        """The active workflow of that name."""
+        async with self._central.connection() as connection:
+            row = await SQL["find_workflow"].row(connection, slug=slug)
+        if row is None:
+            raise InvalidRequest.field("workflow", f"there is no active workflow {slug!r}")
+        return Workflow(row["id"], row["slug"], row["run_limit_seconds"])
+
+    async def set_limit(self, identifier: str, max_concurrent: int) -> None:
+        async with self._central.connection() as connection:
+            await SQL["set_limit"].run(connection, identifier=identifier, max_concurrent=max_concurrent)
+            lanes = await SQL["lanes_of_identifier"].rows(connection, identifier=identifier)
+        # Where it was raised, somebody may be waiting for just that.
+        self._tell_arrivals(lanes)
+
+    async def lease(self, criteria: Criteria, worker_id: str) -> Lease | None:
+        if not criteria.workflow_ids:
+            return None
+        batcher = self._lease_batchers.get(criteria)
+        if batcher is None:
+            batcher = Batcher(self._leasing(criteria), abandoned=self._give_up)
+            self._lease_batchers[criteria] = batcher
+        try:
+            return await batcher(worker_id)
+        finally:
+            # Kept only while it is at work: every set of workflows a worker ever had would stay otherwise.
+            if batcher.is_idle:
+                self._lease_batchers.pop(criteria, None)
+
+    async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
+        """Up to one lease for each entry of `workers`, in order."""
+        leases: list[Lease] = []
+        depth = len(workers) + SPARE_CANDIDATES
+        while True:
+            try:
+                rows = await self._lease_rows(criteria, workers[len(leases) :], depth, now)
+            except DATABASE_AWAY:
+                if leases:
+                    return leases
+                raise
+            found = [_lease(row) for row in rows if row["dispatch_id"] is not None]
+            self._leased_workflows.update(lease.workflow_id for lease in found)
+            leases += found
+            if len(leases) == len(workers) or rows[0]["candidates"] < depth or depth >= DEEPEST:
+                return leases
+            # What stands at the head was being taken by others at this moment: look deeper.
+            depth = min(depth * 8, DEEPEST)
+
+    async def _lease_rows(
+        self, criteria: Criteria, workers: Sequence[str], depth: int, now: datetime | None
+    ) -> list[asyncpg.Record]:
+        scope = {
+            "workflow_ids": list(criteria.workflow_ids),
+            "stage": criteria.stage,
+            "providers": list(criteria.providers),
+        }
+        statement = SQL["lease"]
+        tokens = [uuid4() for _ in workers]
+        common = {**scope, "workers": list(workers), "tokens": tokens, "depth": depth, "now": now}
+        async with self._central.connection() as connection:
+            rows = await statement.rows(connection, **common, locked=None)
+            if not rows[0]["limited"]:
+                return rows
+            # Two statements, because what is counted must be read after the locks were waited for.
+            async with connection.transaction():
+                limits = await SQL["lock_limits"].rows(connection, **scope)
+                return await statement.rows(connection, **common, locked=[row["identifier"] for row in limits])
+
+    async def heartbeat(self, beat: Beat) -> Extended | None:
+        """Extends the lease; None where the token does not hold it any more."""
+        return await self._beats(beat)
+
+    async def find(self, dispatch_id: int) -> Known | None:
+        return await self._finds(dispatch_id)
+
+    async def put_back(self, entries: Sequence[PutBack], now: datetime | None = None) -> list[Returned]:
+        """Back into the queue, each where its token still holds it."""
+        if not entries:
+            return []
+        payload = [
+            {
+                "dispatch_id": entry.dispatch_id,
+                "token": str(entry.token),
+                "keep_attempt": entry.keep_attempt,
+                "counts_as_requeue": entry.counts_as_requeue,
+                "only_expired": entry.only_expired,
+                "delay_seconds": entry.delay_seconds,
+                "error": entry.error,
+            }
+            for entry in entries
+        ]
+        async with self._central.connection() as connection:
+            rows = await SQL["put_back"].rows(connection, entries=payload, now=now)
+        # A delayed one makes no work, but where it has a limit, a slot.
+        self._tell_arrivals([row for row in rows if row["not_before"] is None or row["concurrency_identifier"]])
+        return [Returned(*(row[name] for name in Returned.__slots__)) for row in rows]
+
+    async def wait_for_callback(
+        self, dispatch_id: int, token: UUID, provider_job_id: str, expires_at: datetime
+    ) -> bool:
+        async with self._central.connection() as connection:
+            row = await SQL["wait"].row(
+                connection,
+                dispatch_id=dispatch_id,
+                token=token,
+                provider_job_id=provider_job_id,
+                expires_at=expires_at,
+            )
+        return row is not None
+
+    async def close(self, ending: Ending) -> bool:
+        """To history; False where it was closed before, or the token does not hold it."""
+        return await self._closings(ending)
+
+    async def close_many(self, endings: Sequence[Ending]) -> list[bool]:
+        return list(await self._close_batch(endings)) if endings else []
+
+    async def end_for_jobs(self, ends: Sequence[JobEnd]) -> None:
+        """Closes what nobody holds; what is held is marked, and its holder told by heartbeat."""
+        if not ends:
+            return
+        # One commit for both: in between it could be leased, or be left behind.
+        async with self._central.transaction() as connection:
+            rows = await SQL["end_for_jobs"].rows(
+                connection,
+                tenant_ids=[end.tenant_id for end in ends],
+                job_ids=[end.job_id for end in ends],
+                cycles=[end.charge_cycle for end in ends],
+                statuses=[end.status for end in ends],
+            )
+            free = [Ending(row["dispatch_id"], row["job_status"]) for row in rows if row["status"] != "leased"]
+            closed = await _close_rows(connection, free) if free else []
+        self._tell_free_slots(closed)
+
+    async def find_expired(self, now: datetime | None = None, limit: int = 500) -> list[Expired]:
+        async with self._central.connection() as connection:
+            rows = await SQL["find_expired"].rows(connection, now=now, limit=limit)
+        return [Expired(*(row[name] for name in Expired.__slots__)) for row in rows]
+
+    async def find_overdue_heads(self, now: datetime | None = None, limit: int = 500) -> list[tuple[UUID, UUID, int]]:
+        """Tenant, job and charge cycle of queued rows past their deadline that stand first in their lanes."""
+        async with self._central.connection() as connection:
+            rows = await SQL["find_overdue_heads"].rows(connection, now=now, limit=limit)
+        return [(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in rows]
+
+    async def promote(self, now: datetime | None = None, limit: int = 1000) -> int:
+        """Puts rows whose delay is over into their lanes."""
+        async with self._central.connection() as connection:
+            rows = await SQL["promote"].rows(connection, now=now, limit=limit)
+        self._tell_arrivals(rows)
+        return len(rows)
+
+    async def raise_leased_low_water(self) -> None:
+        """The marks of lanes that this process has leased from since it last did so. Not of all: each raised mark
+        leaves a dead row behind, and a session that keeps vacuum away makes every lease walk over them."""
+        workflows, self._leased_workflows = self._leased_workflows, set()
+        if workflows:
+            await self.raise_low_water(workflows)
+
+    async def raise_low_water(self, workflow_ids: Collection[int] | None = None) -> None:
+        """Moves the lanes' marks up to their first queued row. Two statements: the second must see what the first
+        one's locks waited for."""
+        async with self._central.transaction() as connection:
+            rows = await SQL["lock_lanes"].rows(
+                connection, workflow_ids=None if workflow_ids is None else list(workflow_ids)
+            )
+            await SQL["raise_low_water"].run(connection, lane_ids=[row["lane_id"] for row in rows])
+
+    async def held_by(self, worker_id: str) -> list[asyncpg.Record]:
+        async with self._central.connection() as connection:
+            return await SQL["held_by_worker"].rows(connection, worker_id=worker_id)
+
+    async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
+        payload = [
+            _entry_as_json(entry)
+            # In one order everywhere: two processes that relay the same jobs wait for each other's rows.
+            for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
+        ]
+        return await SQL["enqueue"].rows(connection, entries=payload)
+
+    async def _open_lanes(self, connection: Connection, entries: Sequence[Entry]) -> None:
+        await SQL["open_lanes"].run(
+            connection,
+            workflow_ids=[entry.workflow_id for entry in entries],
+            stages=[entry.stage for entry in entries],
+            providers=[entry.provider for entry in entries],
+            identifiers=[entry.concurrency_identifier for entry in entries],
+            priorities=[entry.priority for entry in entries],
+        )
+
+    def _leasing(self, criteria: Criteria) -> Callable[[Sequence[str]], Awaitable[Sequence[Lease | None]]]:
+        async def run(workers: Sequence[str]) -> list[Lease | None]:
+            leases = await self.lease_many(criteria, workers)
+            return [*leases, *[None] * (len(workers) - len(leases))]
+
+        return run
+
+    async def _give_up(self, worker_id: str, lease: Lease | None) -> None:
+        # Whoever asked is gone: the lease goes back at once, with its attempt.
+        if lease is not None:
+            await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False)])
+
+    async def _heartbeat_batch(self, beats: Sequence[Beat]) -> list[Extended | None]:
+        async with self._central.connection() as connection:
+            rows = await SQL["heartbeat"].rows(
+                connection,
+                dispatch_ids=[beat.dispatch_id for beat in beats],
+                tokens=[beat.token for beat in beats],
+                workers=[beat.worker_id for beat in beats],
+                run_started=[beat.run_started for beat in beats],
+                now=None,
+            )
+        extended = {
+            (row["dispatch_id"], row["lease_token"]): Extended(
+                row["lease_expires_at"], row["ttl_seconds"], row["cancel_requested_at"] is not None
+            )
+            for row in rows
+        }
+        return [extended.get((beat.dispatch_id, beat.token)) for beat in beats]
+
+    async def _find_batch(self, dispatch_ids: Sequence[int]) -> list[Known | None]:
+        async with self._central.connection() as connection:
+            rows = await SQL["find"].rows(connection, dispatch_ids=list(dispatch_ids))
+        known = {row["dispatch_id"]: _known(row) for row in rows}
+        return [known.get(dispatch_id) for dispatch_id in dispatch_ids]
+
+    async def _close_batch(self, endings: Sequence[Ending]) -> list[bool]:
+        async with self._central.connection() as connection:
+            rows = await _close_rows(connection, endings)
+        self._tell_free_slots(rows)
+        closed = {row["dispatch_id"] for row in rows}
+        return [ending.dispatch_id in closed for ending in endings]
+
+    def _tell_free_slots(self, closed: Sequence[asyncpg.Record]) -> None:
+        # Where a slot of a limit is free, somebody may be waiting for just that.
+        self._tell_arrivals([row for row in closed if row["concurrency_identifier"]])
+
+    def _tell_arrivals(self, rows: Sequence[asyncpg.Record]) -> None:
+        for row in rows:
+            self._arrived(row["workflow_id"], row["stage"], row["provider"])
+
+
+async def _close_rows(connection: Connection, endings: Sequence[Ending]) -> list[asyncpg.Record]:
+    payload = [
+        {
+            "dispatch_id": ending.dispatch_id,
+            "token": str(ending.token) if ending.token else None,
+            "status": ending.status,
+            "provider_job_id": ending.provider_job_id,
+            "error": ending.error,
+        }
+        for ending in sorted(endings, key=lambda ending: ending.dispatch_id)
+    ]
+    return await SQL["close"].rows(connection, entries=payload)
+
+
+def _lease(row: asyncpg.Record) -> Lease:
+    return Lease(*map(row.__getitem__, LEASE_FIELDS))
+
+
+def _entry_as_json(entry: Entry) -> dict[str, object]:
+    # By hand: dataclasses.asdict copies every value deeply, which cost as much as all the rest of a job's Python.
+    return {
+        "tenant_id": str(entry.tenant_id),
+        "job_id": str(entry.job_id),
+        "charge_cycle": entry.charge_cycle,
+        "workflow_id": entry.workflow_id,
+        "stage": entry.stage,
+        "provider": entry.provider,
+        "concurrency_identifier": entry.concurrency_identifier,
+        "priority": entry.priority,
+        "kind": entry.kind,
+        "max_attempts": entry.max_attempts,
+        "lease_seconds": entry.lease_seconds,
+        "run_limit_seconds": entry.run_limit_seconds,
+        "deadline_at": entry.deadline_at.isoformat(),
+    }
+
+
+def _known(row: asyncpg.Record) -> Known:
+    values = {name: row[name] for name in Known.__slots__}
+    return Known(**{**values, "past_lease_tokens": tuple(values["past_lease_tokens"])})

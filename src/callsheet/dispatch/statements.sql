@@ -1,0 +1,342 @@
+-- database: central
+
+-- name: find_workflow
+SELECT id, slug, run_limit_seconds FROM workflows WHERE slug = :slug AND is_active
+
+-- name: open_lanes
+-- Answers the lane of each key, making those that are new.
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT workflow_id, stage, provider, concurrency_identifier, priority
+    FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[], :identifiers::text[], :priorities::integer[])
+        AS w (workflow_id, stage, provider, concurrency_identifier, priority)
+    ORDER BY 1, 2, 3, 4, 5
+)
+INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority)
+SELECT * FROM wanted ON CONFLICT DO NOTHING
+
+-- name: enqueue
+-- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE) no
+-- id below it can be on its way. A dispatch that exists stays as it is.
+WITH entry AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        tenant_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
+        concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
+        run_limit_seconds integer, deadline_at timestamptz)
+), lane AS MATERIALIZED (
+    SELECT l.* FROM dispatch_lanes l
+    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority) IN (
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority FROM entry)
+    ORDER BY l.lane_id
+    FOR KEY SHARE OF l
+), placed AS (
+    INSERT INTO ai_job_dispatches (
+        tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier, priority,
+        kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
+    SELECT e.tenant_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
+        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at
+    FROM entry e JOIN lane USING (workflow_id, stage, provider, concurrency_identifier, priority)
+    -- A dispatch that was finished already must not come back.
+    WHERE NOT EXISTS (
+        SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
+            AND h.charge_cycle = e.charge_cycle)
+    ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
+    RETURNING dispatch_id, workflow_id, stage, provider
+)
+SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
+            SELECT FROM lane l WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority)
+                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
+    placed.* FROM (SELECT 1) AS one LEFT JOIN placed ON true
+
+-- name: set_limit
+INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier, :max_concurrent)
+ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
+
+-- name: lanes_of_identifier
+SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
+
+-- name: lease
+-- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; one row per entry of :workers.
+-- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
+-- Where a lane with a concurrency identifier below its limit has work, it leases nothing and says so: the caller then takes
+-- the locks of the limits (lock_limits) and comes again with the :locked identifiers, so that what is counted here cannot
+-- change meanwhile; a lane that was opened in between has to wait for the next call. A saturated one is passed over.
+--
+-- Heads are found by a comparison of pairs and in the order of pairs: only dispatches_queued can answer that. With
+-- lane_id = … AND dispatch_id >= … the planner may take the primary key, and walk over the rows of all other lanes. For
+-- the same reason they are then locked where they were found (ctid): a plan made while the table was empty looked them up
+-- in all of dispatches_queued, which took 600,000 blocks at a million rows.
+WITH lane AS MATERIALIZED (
+    SELECT l.lane_id, l.priority, l.low_water, l.concurrency_identifier,
+        CASE WHEN l.concurrency_identifier <> '' THEN coalesce(
+            (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
+            - (SELECT count(*) FROM ai_job_dispatches d
+               WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
+                 AND d.status <> 'queued'),
+            :depth::bigint) END AS free
+    FROM dispatch_lanes l
+    WHERE l.workflow_id = ANY (:workflow_ids::bigint[]) AND l.stage = :stage AND l.provider = ANY (:providers::text[])
+      AND (:locked::text[] IS NULL OR l.concurrency_identifier = '' OR l.concurrency_identifier = ANY (:locked::text[]))
+), limited AS MATERIALIZED (
+    SELECT :locked::text[] IS NULL AND EXISTS (
+        SELECT FROM lane CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+        ) first
+        WHERE lane.free > 0) AS found
+), head AS MATERIALIZED (
+    -- Priority by priority, and no further than needed; under limits all, as some will be more than their limit allows.
+    SELECT found.* FROM (SELECT DISTINCT priority FROM lane ORDER BY priority DESC) level CROSS JOIN LATERAL (
+        SELECT first.dispatch_id, first.place_found, lane.priority, lane.free, lane.concurrency_identifier
+        FROM lane CROSS JOIN LATERAL (
+            SELECT d.dispatch_id, d.ctid AS place_found FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT least(lane.free, :depth::bigint)
+        ) first
+        WHERE lane.priority = level.priority AND (lane.free IS NULL OR lane.free > 0)
+        ORDER BY first.dispatch_id
+    ) found
+    WHERE NOT (SELECT found FROM limited)
+    LIMIT CASE WHEN :locked::text[] IS NULL THEN :depth::bigint END
+), candidate AS MATERIALIZED (
+    SELECT dispatch_id, place_found, priority FROM (
+        SELECT *, row_number() OVER (PARTITION BY concurrency_identifier ORDER BY priority DESC, dispatch_id) AS place
+        FROM head
+    ) ranked
+    WHERE free IS NULL OR place <= free
+    ORDER BY priority DESC, dispatch_id LIMIT :depth
+), chosen AS MATERIALIZED (
+    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.priority
+    FROM candidate JOIN ai_job_dispatches d ON d.ctid = candidate.place_found
+    WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
+      AND d.deadline_at > coalesce(:now, clock_timestamp())
+    ORDER BY candidate.priority DESC, d.dispatch_id
+    LIMIT cardinality(:workers::text[])
+    FOR NO KEY UPDATE OF d SKIP LOCKED
+), given AS (
+    SELECT place_locked, row_number() OVER (ORDER BY priority DESC, dispatch_id) AS place FROM chosen
+), leased AS (
+    UPDATE ai_job_dispatches d SET
+        status = 'leased',
+        worker_id = (:workers::text[])[given.place],
+        lease_token = (:tokens::uuid[])[given.place],
+        lease_seq = d.lease_seq + 1,
+        attempts = d.attempts + 1,
+        lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
+        leased_at = coalesce(d.leased_at, :now, clock_timestamp()),
+        last_leased_at = coalesce(:now, clock_timestamp()),
+        queue_wait_seconds = coalesce(d.queue_wait_seconds,
+            extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
+    FROM given WHERE d.ctid = given.place_locked
+    RETURNING d.*, given.place
+)
+SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates, leased.dispatch_id, leased.tenant_id,
+    leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
+    leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id, leased.attempts,
+    leased.run_limit_seconds
+FROM limited LEFT JOIN leased ON true
+ORDER BY leased.place
+
+-- name: lock_limits
+-- The rows of the limits in play, before anything is counted. Answers the identifiers in play, also those without limit.
+WITH wanted AS MATERIALIZED (
+    SELECT DISTINCT concurrency_identifier AS identifier FROM dispatch_lanes
+    WHERE workflow_id = ANY (:workflow_ids::bigint[]) AND stage = :stage AND provider = ANY (:providers::text[])
+      AND concurrency_identifier <> ''
+), locked AS MATERIALIZED (
+    SELECT identifier FROM concurrency_limits WHERE identifier IN (SELECT identifier FROM wanted)
+    ORDER BY identifier FOR UPDATE
+)
+SELECT identifier FROM wanted WHERE (SELECT count(*) FROM locked) >= 0
+
+-- name: heartbeat
+-- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job.
+WITH beat AS MATERIALIZED (
+    SELECT * FROM unnest(:dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[])
+        AS b (dispatch_id, token, worker_id, run_started)
+), held AS MATERIALIZED (
+    SELECT d.dispatch_id, beat.run_started FROM beat JOIN ai_job_dispatches d USING (dispatch_id)
+    WHERE d.lease_token = beat.token AND (beat.worker_id IS NULL OR d.worker_id = beat.worker_id)
+    ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
+)
+UPDATE ai_job_dispatches d SET
+    heartbeat_at = coalesce(:now, clock_timestamp()),
+    run_started_at = CASE WHEN held.run_started THEN coalesce(d.run_started_at, :now, clock_timestamp())
+                          ELSE d.run_started_at END,
+    lease_expires_at = greatest(d.lease_expires_at, least(
+        coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
+        coalesce(d.run_started_at, d.last_leased_at) + make_interval(secs => d.run_limit_seconds)))
+FROM held WHERE d.dispatch_id = held.dispatch_id
+RETURNING d.dispatch_id, d.lease_token, d.lease_expires_at, d.cancel_requested_at,
+    extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp()))::float8 AS ttl_seconds
+
+-- name: find
+-- What is known of each dispatch, live or finished.
+SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
+    d.past_lease_tokens, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at, false AS finished
+FROM ai_job_dispatches d WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
+UNION ALL
+SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
+    h.past_lease_tokens, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, true
+FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
+
+-- name: put_back
+-- Back to the queue, where the token still holds it. The lanes' marks are lowered first and unconditionally, so that
+-- one being raised at this moment is waited for. Lanes, then dispatches, each in key order, as everywhere here.
+WITH back AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
+        dispatch_id bigint, token uuid, keep_attempt boolean, counts_as_requeue boolean, only_expired boolean,
+        delay_seconds double precision, error text)
+), smallest AS MATERIALIZED (
+    SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
+    FROM back JOIN ai_job_dispatches d USING (dispatch_id) GROUP BY d.lane_id
+), lane AS MATERIALIZED (
+    SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
+    ORDER BY lane_id FOR NO KEY UPDATE
+), marked AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id)
+    FROM smallest JOIN lane USING (lane_id)
+    WHERE l.lane_id = smallest.lane_id
+    RETURNING l.lane_id
+), held AS MATERIALIZED (
+    SELECT back.* FROM back JOIN ai_job_dispatches d ON d.dispatch_id = back.dispatch_id
+    WHERE (SELECT count(*) FROM marked) >= 0 AND d.lease_token = back.token
+      AND (NOT back.only_expired OR d.lease_expires_at <= coalesce(:now, clock_timestamp()))
+    ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
+)
+UPDATE ai_job_dispatches d SET
+    status = 'queued',
+    worker_id = NULL,
+    past_lease_tokens = d.past_lease_tokens || d.lease_token,
+    lease_token = NULL,
+    lease_expires_at = NULL,
+    heartbeat_at = NULL,
+    run_started_at = NULL,
+    attempts = d.attempts - CASE WHEN held.keep_attempt THEN 0 ELSE 1 END,
+    requeues = d.requeues + CASE WHEN held.counts_as_requeue THEN 1 ELSE 0 END,
+    not_before = CASE WHEN held.delay_seconds > 0
+                      THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held.delay_seconds) END,
+    last_error = coalesce(held.error, d.last_error)
+FROM held WHERE d.dispatch_id = held.dispatch_id
+RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
+    d.workflow_id, d.stage, d.provider, d.concurrency_identifier
+
+-- name: wait
+-- Submitted to a provider: neither a lease nor a worker's slot is held, but the row counts in the provider's limit.
+UPDATE ai_job_dispatches d SET
+    status = 'waiting',
+    worker_id = NULL,
+    past_lease_tokens = d.past_lease_tokens || d.lease_token,
+    lease_token = NULL,
+    provider_job_id = :provider_job_id,
+    lease_expires_at = least(:expires_at, d.deadline_at)
+WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
+RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq
+
+-- name: close
+-- Finished: from the hot table to history. A token, where one is given, must be the current one. Rows are deleted in the
+-- order of :entries, which is that of their ids. A dispatch that came back after it was finished (relayed by two processes
+-- while it ended) leaves no second line.
+WITH ending AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        dispatch_id bigint, token uuid, status text, provider_job_id text, error text)
+), gone AS (
+    DELETE FROM ai_job_dispatches d USING ending
+    WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
+    RETURNING d.*, ending.status AS end_status, ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
+)
+INSERT INTO dispatch_history (
+    dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
+    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, worker_id, provider_job_id, last_error,
+    created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
+SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
+    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, worker_id,
+    coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
+    last_leased_at, run_started_at, clock_timestamp(),
+    extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8
+FROM gone
+ON CONFLICT DO NOTHING
+RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider
+
+-- name: end_for_jobs
+-- The job ended in its pool. A dispatch nobody holds is finished; one that is held learns it with its next heartbeat.
+WITH ended AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :statuses::text[])
+        AS e (tenant_id, job_id, charge_cycle, status)
+), found AS MATERIALIZED (
+    SELECT d.dispatch_id, ended.status FROM ended JOIN ai_job_dispatches d
+        ON d.tenant_id = ended.tenant_id AND d.tenant_job_id = ended.job_id AND d.charge_cycle = ended.charge_cycle
+    ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
+)
+UPDATE ai_job_dispatches d SET cancel_requested_at = coalesce(d.cancel_requested_at, clock_timestamp())
+FROM found WHERE d.dispatch_id = found.dispatch_id
+RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
+
+-- name: find_expired
+-- Leases and waits whose time is over, and waits of jobs that have ended: nobody holds those, so nobody would report.
+-- Reads the work in hand, never the queue: in the order of dispatches_held, or the planner walks the primary key.
+SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, attempts,
+    max_attempts, cancel_requested_at
+FROM ai_job_dispatches
+WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp())
+    OR status = 'waiting' AND cancel_requested_at IS NOT NULL)
+ORDER BY worker_id, dispatch_id LIMIT :limit
+
+-- name: find_overdue_heads
+-- Queued rows past their deadline, which no lease takes any more, at the heads of their lanes: where they are in the way.
+SELECT head.* FROM dispatch_lanes lane CROSS JOIN LATERAL (
+    SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.deadline_at FROM ai_job_dispatches d
+    WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+      AND d.status = 'queued' AND d.not_before IS NULL
+    ORDER BY d.lane_id, d.dispatch_id LIMIT 5
+) head
+WHERE head.deadline_at <= coalesce(:now, clock_timestamp()) LIMIT :limit
+
+-- name: promote
+-- Rows whose delay is over join their lane. The mark is lowered as in put_back. The time is a sub-select, because a
+-- volatile function is no condition for an index.
+WITH due AS MATERIALIZED (
+    SELECT ctid AS place_found, dispatch_id, lane_id FROM ai_job_dispatches
+    WHERE status = 'queued' AND not_before <= (SELECT coalesce(:now, clock_timestamp()))
+    ORDER BY not_before LIMIT :limit
+), smallest AS MATERIALIZED (
+    SELECT lane_id, min(dispatch_id) AS dispatch_id FROM due GROUP BY lane_id
+), lane AS MATERIALIZED (
+    SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
+    ORDER BY lane_id FOR NO KEY UPDATE
+), marked AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id)
+    FROM smallest JOIN lane USING (lane_id)
+    WHERE l.lane_id = smallest.lane_id RETURNING l.lane_id
+)
+UPDATE ai_job_dispatches d SET not_before = NULL
+FROM due
+WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.status = 'queued'
+  AND d.not_before <= coalesce(:now, clock_timestamp())
+RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider
+
+-- name: lock_lanes
+-- All lanes, or those of some workflows. Where an enqueue is under way they are passed over; the next round takes them.
+SELECT lane_id FROM dispatch_lanes
+WHERE workflow_id = ANY (coalesce(:workflow_ids::bigint[], ARRAY (SELECT id FROM workflows)))
+ORDER BY lane_id FOR UPDATE SKIP LOCKED
+
+-- name: raise_low_water
+UPDATE dispatch_lanes l SET low_water = mark.value
+FROM (
+    SELECT lane.lane_id, coalesce(
+        (SELECT d.dispatch_id FROM ai_job_dispatches d
+         WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+           AND d.status = 'queued' AND d.not_before IS NULL
+         ORDER BY d.lane_id, d.dispatch_id LIMIT 1),
+        (SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id')::regclass), 0))
+    ) AS value
+    FROM dispatch_lanes lane WHERE lane.lane_id = ANY (:lane_ids::bigint[])
+) mark
+WHERE l.lane_id = mark.lane_id AND mark.value > l.low_water
+
+-- name: held_by_worker
+SELECT dispatch_id, lease_token, last_leased_at, heartbeat_at FROM ai_job_dispatches
+WHERE status = 'leased' AND worker_id = :worker_id ORDER BY dispatch_id

@@ -1,0 +1,94 @@
+"""Pollers that wait for work. They issue no query while they wait; one arrival wakes one or two of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from callsheet.dispatch.facts import Criteria
+
+CHANNEL = "dispatch"
+# Two, because the first may be gone or be beaten to it by a poller of another process.
+WOKEN_PER_ARRIVAL = 2
+
+
+class Arrival:
+    """What one poller is told: there may be work for you."""
+
+    def __init__(self) -> None:
+        self._told = asyncio.get_running_loop().create_future()
+        self._heard = False
+
+    def tell(self) -> None:
+        if not self._told.done():
+            self._told.set_result(None)
+
+    @property
+    def is_unheard(self) -> bool:
+        return self._told.done() and not self._heard
+
+    async def within(self, seconds: float) -> bool:
+        """True when there may be work, False when the time is over."""
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.shield(self._told)
+        except TimeoutError:
+            return False
+        self._heard = True
+        return True
+
+
+class Waiters:
+    def __init__(self) -> None:
+        self._waiting: dict[Criteria, OrderedDict[Arrival, None]] = {}
+
+    @contextmanager
+    def expecting(self, criteria: Criteria) -> Iterator[Arrival]:
+        """For a poller: entered before it asks the queue, so that nothing can arrive unnoticed in between."""
+        arrival = Arrival()
+        self._waiting.setdefault(criteria, OrderedDict())[arrival] = None
+        try:
+            yield arrival
+        finally:
+            queue = self._waiting.get(criteria, OrderedDict())
+            queue.pop(arrival, None)
+            if not queue:
+                self._waiting.pop(criteria, None)
+            if arrival.is_unheard:
+                # It was told, and leaves without looking: the next one looks instead.
+                self._wake(criteria, 1)
+
+    def received(self, payload: str | None) -> None:
+        """A notification: `workflow_id/stage/provider`, or None after messages may have been missed."""
+        if payload is None:
+            for criteria in tuple(self._waiting):
+                self._wake(criteria, len(self._waiting[criteria]))
+            return
+        workflow_id, stage, provider = payload.split("/", 2)
+        left = WOKEN_PER_ARRIVAL
+        for criteria in tuple(self._waiting):
+            if left and criteria.matches(int(workflow_id), stage, provider):
+                left -= self._wake(criteria, left)
+
+    def _wake(self, criteria: Criteria, count: int) -> int:
+        queue = self._waiting.get(criteria, OrderedDict())
+        woken = 0
+        while queue and woken < count:
+            arrival, _ = queue.popitem(last=False)
+            arrival.tell()
+            woken += 1
+        return woken
+
+    def __len__(self) -> int:
+        return sum(len(queue) for queue in self._waiting.values())
+
+
+def arrivals(notify: Callable[[str, str], None]) -> Callable[[int, str, str], None]:
+    """What the queue calls for each row that can be leased now."""
+
+    def arrived(workflow_id: int, stage: str, provider: str) -> None:
+        notify(CHANNEL, f"{workflow_id}/{stage}/{provider}")
+
+    return arrived

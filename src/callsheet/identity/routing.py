@@ -1,0 +1,30 @@
+"""Which pool a tenant lives in."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.wire.errors import NotFound
+
+SQL = statements("callsheet.identity")
+
+
+class TenantRouting:
+    """A tenant never moves to another pool, so what was read once stays true."""
+
+    def __init__(self, databases: Databases):
+        self._databases = databases
+        self._pools: dict[UUID, Database] = {}
+
+    async def pool_of(self, tenant_id: UUID) -> Database:
+        found = self._pools.get(tenant_id)
+        if found is None:
+            async with self._databases.central.connection() as connection:
+                name = await SQL["pool_of_tenant"].value(connection, tenant_id=tenant_id)
+            if name is None:
+                raise NotFound("There is no such tenant.")
+            found = self._pools[tenant_id] = await self._databases.pool(name)
+        return found

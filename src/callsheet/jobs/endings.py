@@ -1,0 +1,80 @@
+"""Canceling and retrying, by the job's user or by an admin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, cast
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.dispatch.facts import EndStatus, JobEnd
+from callsheet.jobs.journal import Journal
+from callsheet.jobs.mover import Mover
+from callsheet.jobs.moves import SQL, Move, move_jobs
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.states import Happening
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.wire.errors import InsufficientTokens, NotFound, TooManyActiveJobs
+from callsheet.wire.jobs import Job
+
+# A status can change between reading the cycle and moving; it cannot do so for ever.
+TRIES = 3
+
+
+class Endings:
+    def __init__(self, mover: Mover, relay: Relay, journal: Journal, cap: int):
+        self._mover = mover
+        self._relay = relay
+        self._journal = journal
+        self._cap = cap
+
+    async def cancel(self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None) -> Job:
+        """Ends the job and gives its tokens back; running work is told with its next heartbeat."""
+        for _ in range(TRIES):
+            row = await self._row(tenant_id, job_id)
+            move = Move(tenant_id, job_id, row["charge_cycle"], actor, reason=reason)
+            moved = await self._mover.move(Happening.CANCEL, move, tell_central="close")
+            if moved is not None:
+                await hit(Failpoint.CANCEL_BEFORE_RELAY)
+                end = cast("EndStatus", moved.status.value)
+                await self._relay.close_now(JobEnd(tenant_id, job_id, moved.charge_cycle, end))
+                return job_view(await self._row(tenant_id, job_id))
+            if (await self._row(tenant_id, job_id))["charge_cycle"] == row["charge_cycle"]:
+                break
+        raise await self._mover.deny(Happening.CANCEL, move)
+
+    async def retry(
+        self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, capped: bool = True
+    ) -> Job:
+        """A failed or expired job once more: a new charge cycle, tokens reserved again. Admins pass the cap."""
+        row = await self._row(tenant_id, job_id)
+        move = Move(tenant_id, job_id, row["charge_cycle"], actor, reason=reason)
+        pool = await self._mover.pool_of(tenant_id)
+        try:
+            async with pool.transaction() as connection:
+                balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
+                active = await SQL["count_active"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
+                moved = await move_jobs(connection, Happening.RETRY, [move], tell_central="dispatch")
+                if moved and capped and active >= self._cap:
+                    raise TooManyActiveJobs(active, self._cap)
+        except asyncpg.CheckViolationError as violation:
+            if violation.constraint_name != "wallet_is_never_negative":
+                raise
+            raise InsufficientTokens(row["cost"], balance) from None
+        if not moved:
+            raise await self._mover.deny(Happening.RETRY, move)
+        self._journal.moved(Happening.RETRY, moved[tenant_id, job_id], move)
+        await hit(Failpoint.RETRY_BEFORE_RELAY)
+        fresh = await self._row(tenant_id, job_id)
+        status = await self._relay.dispatch_now({**fresh, "job_id": job_id})
+        return job_view({**fresh, "status": status})
+
+    async def _row(self, tenant_id: UUID, job_id: UUID) -> Mapping[str, Any]:
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+        if row is None:
+            raise NotFound("There is no such job.")
+        return dict(row)

@@ -1,0 +1,123 @@
+"""Live streams: events in order, from wherever the reader left off, across restarts of any process (G9).
+
+The database is the stream; a notification only says "look now". A reader that hears nothing looks anyway once in a
+while, so a lost notification costs seconds and never an event.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.views import event_view
+from callsheet.plumbing.database import Database
+from callsheet.wire.jobs import TERMINAL, JobEvent, JobStatus
+
+LOOK_ANYWAY_SECONDS = 15.0
+AT_ONCE = 200
+
+Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One event with its place in the stream that is read: the job's or the user's counter."""
+
+    position: int
+    event: JobEvent
+
+
+# Reads what comes after a position; also says whether nothing more will ever come.
+Read = Callable[[int], Awaitable[tuple[Sequence[Line], bool]]]
+
+
+class Feeds:
+    """Who waits for news of which job or user, in this process."""
+
+    def __init__(self) -> None:
+        self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
+        self.closed = False
+
+    def received(self, payload: str | None) -> None:
+        """A notification `tenant/user/job`, or None after some may have been missed."""
+        if payload is None:
+            for events in self._waiting.values():
+                _set_all(events)
+            return
+        tenant, user, job = payload.split("/")
+        _set_all(self._waiting.get((tenant, user), ()))
+        _set_all(self._waiting.get((tenant, job), ()))
+
+    def close(self) -> None:
+        """Ends every stream, so that a stopping server need not wait for readers; they come back with their place."""
+        self.closed = True
+        self.received(None)
+
+    def __len__(self) -> int:
+        """How many readers there are."""
+        return sum(len(events) for events in self._waiting.values())
+
+    async def follow(self, key: Key, read: Read, after: int) -> AsyncIterator[Line | None]:
+        """Lines after `after`, until there will be no more; None where nothing came for a while."""
+        news = asyncio.Event()
+        self._waiting[key].add(news)
+        try:
+            while not self.closed:
+                news.clear()
+                lines, ended = await read(after)
+                for line in lines:
+                    yield line
+                    after = line.position
+                if ended:
+                    return
+                if len(lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
+                    yield None
+        finally:
+            self._waiting[key].discard(news)
+            if not self._waiting[key]:
+                del self._waiting[key]
+
+    def follow_job(self, pool: Database, tenant_id: UUID, job_id: UUID, after: int) -> AsyncIterator[Line | None]:
+        """A job's events; ends when the job has ended and all of them were read."""
+
+        async def read(position: int) -> tuple[list[Line], bool]:
+            async with pool.connection() as connection:
+                rows = await SQL["events_of_job"].rows(
+                    connection, tenant_id=tenant_id, job_id=job_id, after=position, limit=AT_ONCE
+                )
+                lines = [Line(row["seq"], event_view(row)) for row in rows]
+                job = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id)
+            last = lines[-1].position if lines else position
+            return lines, job is None or (JobStatus(job["status"]) in TERMINAL and job["event_seq"] <= last)
+
+        return self.follow((str(tenant_id), str(job_id)), read, after)
+
+    def follow_user(self, pool: Database, tenant_id: UUID, user_id: UUID, after: int) -> AsyncIterator[Line | None]:
+        """The events of all jobs of a user."""
+
+        async def read(position: int) -> tuple[list[Line], bool]:
+            async with pool.connection() as connection:
+                rows = await SQL["events_of_user"].rows(
+                    connection, tenant_id=tenant_id, user_id=user_id, after=position, limit=AT_ONCE
+                )
+            return [Line(row["user_seq"], event_view(row)) for row in rows], False
+
+        return self.follow((str(tenant_id), str(user_id)), read, after)
+
+
+def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:
+    for event in tuple(events):
+        event.set()
+
+
+async def _within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+        return True
+    except TimeoutError:
+        return False

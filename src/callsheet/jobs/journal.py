@@ -1,0 +1,47 @@
+"""What happened to a job, told to the log and to whoever watches. Called after the commit, never before."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from uuid import UUID
+
+from callsheet.jobs.moves import Move, Moved
+from callsheet.jobs.states import PATHS, Happening
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.jobs import JobStatus
+
+log = get_logger(__name__)
+CHANNEL = "job_events"
+
+Notify = Callable[[str, str], None]
+
+
+class Journal:
+    def __init__(self, notify: Notify):
+        self._notify = notify
+
+    def created(self, tenant_id: UUID, user_id: UUID, job_id: UUID, kind: str, cost: int) -> None:
+        log.info("job.created", job_id=str(job_id), type=kind, credits_cost=cost)
+        self._wake(tenant_id, user_id, job_id)
+
+    def moved(self, happening: Happening, moved: Moved, move: Move) -> None:
+        job_id = str(moved.job_id)
+        for step in PATHS[happening][moved.from_status]:
+            log.info("job.transition", job_id=job_id, from_status=step.from_status, to_status=step.to_status)
+        if happening is Happening.COMPLETE:
+            log.info("job.completed", job_id=job_id, output=_output(move))
+        elif happening is Happening.FAIL:
+            log.info("job.failed", job_id=job_id, error=move.error, refund=moved.cost)
+        self._wake(moved.tenant_id, moved.user_id, moved.job_id)
+
+    def denied(self, tenant_id: UUID, user_id: UUID, job_id: UUID, status: JobStatus, wanted: JobStatus) -> None:
+        log.info("job.transition_denied", job_id=str(job_id), from_status=status, to_status=wanted)
+        self._wake(tenant_id, user_id, job_id)
+
+    def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:
+        self._notify(CHANNEL, f"{tenant_id}/{user_id}/{job_id}")
+
+
+def _output(move: Move) -> Any:
+    return (move.result or {}).get("metadata")

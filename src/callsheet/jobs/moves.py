@@ -1,0 +1,156 @@
+"""Moving jobs: the one statement through which every status of an existing job changes.
+
+What is allowed comes from the state machine; what money it costs is named here, once per happening.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+from typing import Any, Literal
+from uuid import UUID
+
+from callsheet.jobs.states import PATHS, Happening, target
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.jobs import TERMINAL, JobStatus
+
+SQL = statements("callsheet.jobs")
+log = get_logger(__name__)
+
+LEDGER: Mapping[Happening, Literal["JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]] = MappingProxyType(
+    {
+        Happening.COMPLETE: "JOB_CONSUME",
+        Happening.FAIL: "JOB_REFUND",
+        Happening.CANCEL: "JOB_REFUND",
+        Happening.EXPIRE: "JOB_REFUND",
+        Happening.RETRY: "JOB_RESERVE",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One job's part of a happening. It moves only in this charge cycle and, where named, under this lease.
+
+    `lease_seq` must be exactly the job's; `up_to_lease_seq` at least the job's (who ends a lease does not know whether
+    it was ever started); `new_lease_seq` must be greater than the job's, and becomes it.
+    """
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    actor: str
+    lease_seq: int | None = None
+    up_to_lease_seq: int | None = None
+    new_lease_seq: int | None = None
+    reason: str | None = None
+    error: Mapping[str, Any] | None = None
+    result: Mapping[str, Any] | None = None
+    provider_job_id: str | None = None
+    data: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    tenant_id: UUID
+    job_id: UUID
+    user_id: UUID
+    kind: str
+    cost: int
+    from_status: JobStatus
+    status: JobStatus
+    charge_cycle: int
+    lease_seq: int
+    last_seq: int
+    last_user_seq: int
+    payload: Mapping[str, Any] | None
+
+
+async def move_jobs(
+    connection: Connection,
+    happening: Happening,
+    moves: Sequence[Move],
+    *,
+    tell_central: Literal["dispatch", "close"] | None = None,
+    only_from: JobStatus | None = None,
+) -> dict[tuple[UUID, UUID], Moved]:
+    """Moves those that may move, and answers them by (tenant, job); the others are not in the answer."""
+    rows = await SQL["move"].rows(
+        connection,
+        moves=[_as_json(move) for move in moves],
+        **arguments(happening, tell_central=tell_central, only_from=only_from),
+    )
+    return {(row["tenant_id"], row["job_id"]): _moved(row) for row in rows}
+
+
+@cache
+def arguments(
+    happening: Happening,
+    *,
+    tell_central: Literal["dispatch", "close"] | None = None,
+    only_from: JobStatus | None = None,
+) -> Mapping[str, Any]:
+    """What the statement is told of a happening: the same for every job."""
+    origins, numbers, from_statuses, to_statuses = _steps(happening, only_from)
+    is_end = target(happening) in TERMINAL
+    return {
+        "origins": origins,
+        "numbers": numbers,
+        "from_statuses": from_statuses,
+        "to_statuses": to_statuses,
+        "ledger": LEDGER.get(happening),
+        "is_retry": happening is Happening.RETRY,
+        "is_end": is_end,
+        # Once the dispatch exists, or is wanted no more, the outbox row that asks for it is done with.
+        "sent": happening is Happening.QUEUE or is_end,
+        "with_payload": happening is Happening.START,
+        "outbox_action": tell_central,
+    }
+
+
+def _steps(happening: Happening, only_from: JobStatus | None) -> tuple[list[str], list[int], list[str], list[str]]:
+    steps = [
+        (origin.value, number, step.from_status.value, step.to_status.value)
+        for origin, path in PATHS[happening].items()
+        if only_from in (None, origin)
+        for number, step in enumerate(path, 1)
+    ]
+    origins, numbers, from_statuses, to_statuses = zip(*steps, strict=True)
+    return list(origins), list(numbers), list(from_statuses), list(to_statuses)
+
+
+def _as_json(move: Move) -> dict[str, Any]:
+    return {
+        "tenant_id": str(move.tenant_id),
+        "job_id": str(move.job_id),
+        "charge_cycle": move.charge_cycle,
+        "lease_seq": move.lease_seq,
+        "up_to_lease_seq": move.up_to_lease_seq,
+        "new_lease_seq": move.new_lease_seq,
+        "actor": move.actor,
+        "reason": move.reason,
+        "error": move.error,
+        "result": move.result,
+        "provider_job_id": move.provider_job_id,
+        "data": move.data,
+    }
+
+
+def _moved(row: Row) -> Moved:
+    return Moved(
+        tenant_id=row["tenant_id"],
+        job_id=row["job_id"],
+        user_id=row["user_id"],
+        kind=row["kind"],
+        cost=row["cost"],
+        from_status=JobStatus(row["from_status"]),
+        status=JobStatus(row["status"]),
+        charge_cycle=row["charge_cycle"],
+        lease_seq=row["lease_seq"],
+        last_seq=row["last_seq"],
+        last_user_seq=row["last_user_seq"],
+        payload=row["payload"],
+    )

@@ -1,0 +1,25 @@
+"""The long poll: the next job for a worker now, or as soon as there is one."""
+
+from __future__ import annotations
+
+import time
+
+from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.waiters import Waiters
+from callsheet.jobs.execution import Execution, StartedLease
+
+
+class Polling:
+    def __init__(self, execution: Execution, waiters: Waiters):
+        self._execution = execution
+        self._waiters = waiters
+
+    async def next_job(self, criteria: Criteria, worker_id: str, wait_seconds: float) -> StartedLease | None:
+        """Issues no query while it waits. A wait that is over without work answers None."""
+        until = time.monotonic() + wait_seconds
+        while True:
+            with self._waiters.expecting(criteria) as arrival:
+                started = await self._execution.lease_and_start(criteria, worker_id)
+                left = until - time.monotonic()
+                if started is not None or left <= 0 or not await arrival.within(left):
+                    return started

@@ -1,0 +1,157 @@
+"""The loops that end what nobody else ends: expired leases, passed deadlines. Safe on any number of control planes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import cast
+from uuid import UUID
+
+from callsheet.dispatch.facts import Ending, EndStatus, Expired, JobEnd, PutBack
+from callsheet.dispatch.queue import Queue
+from callsheet.jobs.mover import Mover, ended_in
+from callsheet.jobs.moves import SQL, Move
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.states import Happening
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.jobs import JobStatus
+
+ACTOR = "reaper"
+BATCH = 500
+
+
+class Reaper(Loop):
+    """Only it reclaims leases. Attempts left: back to the queue. None left: the job fails and is refunded."""
+
+    name = "reaper"
+    interval_seconds = 5.0
+
+    def __init__(self, queue: Queue, mover: Mover):
+        super().__init__()
+        self._queue = queue
+        self._mover = mover
+
+    async def tick(self, now: datetime) -> bool:
+        # Time in leases is the database's own; `now` only paces the loop.
+        return await self.reap()
+
+    async def reap(self, at: datetime | None = None) -> bool:
+        expired = await self._queue.find_expired(at, BATCH)
+        await all_of(self._reap_one(lease, at) for lease in expired)
+        overdue = await self._queue.find_overdue_heads(at, BATCH)
+        await all_of(self._forget_ended(*key) for key in overdue)
+        return len(expired) == BATCH
+
+    async def _reap_one(self, lease: Expired, at: datetime | None) -> None:
+        if lease.status == "waiting":
+            error = {"type": "callback_expired", "message": "The provider did not call back in time."}
+            await self._end(Happening.EXPIRE, lease, error)
+        elif lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
+            error = {"type": "lease_expired", "message": "No worker could finish it."}
+            await self._end(Happening.FAIL, lease, error)
+        else:
+            await self._put_back(lease, at)
+
+    async def _forget_ended(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> None:
+        """A crash can leave a dispatch behind whose job has ended. A worker that leases it closes it; past its deadline
+        nobody would. One whose job is live is the deadlines' to end."""
+        end = ended_in(await self._mover.look(tenant_id, job_id), charge_cycle)
+        if end is not None:
+            await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, charge_cycle, end)])
+
+    async def _put_back(self, lease: Expired, at: datetime | None) -> None:
+        assert lease.lease_token is not None
+        back = PutBack(lease.dispatch_id, lease.lease_token, True, only_expired=True, error="Lease expired.")
+        if not await self._queue.put_back([back], at):
+            return
+        await hit(Failpoint.PUT_BACK_BEFORE_POOL)
+        move = self._move(lease, reason="lease expired")
+        if await self._mover.move(Happening.PUT_BACK, move) is None:
+            end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
+            if end is not None:
+                await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
+
+    async def _end(self, happening: Happening, lease: Expired, error: dict[str, str]) -> None:
+        move = self._move(lease, reason=error["message"], error=error)
+        moved = await self._mover.move(happening, move)
+        if moved is not None:
+            end: EndStatus | None = cast("EndStatus", moved.status.value)
+        else:
+            end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
+        if end is not None:
+            await hit(Failpoint.REAP_BEFORE_CLOSE)
+            ending = Ending(lease.dispatch_id, end, lease.lease_token, error=error["message"])
+            if not await self._queue.close(ending):
+                # Put back by its worker meanwhile: it must not be handed out again.
+                await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
+
+    @staticmethod
+    def _move(lease: Expired, **changes: object) -> Move:
+        # A job that a newer lease has started meanwhile is not this reaper's any more.
+        return Move(
+            lease.tenant_id,
+            lease.job_id,
+            lease.charge_cycle,
+            ACTOR,
+            up_to_lease_seq=lease.lease_seq,
+            **changes,  # type: ignore[arg-type]
+        )
+
+
+class Deadlines(Loop):
+    """No job lives past its deadline: one that waits fails, one that runs expires; both are refunded."""
+
+    name = "deadlines"
+    interval_seconds = 5.0
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], mover: Mover, relay: Relay):
+        super().__init__()
+        self._pools = pools
+        self._mover = mover
+        self._relay = relay
+
+    async def tick(self, now: datetime) -> bool:
+        return any(await all_of(self.enforce(pool) for pool in self._pools()))
+
+    async def enforce(self, pool: Database, at: datetime | None = None) -> bool:
+        async with pool.connection() as connection:
+            rows = await SQL["find_overdue"].rows(connection, now=at, limit=BATCH)
+        await all_of(
+            self._end(Move(row["tenant_id"], row["job_id"], row["charge_cycle"], "deadlines"), JobStatus(row["status"]))
+            for row in rows
+        )
+        return len(rows) == BATCH
+
+    async def _end(self, move: Move, status: JobStatus) -> None:
+        runs = status is JobStatus.PROCESSING
+        error = (
+            {"type": "deadline", "message": "It did not finish in time."}
+            if runs
+            else {"type": "queue_deadline", "message": "No worker took it in time."}
+        )
+        happening = Happening.EXPIRE if runs else Happening.FAIL
+        ending = Move(move.tenant_id, move.job_id, move.charge_cycle, move.actor, reason=error["message"], error=error)
+        moved = await self._mover.move(happening, ending, tell_central="close", only_from=status)
+        if moved is not None:
+            await hit(Failpoint.EXPIRE_BEFORE_RELAY)
+            end = cast("EndStatus", moved.status.value)
+            await self._relay.close_now(JobEnd(move.tenant_id, move.job_id, move.charge_cycle, end))
+
+
+class LaneKeeper(Loop):
+    """Lets delayed rows in when their time comes, and keeps the lanes' low-water marks close to their heads."""
+
+    name = "lane_keeper"
+    interval_seconds = 0.5
+
+    def __init__(self, queue: Queue):
+        super().__init__()
+        self._queue = queue
+
+    async def tick(self, now: datetime) -> bool:
+        promoted = await self._queue.promote()
+        await self._queue.raise_leased_low_water()
+        return promoted >= 1000

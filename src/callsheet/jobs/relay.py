@@ -1,0 +1,144 @@
+"""The relay: what a pool committed reaches central. Right after the commit for speed, and by this loop for safety.
+
+Relaying twice changes nothing: a dispatch is unique per job and charge cycle, and `queued` is set only from `pending`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.dispatch.facts import Entry, JobEnd
+from callsheet.dispatch.queue import Queue
+from callsheet.jobs.mover import JobFacts, Mover, ended_in
+from callsheet.jobs.moves import SQL, Move
+from callsheet.jobs.states import Happening
+from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.jobs import ACTIVE, JobStatus
+
+log = get_logger(__name__)
+ACTOR = "relay"
+# The pool has committed: whatever central says to it, the job is accepted (or ended), and the loop tells central again.
+POSTPONED = (*DATABASE_AWAY, asyncpg.PostgresError)
+
+
+class Relay(Loop):
+    name = "relay"
+    interval_seconds = 2.0
+    # Rows younger than this are being relayed by whoever wrote them.
+    settle_seconds = 2.0
+    batch = 200
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], queue: Queue, mover: Mover):
+        super().__init__()
+        self._pools = pools
+        self._queue = queue
+        self._mover = mover
+        self._dispatching: Batcher[Entry, None] = Batcher(self._enqueue, isolate=(asyncpg.PostgresError,))
+
+    async def tick(self, now: datetime) -> bool:
+        """Relays what was left behind; True while there is more."""
+        before = now - timedelta(seconds=self.settle_seconds)
+        return any(await all_of(self.relay_pool(pool, before) for pool in self._pools()))
+
+    async def relay_pool(self, pool: Database, before: datetime | None = None) -> bool:
+        async with pool.connection() as connection:
+            rows = await SQL["read_outbox"].rows(connection, before=before, limit=self.batch)
+        await self._dispatch_rows(pool, [row for row in rows if row["action"] == "dispatch"])
+        await self._close_rows(pool, [row for row in rows if row["action"] == "close"])
+        return len(rows) == self.batch
+
+    async def dispatch_now(self, job: Row) -> JobStatus:
+        """For the use case that has just committed: the job is queued when this returns, or the loop does it soon."""
+        try:
+            return await self._dispatch(job)
+        except POSTPONED as error:
+            log.warning("relay.postponed", job_id=str(job["job_id"]), error=repr(error))
+            return JobStatus.PENDING
+
+    async def close_now(self, end: JobEnd) -> None:
+        """For the use case that has just ended a job: its dispatch is closed, or its holder told."""
+        try:
+            await self._queue.end_for_jobs([end])
+            await hit(Failpoint.RELAY_BEFORE_CLOSED)
+            await self._forget_job(end.tenant_id, end.job_id, end.charge_cycle, "close")
+        except POSTPONED as error:
+            log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
+
+    async def _dispatch(self, job: Row) -> JobStatus:
+        await self._dispatching(_entry(job))
+        await hit(Failpoint.RELAY_BEFORE_QUEUED)
+        return await self._mark_queued(Move(job["tenant_id"], job["job_id"], job["charge_cycle"], ACTOR))
+
+    async def _enqueue(self, entries: Sequence[Entry]) -> list[None]:
+        await self._queue.enqueue(entries)
+        return [None] * len(entries)
+
+    async def _dispatch_rows(self, pool: Database, rows: Sequence[Row]) -> None:
+        await self._forget(pool, [row for row in rows if not _is_live(row)])
+        await all_of(self._dispatch(row) for row in rows if _is_live(row))
+
+    async def _mark_queued(self, move: Move) -> JobStatus:
+        if await self._mover.move(Happening.QUEUE, move) is not None:
+            return JobStatus.QUEUED
+        # Started already, which is fine; or ended meanwhile, and then the dispatch just made must not stay.
+        facts = await self._mover.look(move.tenant_id, move.job_id)
+        end = ended_in(facts, move.charge_cycle)
+        if end is not None:
+            await self._queue.end_for_jobs([JobEnd(move.tenant_id, move.job_id, move.charge_cycle, end)])
+        await self._forget_job(move.tenant_id, move.job_id, move.charge_cycle, "dispatch")
+        return facts.status if facts is not None else JobStatus.PENDING
+
+    async def _close_rows(self, pool: Database, rows: Sequence[Row]) -> None:
+        ends = []
+        for row in rows:
+            end = ended_in(JobFacts(JobStatus(row["status"]), row["job_cycle"], 0), row["charge_cycle"])
+            if end is not None:
+                ends.append(JobEnd(row["tenant_id"], row["job_id"], row["charge_cycle"], end))
+        await self._queue.end_for_jobs(ends)
+        if rows:
+            await hit(Failpoint.RELAY_BEFORE_CLOSED)
+        await self._forget(pool, rows)
+
+    async def _forget(self, pool: Database, rows: Sequence[Row]) -> None:
+        if rows:
+            async with pool.connection() as connection:
+                await SQL["delete_outbox"].run(connection, ids=[row["outbox_id"] for row in rows])
+
+    async def _forget_job(self, tenant_id: UUID, job_id: UUID, charge_cycle: int, action: str) -> None:
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            await SQL["delete_outbox_of_job"].run(
+                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, action=action
+            )
+
+
+def _is_live(row: Row) -> bool:
+    return row["job_cycle"] == row["charge_cycle"] and JobStatus(row["status"]) in ACTIVE
+
+
+def _entry(row: Row) -> Entry:
+    return Entry(
+        tenant_id=row["tenant_id"],
+        job_id=row["job_id"],
+        charge_cycle=row["charge_cycle"],
+        workflow_id=row["workflow_id"],
+        stage=row["stage"],
+        provider=row["provider"],
+        concurrency_identifier=row["concurrency_identifier"],
+        priority=row["priority"],
+        kind=row["kind"],
+        max_attempts=row["max_attempts"],
+        lease_seconds=row["lease_seconds"],
+        run_limit_seconds=row["run_limit_seconds"],
+        deadline_at=row["deadline_at"],
+    )

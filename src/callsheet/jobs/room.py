@@ -1,0 +1,75 @@
+"""Everything the jobs room is made of, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
+from callsheet.dispatch.waiters import Waiters, arrivals
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.endings import Endings
+from callsheet.jobs.execution import Execution
+from callsheet.jobs.feeds import Feeds
+from callsheet.jobs.journal import CHANNEL as EVENT_CHANNEL
+from callsheet.jobs.journal import Journal, Notify
+from callsheet.jobs.mover import Mover
+from callsheet.jobs.polling import Polling
+from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaper
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.submission import Submission
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.notify import Listener
+from callsheet.settings import JobSettings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class JobsRoom:
+    queue: Queue
+    waiters: Waiters
+    routing: TenantRouting
+    mover: Mover
+    relay: Relay
+    submission: Submission
+    execution: Execution
+    polling: Polling
+    endings: Endings
+    reaper: Reaper
+    deadlines: Deadlines
+    lane_keeper: LaneKeeper
+    feeds: Feeds
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.relay, self.reaper, self.deadlines, self.lane_keeper)
+
+    def listen(self, listener: Listener) -> None:
+        """Lets notifications wake waiting pollers and readers of streams."""
+        listener.subscribe(DISPATCH_CHANNEL, self.waiters.received)
+        listener.subscribe(EVENT_CHANNEL, self.feeds.received)
+
+
+def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> JobsRoom:
+    queue = Queue(databases.central, arrivals(notify))
+    routing = TenantRouting(databases)
+    journal = Journal(notify)
+    mover = Mover(routing, journal)
+    relay = Relay(lambda: databases.pools, queue, mover)
+    waiters = Waiters()
+    execution = Execution(queue, mover)
+    return JobsRoom(
+        queue=queue,
+        waiters=waiters,
+        routing=routing,
+        mover=mover,
+        relay=relay,
+        submission=Submission(mover, relay, journal, settings),
+        execution=execution,
+        polling=Polling(execution, waiters),
+        endings=Endings(mover, relay, journal, settings.active_per_user),
+        reaper=Reaper(queue, mover),
+        deadlines=Deadlines(lambda: databases.pools, mover, relay),
+        lane_keeper=LaneKeeper(queue),
+        feeds=Feeds(),
+    )

@@ -1,0 +1,217 @@
+-- database: pool
+
+-- name: submit
+-- One commit for jobs, tokens, events and outbox. A user's wallet row lock is waited for first; what is counted after it
+-- (active_jobs is volatile) has seen everything that was committed meanwhile. At most one job per user at a time, or
+-- two would be counted as none.
+WITH entry AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
+        concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
+        run_limit_seconds integer, payload jsonb, idempotency_key text, request_hash text, actor text)
+), wallet AS MATERIALIZED (
+    SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
+    FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
+), guard AS MATERIALIZED (
+    SELECT wallet.*, active_jobs(tenant_id, user_id) AS active, clock_timestamp() AS now FROM wallet
+), job AS (
+    INSERT INTO ai_jobs (
+        tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
+        priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, idempotency_key,
+        request_hash, created_at, submitted_at, deadline_at
+    )
+    SELECT
+        tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
+        priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, idempotency_key,
+        decode(request_hash, 'hex'), now, now, now + make_interval(secs => :lifetime_seconds::integer)
+    FROM guard WHERE balance >= cost AND active < :cap
+    ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
+    RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
+        concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, result, error, created_at,
+        submitted_at, deadline_at, started_at, completed_at
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data)
+    SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
+        jsonb_build_object('type', kind, 'cost', cost)
+    FROM (
+        SELECT job.*, guard.actor FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+        ORDER BY job.tenant_id, job.user_id
+    ) ordered
+), outgoing AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
+), reserved AS MATERIALIZED (
+    SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL) FROM job
+)
+SELECT guard.tenant_id, guard.job_id, guard.balance, guard.active, (SELECT count(*) FROM reserved) AS reserved,
+    job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
+    job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.result,
+    job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at, job.completed_at
+FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+
+-- name: move
+-- Every change of status of a job that exists. The steps come from the state machine (jobs/states.py); a row moves only
+-- from one of their origins, and only in the charge cycle and lease the caller names. Wallets are locked first, then
+-- jobs, then stream counters, each in key order.
+WITH move AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:moves::jsonb) AS m (
+        tenant_id uuid, job_id uuid, charge_cycle integer, lease_seq bigint, up_to_lease_seq bigint, new_lease_seq bigint,
+        actor text, reason text, error jsonb, result jsonb, provider_job_id text, data jsonb)
+), step AS MATERIALIZED (
+    SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
+        AS s (origin, number, from_status, to_status)
+), last_step AS MATERIALIZED (
+    SELECT DISTINCT ON (origin) origin, number, to_status FROM step ORDER BY origin, number DESC
+), wallet AS MATERIALIZED (
+    SELECT wallet_lock(owner.tenant_id, owner.user_id)
+    FROM (
+        SELECT DISTINCT m.tenant_id, j.user_id
+        FROM move m CROSS JOIN LATERAL (
+            SELECT user_id FROM ai_jobs WHERE tenant_id = m.tenant_id AND id = m.job_id LIMIT 1
+        ) j
+        WHERE :ledger IN ('JOB_REFUND', 'JOB_RESERVE')
+        ORDER BY m.tenant_id, j.user_id
+    ) owner
+), job AS MATERIALIZED (
+    -- Lateral, so that each is found by its primary key whatever the planner believes of the table.
+    SELECT m.tenant_id, m.job_id, locked.status AS from_status, m.new_lease_seq, m.actor, m.reason, m.error, m.result,
+        m.provider_job_id, m.data
+    FROM (SELECT * FROM move ORDER BY tenant_id, job_id) m CROSS JOIN LATERAL (
+        SELECT j.status FROM ai_jobs j
+        WHERE j.tenant_id = m.tenant_id AND j.id = m.job_id
+          AND j.charge_cycle = m.charge_cycle
+          AND (m.lease_seq IS NULL OR j.lease_seq = m.lease_seq)
+          AND (m.up_to_lease_seq IS NULL OR j.lease_seq <= m.up_to_lease_seq)
+          AND (m.new_lease_seq IS NULL OR j.lease_seq < m.new_lease_seq)
+          AND j.status = ANY (:origins::text[])
+        FOR NO KEY UPDATE
+    ) locked
+    WHERE (SELECT count(*) FROM wallet) >= 0
+), moved AS (
+    UPDATE ai_jobs j SET
+        status = last_step.to_status,
+        event_seq = j.event_seq + last_step.number,
+        charge_cycle = j.charge_cycle + CASE WHEN :is_retry THEN 1 ELSE 0 END,
+        lease_seq = CASE WHEN :is_retry THEN 0 ELSE coalesce(job.new_lease_seq, j.lease_seq) END,
+        submitted_at = CASE WHEN :is_retry THEN clock_timestamp() ELSE j.submitted_at END,
+        deadline_at = CASE WHEN :is_retry THEN clock_timestamp() + make_interval(secs => j.lifetime_seconds)
+                           ELSE j.deadline_at END,
+        started_at = CASE WHEN :is_retry THEN NULL
+                          WHEN last_step.to_status = 'processing' THEN clock_timestamp() ELSE j.started_at END,
+        completed_at = CASE WHEN :is_end THEN clock_timestamp() END,
+        error = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.error, j.error) END,
+        result = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.result, j.result) END,
+        provider_job_id = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.provider_job_id, j.provider_job_id) END
+    FROM job JOIN last_step ON last_step.origin = job.from_status
+    WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id
+    RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
+        j.lease_seq, j.event_seq - last_step.number AS event_base, last_step.number AS steps, job.actor, job.reason,
+        job.data,
+        CASE WHEN :with_payload THEN j.payload END AS payload
+), numbered AS MATERIALIZED (
+    SELECT ordered.*, next_user_seq(tenant_id, user_id, steps) AS user_base
+    FROM (SELECT * FROM moved ORDER BY tenant_id, user_id, job_id) ordered
+), event AS (
+    INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason, data)
+    SELECT n.tenant_id, n.job_id, n.event_base + step.number, n.user_id, n.user_base + step.number - 1, 'job.transition',
+        step.from_status, step.to_status, n.actor, n.reason, CASE WHEN step.number = n.steps THEN n.data END
+    FROM numbered n JOIN step ON step.origin = n.from_status
+), unsent AS (
+    DELETE FROM outbox WHERE ctid = ANY (ARRAY (
+        SELECT sent.ctid FROM numbered n CROSS JOIN LATERAL (
+            SELECT o.ctid FROM outbox o
+            WHERE o.tenant_id = n.tenant_id AND o.job_id = n.job_id AND o.charge_cycle = n.charge_cycle
+              AND o.action = 'dispatch'
+            LIMIT 1
+        ) sent
+        WHERE :sent
+    ))
+), outgoing AS (
+    INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
+    SELECT tenant_id, job_id, charge_cycle, :outbox_action FROM numbered WHERE :outbox_action::text IS NOT NULL
+    ON CONFLICT DO NOTHING
+), settled AS MATERIALIZED (
+    SELECT wallet_move(n.tenant_id, n.user_id, :ledger, CASE :ledger
+            WHEN 'JOB_RESERVE' THEN -n.cost
+            WHEN 'JOB_REFUND' THEN wallet_reserved(n.tenant_id, n.job_id, n.charge_cycle)
+            ELSE 0 END, n.job_id, n.charge_cycle, NULL)
+    FROM numbered n WHERE :ledger::text IS NOT NULL
+)
+SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status, n.charge_cycle, n.lease_seq,
+    n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.payload
+FROM numbered n WHERE (SELECT count(*) FROM settled) >= 0
+
+-- name: deny
+-- A refused transition is part of the job's history too.
+WITH job AS (
+    UPDATE ai_jobs SET event_seq = event_seq + 1 WHERE tenant_id = :tenant_id AND id = :job_id
+    RETURNING tenant_id, id, user_id, status, event_seq
+)
+INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor, reason)
+SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.transition_denied', status,
+    :to_status, :actor, :reason
+FROM job
+RETURNING from_status, user_id, user_seq
+
+-- name: look
+SELECT status, charge_cycle, lease_seq, event_seq FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: get_job
+SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: find_by_idempotency_key
+-- Equal, said by a comparison of rows, which only the index of the keys can answer: a plan made while the table was empty
+-- took the primary key, and looked at every job of the tenant.
+SELECT * FROM ai_jobs
+WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+
+-- name: list_jobs
+-- The tenant by IS NOT DISTINCT FROM, which no index answers: else a plan made while the table was empty walks over the
+-- jobs of all users of the tenant. Not `:before IS NULL OR …`: a generic plan would walk over all the pages before.
+SELECT * FROM ai_jobs
+WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit
+
+-- name: lock_wallet
+SELECT wallet_lock(:tenant_id, :user_id)
+
+-- name: count_active
+SELECT active_jobs(:tenant_id, :user_id)
+
+-- name: read_outbox
+-- Oldest first. What another process is relaying at this moment is relayed twice at worst, which changes nothing.
+SELECT o.id AS outbox_id, o.action, o.tenant_id, o.job_id, o.charge_cycle, j.status, j.charge_cycle AS job_cycle,
+    j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority, j.kind, j.max_attempts, j.lease_seconds,
+    j.run_limit_seconds, j.deadline_at
+FROM outbox o JOIN ai_jobs j ON j.tenant_id = o.tenant_id AND j.id = o.job_id
+WHERE o.created_at <= coalesce(:before, clock_timestamp())
+ORDER BY o.id LIMIT :limit
+
+-- name: delete_outbox
+DELETE FROM outbox WHERE id = ANY (:ids::bigint[])
+
+-- name: delete_outbox_of_job
+DELETE FROM outbox
+WHERE tenant_id = :tenant_id AND job_id = :job_id AND charge_cycle = :charge_cycle AND action = :action
+
+-- name: find_overdue
+-- The time is a sub-select, because a volatile function is no condition for an index: every active job would be read.
+SELECT tenant_id, id AS job_id, charge_cycle, status FROM ai_jobs
+WHERE completed_at IS NULL AND deadline_at <= (SELECT coalesce(:now, clock_timestamp()))
+ORDER BY deadline_at LIMIT :limit
+
+-- name: events_of_job
+SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
+WHERE tenant_id = :tenant_id AND job_id = :job_id AND seq > :after
+ORDER BY seq LIMIT :limit
+
+-- name: events_of_user
+SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after
+ORDER BY user_seq LIMIT :limit
+
+-- name: last_user_seq
+SELECT coalesce((SELECT last_seq FROM user_streams WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)

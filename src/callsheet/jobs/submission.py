@@ -1,0 +1,174 @@
+"""Accepting a job: shape → idempotency → business rules → cap → one commit → relay."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.jobs.journal import Journal
+from callsheet.jobs.mover import Mover
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.relay import Relay
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.settings import JobSettings
+from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, TooManyActiveJobs
+from callsheet.wire.jobs import Job, JobStatus
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """A job that is ready to run: its payload is built and its cost is known."""
+
+    tenant_id: UUID
+    user_id: UUID
+    kind: str
+    workflow_id: int
+    payload: Mapping[str, Any]
+    cost: int
+    provider: str = "self_hosted"
+    stage: str = "production"
+    concurrency_identifier: str = ""
+    priority: int = 0
+    max_attempts: int = 3
+    lease_seconds: int = 900
+    run_limit_seconds: int = 3600
+    idempotency_key: str | None = None
+    actor: str = field(default="user", compare=False)
+
+    def request_hash(self) -> bytes:
+        """What makes two requests the same: everything the caller decided, not who carried it."""
+        parts = [
+            self.kind,
+            self.workflow_id,
+            self.payload,
+            self.cost,
+            self.provider,
+            self.stage,
+            self.concurrency_identifier,
+            self.priority,
+            self.max_attempts,
+        ]
+        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
+
+
+Numbered = tuple[NewJob, UUID]
+
+
+@dataclass(frozen=True, slots=True)
+class Submitted:
+    job: Job
+    replayed: bool
+
+
+class Submission:
+    def __init__(self, mover: Mover, relay: Relay, journal: Journal, settings: JobSettings):
+        self._mover = mover
+        self._relay = relay
+        self._journal = journal
+        self._settings = settings
+        self._batchers: dict[str, Batcher[Numbered, asyncpg.Record]] = {}
+
+    async def submit(self, new: NewJob) -> Submitted:
+        """Once this returns, the job reaches exactly one end, whatever crashes."""
+        pool = await self._mover.pool_of(new.tenant_id)
+        if new.idempotency_key is not None:
+            earlier = await self._earlier(pool, new)
+            if earlier is not None:
+                return earlier
+        job_id = uuid7()
+        row = await self._insert(pool, (new, job_id))
+        if row["id"] is None:
+            return await self._refused(pool, new, row)
+        self._journal.created(new.tenant_id, new.user_id, job_id, new.kind, new.cost)
+        await hit(Failpoint.SUBMIT_BEFORE_RELAY)
+        status = await self._relay.dispatch_now(row)
+        return Submitted(job_view({**row, "status": status}), replayed=False)
+
+    async def _insert(self, pool: Database, numbered: Numbered) -> asyncpg.Record:
+        batcher = self._batchers.get(pool.name)
+        if batcher is None:
+            batcher = self._batchers[pool.name] = Batcher(self._inserting(pool), isolate=(asyncpg.PostgresError,))
+        return await batcher(numbered)
+
+    def _inserting(self, pool: Database) -> Callable[[Sequence[Numbered]], Awaitable[Sequence[asyncpg.Record]]]:
+        async def run(batch: Sequence[Numbered]) -> list[asyncpg.Record]:
+            rows: dict[tuple[UUID, UUID], asyncpg.Record] = {}
+            # The statement takes one job per user: what a user submits at once is counted one after the other; but
+            # committed together, or a batch that fails half-way would be tried again with half of it written.
+            waves = list(_one_per_user(batch))
+            async with pool.transaction() if len(waves) > 1 else pool.connection() as connection:
+                for together in waves:
+                    found = await SQL["submit"].rows(
+                        connection,
+                        entries=[_as_json(new, job_id) for new, job_id in together],
+                        to_status=JobStatus.PENDING.value,
+                        lifetime_seconds=self._settings.lifetime_seconds,
+                        cap=self._settings.active_per_user,
+                    )
+                    rows.update({(row["tenant_id"], row["job_id"]): row for row in found})
+            return [rows[new.tenant_id, job_id] for new, job_id in batch]
+
+        return run
+
+    async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
+        if new.idempotency_key is not None:
+            # A twin with the same key was first: the wallet's lock made this one wait for its commit.
+            earlier = await self._earlier(pool, new)
+            if earlier is not None:
+                return earlier
+        if row["balance"] < new.cost:
+            raise InsufficientTokens(new.cost, row["balance"])
+        raise TooManyActiveJobs(row["active"], self._settings.active_per_user)
+
+    async def _earlier(self, pool: Database, new: NewJob) -> Submitted | None:
+        async with pool.connection() as connection:
+            row = await SQL["find_by_idempotency_key"].row(
+                connection, tenant_id=new.tenant_id, user_id=new.user_id, idempotency_key=new.idempotency_key
+            )
+        if row is None:
+            return None
+        if row["request_hash"] != new.request_hash():
+            raise IdempotencyKeyReused()
+        return Submitted(job_view(row), replayed=True)
+
+
+def _one_per_user(batch: Sequence[Numbered]) -> Iterator[list[Numbered]]:
+    left = list(batch)
+    while left:
+        first = {(new.tenant_id, new.user_id): (new, job_id) for new, job_id in reversed(left)}
+        together = list(first.values())
+        yield together
+        taken = {(new.tenant_id, job_id) for new, job_id in together}
+        left = [(new, job_id) for new, job_id in left if (new.tenant_id, job_id) not in taken]
+
+
+def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
+    return {
+        "tenant_id": str(new.tenant_id),
+        "user_id": str(new.user_id),
+        "job_id": str(job_id),
+        "kind": new.kind,
+        "cost": new.cost,
+        "workflow_id": new.workflow_id,
+        "stage": new.stage,
+        "provider": new.provider,
+        "concurrency_identifier": new.concurrency_identifier,
+        "priority": new.priority,
+        "max_attempts": new.max_attempts,
+        "lease_seconds": new.lease_seconds,
+        "run_limit_seconds": new.run_limit_seconds,
+        "payload": new.payload,
+        "idempotency_key": new.idempotency_key,
+        "request_hash": new.request_hash().hex() if new.idempotency_key is not None else None,
+        "actor": new.actor,
+    }

@@ -1,0 +1,110 @@
+"""Calls that arrive together share one piece of work; a call that is alone does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Batcher(Generic[Item, Result]):
+    """`await batcher(item)` runs `run([item, …])` with whatever else has arrived, and answers this item's result.
+
+    One batch runs at a time: what arrives meanwhile makes the next one, so batches grow with the load and no timer is
+    needed. When a batch fails with an error of `isolate`, its items are run one by one, so that a poisoned item fails
+    alone. A caller that went away while its item was in work is told to `abandoned`, with the result nobody took.
+    """
+
+    def __init__(
+        self,
+        run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
+        *,
+        limit: int = 100,
+        isolate: tuple[type[Exception], ...] = (),
+        abandoned: Callable[[Item, Result], Awaitable[None]] | None = None,
+    ):
+        self._run = run
+        self._limit = limit
+        self._isolate = isolate
+        self._abandoned = abandoned
+        self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
+        self._runner: asyncio.Task[None] | None = None
+        self.batches = 0
+        self.items = 0
+
+    @property
+    def is_idle(self) -> bool:
+        return self._runner is None and not self._waiting
+
+    async def __call__(self, item: Item) -> Result:
+        future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, future))
+        if self._runner is None:
+            self._runner = asyncio.create_task(self._work())
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                # Canceled between the result and this caller's turn to take it.
+                await asyncio.shield(self._tell(item, future.result()))
+            raise
+
+    async def _work(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
+                # Whoever left before the work began is simply not part of it.
+                batch = [(item, future) for item, future in batch if not future.cancelled()]
+                if batch:
+                    await self._settle(batch)
+        finally:
+            self._runner = None
+
+    async def _settle(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
+        self.batches += 1
+        self.items += len(batch)
+        try:
+            results = await self._run([item for item, _ in batch])
+        except self._isolate as error:
+            if len(batch) == 1:
+                _fail(batch, error)
+                return
+            for pair in batch:
+                await self._settle([pair])
+            return
+        except Exception as error:  # noqa: BLE001 (not handled here: every caller of the batch gets it)
+            _fail(batch, error)
+            return
+        except BaseException:
+            # The loop is being torn down: whoever would wait on would wait for ever.
+            for _, future in (*batch, *self._waiting):
+                future.cancel()
+            raise
+        untaken: list[tuple[Item, Result]] = []
+        for (item, future), result in zip(batch, results, strict=True):
+            if future.done():
+                untaken.append((item, result))
+            else:
+                future.set_result(result)
+        for item, result in untaken:
+            await self._tell(item, result)
+
+    async def _tell(self, item: Item, result: Result) -> None:
+        if self._abandoned is None:
+            return
+        try:
+            await self._abandoned(item, result)
+        except Exception as error:  # noqa: BLE001 (its caller is gone, and the others must not pay for it)
+            log.warning("batch.result_abandoned", error=repr(error))
+
+
+def _fail(batch: Sequence[tuple[object, asyncio.Future[Result]]], error: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(error)

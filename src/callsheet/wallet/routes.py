@@ -1,0 +1,65 @@
+"""`/api/wallet`: what a user holds and how it came about; credits, for admins."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.identity.routing import TenantRouting
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import DEFAULT_LIMIT, MAXIMUM_LIMIT
+from callsheet.wallet.ledger import SQL, balance_of, credit
+from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound
+from callsheet.wire.wallet import Credit, Credited, Transaction, Wallet
+
+
+def wallet_router(databases: Databases, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/wallet", tags=["wallet"])
+
+    @router.get("")
+    async def get_wallet(principal: Principal = Depends(authentication.user)) -> Wallet:
+        """What you hold."""
+        pool = await databases.pool(principal.pool)
+        return Wallet(balance=await balance_of(pool, principal.tenant_id, principal.user_id))
+
+    @router.get("/transactions")
+    async def list_transactions(
+        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        limit: int = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page."),
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[Transaction]:
+        """How it came about, newest first."""
+        pool = await databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["list_transactions"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                before=cursor,
+                limit=limit + 1,
+            )
+        items = [Transaction(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    return router
+
+
+def credit_router(routing: TenantRouting, accounts: Accounts, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/users", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.post("/{user_id}/credits")
+    async def add_credits(user_id: UUID, body: Credit) -> Credited:
+        """Adds tokens to a user's wallet. The same payment twice is one credit."""
+        owner = await accounts.owner_of(user_id)
+        if owner is None:
+            raise NotFound("There is no such user.")
+        pool = await routing.pool_of(owner.tenant_id)
+        balance, replayed = await credit(pool, owner.tenant_id, user_id, body.amount, body.provider_transaction_id)
+        return Credited(balance=balance, replayed=replayed)
+
+    return router

@@ -1,0 +1,61 @@
+-- database: pool
+
+-- name: credit
+-- The same payment twice is one credit: the line is unique per provider transaction.
+WITH wallet AS MATERIALIZED (
+    SELECT wallet_lock(:tenant_id, :user_id) AS balance
+)
+SELECT wallet_move(:tenant_id, :user_id, 'PAYMENT_CREDIT', :amount, NULL, NULL, :provider_transaction_id) AS balance
+FROM wallet
+
+-- name: find_payment
+SELECT user_id, amount FROM token_transactions
+WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction_id
+
+-- name: balance
+SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
+
+-- name: list_transactions
+SELECT id, type, amount, job_id, charge_cycle, provider_transaction_id, created_at FROM token_transactions
+WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
+ORDER BY id DESC LIMIT :limit
+
+-- name: audit_balances
+-- A balance is the sum of its lines and never negative; there are no lines without a wallet.
+SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0)::bigint AS total
+FROM token_wallets w FULL JOIN token_transactions t USING (tenant_id, user_id)
+GROUP BY tenant_id, user_id, w.balance
+HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
+
+-- name: audit_settlements
+-- For each job and charge cycle: one reserve of the job's cost and owner; one settlement when that cycle has ended, none
+-- before; a refund gives back exactly what was reserved.
+WITH cycle AS (
+    SELECT j.tenant_id, j.id AS job_id, j.user_id, j.cost, c.number AS charge_cycle,
+        CASE WHEN c.number < j.charge_cycle THEN 'retried' ELSE j.status END AS status
+    FROM ai_jobs j CROSS JOIN LATERAL generate_series(1, j.charge_cycle) AS c (number)
+), counted AS (
+    SELECT cycle.*,
+        count(*) FILTER (WHERE t.type = 'JOB_RESERVE') AS reserves,
+        count(*) FILTER (WHERE t.type = 'JOB_CONSUME') AS consumes,
+        count(*) FILTER (WHERE t.type = 'JOB_REFUND') AS refunds,
+        count(*) FILTER (WHERE t.user_id <> cycle.user_id) AS strangers,
+        coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_RESERVE'), 0) AS reserved,
+        coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_REFUND'), 0) AS refunded
+    FROM cycle LEFT JOIN token_transactions t
+        ON t.tenant_id = cycle.tenant_id AND t.job_id = cycle.job_id AND t.charge_cycle = cycle.charge_cycle
+    GROUP BY cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status
+)
+SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved::bigint,
+    refunded::bigint
+FROM counted
+WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
+   OR consumes <> CASE WHEN status = 'completed' THEN 1 ELSE 0 END
+   OR refunds <> CASE WHEN status IN ('retried', 'failed', 'canceled', 'expired') THEN 1 ELSE 0 END
+   OR (refunds = 1 AND reserved + refunded <> 0)
+
+-- name: audit_strays
+-- Lines of cycles that the job never had.
+SELECT t.tenant_id, t.user_id, t.job_id, t.charge_cycle, t.type, t.id FROM token_transactions t
+LEFT JOIN ai_jobs j ON j.tenant_id = t.tenant_id AND j.id = t.job_id
+WHERE t.job_id IS NOT NULL AND (j.id IS NULL OR t.charge_cycle > j.charge_cycle)

@@ -1,0 +1,310 @@
+"""Jobs over HTTP: admins submit them with a ready payload, users see, cancel and retry their own and nobody else's."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.toolbox.ids import uuid7
+from tests.support.answers import assert_refused
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture
+async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    return await Desk.open(plane, client, people)
+
+
+@pytest.fixture
+async def ann(desk: Desk) -> Person:
+    return await desk.person("pool_1", tokens=100)
+
+
+async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(desk: Desk, ann: Person) -> None:
+    answer = await desk.post("/api/admin/jobs", desk.request(ann, cost=30, priority=3, payload={"n": [1, None, "☃"]}))
+    assert answer.status_code == 201
+    job = answer.json()
+    assert "idempotent-replayed" not in answer.headers
+    assert {name: job[name] for name in ("kind", "status", "cost", "priority", "charge_cycle", "result", "error")} == {
+        "kind": "effect",
+        "status": "queued",
+        "cost": 30,
+        "priority": 3,
+        "charge_cycle": 1,
+        "result": None,
+        "error": None,
+    }
+    assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json() == job
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 70}
+
+
+async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(desk: Desk, ann: Person) -> None:
+    request = desk.request(ann, idempotency_key="key-1")
+    first = await desk.post("/api/admin/jobs", request)
+    again = await desk.post("/api/admin/jobs", request)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
+    assert again.json() == first.json()
+    changed = await desk.post("/api/admin/jobs", request | {"cost": 11})
+    assert_refused(changed, 422, "idempotency_key_reused")
+    # What is wrong with the request itself is said before anybody looks at the key.
+    shapeless = await desk.post("/api/admin/jobs", request | {"cost": -1})
+    assert_refused(shapeless, 422, "invalid_request", "cost")
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 90}
+
+
+async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(desk: Desk, ann: Person) -> None:
+    poor = assert_refused(await desk.post("/api/admin/jobs", desk.request(ann, cost=101)), 422, "insufficient_tokens")
+    assert (poor["required_tokens"], poor["balance"]) == (101, 100)
+    for _ in range(5):
+        await desk.submit(ann)
+    many = assert_refused(await desk.post("/api/admin/jobs", desk.request(ann)), 429, "too_many_active_jobs")
+    assert (many["active"], many["limit"]) == (5, 5)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"workflow": "no-such-workflow"}, "workflow"),
+        ({"workflow": "Not A Slug"}, "workflow"),
+        ({"user_id": str(uuid7())}, "user_id"),
+        ({"user_id": "x"}, "user_id"),
+        ({"cost": -1}, "cost"),
+        ({"cost": 2**53 + 1}, "cost"),
+        ({"cost": 1.5}, "cost"),
+        ({"priority": 2**31}, "priority"),
+        ({"kind": "Not A Kind"}, "kind"),
+        ({"idempotency_key": ""}, "idempotency_key"),
+        ({"idempotency_key": "x" * 201}, "idempotency_key"),
+        ({"idempotency_key": "a\0b"}, "idempotency_key"),
+        ({"payload": []}, "payload"),
+        ({"payload": {"a": {"b": ["x\0y"]}}}, "payload"),
+        ({"payload": {"a\0": 1}}, "payload"),
+        ({"payload": {"a": "\ud800"}}, "payload"),
+        ({"payload": {"a": float("nan")}}, "payload"),
+        ({"payload": {"a": [float("inf")]}}, "payload"),
+        ({"surprise": 1}, "surprise"),
+    ],
+    ids=str,
+)
+async def test_a_bad_request_names_the_field_and_writes_nothing(
+    desk: Desk, ann: Person, change: dict[str, Any], field: str
+) -> None:
+    assert_refused(await desk.post("/api/admin/jobs", desk.request(ann) | change), 422, "invalid_request", field)
+    assert (await desk.get(ann, "/api/ai-jobs")).json() == {"items": [], "next_cursor": None}
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+
+
+async def test_a_payload_that_is_only_odd_arrives_as_it_is(desk: Desk, ann: Person) -> None:
+    odd = {"": {"\\u0000": "\\ud800", "deep": [[[[]]]]}, "huge": 10**400, "small": 1e-300, "quote": '"}{', "👻": None}
+    job = await desk.submit(ann, payload=odd)
+    started = await desk.start()
+    assert (str(started.lease.job_id), started.payload) == (job["id"], odd)
+
+
+async def test_a_workflow_that_is_switched_off_takes_no_jobs(desk: Desk, ann: Person) -> None:
+    slug = f"off-{next(numbers)}"
+    await desk.core.add_workflow(slug, active=False)
+    refused = await desk.post("/api/admin/jobs", desk.request(ann, workflow=slug))
+    assert_refused(refused, 422, "invalid_request", "workflow")
+
+
+async def test_jobs_are_listed_newest_first_page_by_page_and_by_status(desk: Desk, ann: Person) -> None:
+    jobs = [await desk.submit(ann) for _ in range(5)]
+    await desk.post_as(ann, f"/api/ai-jobs/{jobs[1]['id']}/cancel")
+    seen: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await desk.get(ann, f"/api/ai-jobs?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        assert len(page["items"]) <= 2
+        seen += [job["id"] for job in page["items"]]
+        cursor = page["next_cursor"]
+    assert seen == [job["id"] for job in reversed(jobs)]
+    canceled = (await desk.get(ann, "/api/ai-jobs?status=canceled")).json()
+    assert ([job["id"] for job in canceled["items"]], canceled["next_cursor"]) == ([jobs[1]["id"]], None)
+    assert (await desk.get(ann, "/api/ai-jobs?status=expired")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("limit=0", "query.limit"),
+        ("limit=201", "query.limit"),
+        ("limit=x", "query.limit"),
+        ("cursor=x", "query.cursor"),
+        ("status=gone", "query.status"),
+    ],
+)
+async def test_a_list_asked_for_wrongly_is_refused(desk: Desk, ann: Person, query: str, field: str) -> None:
+    assert_refused(await desk.get(ann, f"/api/ai-jobs?{query}"), 422, "invalid_request", field)
+
+
+async def test_the_history_of_a_job_is_there_oldest_first(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann)
+    await desk.core.complete(await desk.start(), {"output": "o.mp4"})
+    address = f"/api/ai-jobs/{job['id']}/events"
+    events = (await desk.get(ann, address)).json()
+    assert [(event["seq"], event["event"], event["from_status"], event["to_status"]) for event in events] == [
+        (1, "job.created", None, "pending"),
+        (2, "job.transition", "pending", "queued"),
+        (3, "job.transition", "queued", "processing"),
+        (4, "job.transition", "processing", "completed"),
+    ]
+    assert {event["job_id"] for event in events} == {job["id"]}
+    assert events[0]["actor"].startswith("admin:")
+    assert (await desk.get(ann, f"{address}?after=1&limit=2")).json() == events[1:3]
+    assert (await desk.get(ann, f"{address}?after=4")).json() == []
+    assert_refused(await desk.get(ann, f"{address}?after=-1"), 422, "invalid_request", "query.after")
+    done = (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()
+    assert (done["status"], done["result"]) == ("completed", {"output": "o.mp4"})
+    assert done["completed_at"] >= done["started_at"] >= done["created_at"]
+
+
+async def test_a_user_cancels_and_may_not_cancel_again(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann, cost=40)
+    address = f"/api/ai-jobs/{job['id']}/cancel"
+    canceled = await desk.post_as(ann, address)
+    assert (canceled.status_code, canceled.json()["status"]) == (200, "canceled")
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+    problem = assert_refused(await desk.post_as(ann, address), 409, "invalid_transition")
+    assert (problem["from_status"], problem["to_status"]) == ("canceled", "canceled")
+    last = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()[-1]
+    assert (last["event"], last["actor"]) == ("job.transition_denied", f"user:{ann.user.id}")
+
+
+async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann, cost=40)
+    address = f"/api/ai-jobs/{job['id']}"
+    assert_refused(await desk.post_as(ann, f"{address}/retry"), 409, "invalid_transition")
+    await desk.core.fail(await desk.start())
+    failed = await desk.get(ann, address)
+    assert failed.json()["error"] == {"type": "engine_error", "message": "The engine stopped."}
+    assert "Traceback" not in failed.text
+    assert "Traceback" not in (await desk.get(ann, f"{address}/events")).text
+    again = (await desk.post_as(ann, f"{address}/retry")).json()
+    assert (again["status"], again["charge_cycle"], again["error"]) == ("queued", 2, None)
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 60}
+
+
+async def test_a_retry_is_refused_like_a_submit(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann, cost=60)
+    await desk.core.fail(await desk.start())
+    for _ in range(5):
+        await desk.submit(ann, cost=10)
+    address = f"/api/ai-jobs/{job['id']}/retry"
+    poor = assert_refused(await desk.post_as(ann, address), 422, "insufficient_tokens")
+    assert (poor["required_tokens"], poor["balance"]) == (60, 50)
+    await desk.credit(ann, 10)
+    assert_refused(await desk.post_as(ann, address), 429, "too_many_active_jobs")
+
+
+ADDRESSES = [("GET", ""), ("GET", "/events"), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")]
+
+
+@pytest.mark.parametrize(("method", "rest"), ADDRESSES)
+async def test_what_belongs_to_somebody_else_is_not_there(desk: Desk, ann: Person, method: str, rest: str) -> None:
+    job = await desk.submit(ann)
+    strangers = [
+        await desk.person(tenant_of=ann),
+        await desk.person("pool_1"),
+        await desk.person("pool_2"),
+        desk.admin,
+    ]
+    for stranger in strangers:
+        answer = await desk.client.request(method, f"/api/ai-jobs/{job['id']}{rest}", headers=stranger.headers)
+        assert_refused(answer, 404, "not_found")
+    unknown = await desk.client.request(method, f"/api/ai-jobs/{uuid7()}{rest}", headers=ann.headers)
+    assert_refused(unknown, 404, "not_found")
+    nonsense = await desk.client.request(method, f"/api/ai-jobs/x{rest}", headers=ann.headers)
+    assert_refused(nonsense, 422, "invalid_request", "path.job_id")
+    nobody = await desk.client.request(method, f"/api/ai-jobs/{job['id']}{rest}")
+    assert_refused(nobody, 401, "not_authenticated")
+    assert [event["event"] for event in (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()] == [
+        "job.created",
+        "job.transition",
+    ]
+
+
+async def test_lists_show_nothing_of_others(desk: Desk, ann: Person) -> None:
+    await desk.submit(ann)
+    for stranger in (await desk.person(tenant_of=ann), await desk.person("pool_2")):
+        assert (await desk.get(stranger, "/api/ai-jobs")).json()["items"] == []
+        assert (await desk.get(stranger, "/api/wallet/transactions")).json()["items"] == []
+        assert (await desk.get(stranger, "/api/wallet")).json() == {"balance": 0}
+
+
+@pytest.mark.parametrize(
+    ("method", "path"), [("POST", "/api/admin/jobs"), ("POST", f"/api/admin/users/{uuid7()}/credits")]
+)
+async def test_admin_routes_are_for_admins(desk: Desk, ann: Person, method: str, path: str) -> None:
+    body = desk.request(ann) if path.endswith("jobs") else {"amount": 5, "provider_transaction_id": "p"}
+    assert_refused(await desk.client.request(method, path, json=body), 401, "not_authenticated")
+    assert_refused(await desk.client.request(method, path, json=body, headers=ann.headers), 403, "forbidden")
+
+
+async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(desk: Desk) -> None:
+    for pool in ("pool_1", "pool_2"):
+        ann = await desk.person(pool)
+        address = f"/api/admin/users/{ann.user.id}/credits"
+        body = {"amount": 25, "provider_transaction_id": "stripe-1"}
+        assert (await desk.post(address, body)).json() == {"balance": 25, "replayed": False}
+        assert (await desk.post(address, body)).json() == {"balance": 25, "replayed": True}
+        other = await desk.post(address, body | {"amount": 26})
+        assert_refused(other, 409, "conflict", "provider_transaction_id")
+        assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 25}
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"amount": 0}, "amount"),
+        ({"amount": -5}, "amount"),
+        ({"amount": 2**53 + 1}, "amount"),
+        ({"amount": "many"}, "amount"),
+        ({"provider_transaction_id": ""}, "provider_transaction_id"),
+        ({"provider_transaction_id": "a\0"}, "provider_transaction_id"),
+        ({"currency": "EUR"}, "currency"),
+    ],
+    ids=str,
+)
+async def test_a_bad_credit_is_refused(desk: Desk, ann: Person, change: dict[str, Any], field: str) -> None:
+    body = {"amount": 25, "provider_transaction_id": "stripe-1", **change}
+    answer = await desk.post(f"/api/admin/users/{ann.user.id}/credits", body)
+    assert_refused(answer, 422, "invalid_request", field)
+    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+
+
+async def test_a_credit_for_nobody_is_not_found(desk: Desk) -> None:
+    body = {"amount": 25, "provider_transaction_id": "stripe-1"}
+    assert_refused(await desk.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
+
+
+async def test_transactions_are_listed_newest_first_page_by_page(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann, cost=30)
+    await desk.core.complete(await desk.start())
+    broken = await desk.submit(ann, cost=20)
+    await desk.core.fail(await desk.start())
+    seen: list[dict[str, Any]] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await desk.get(ann, f"/api/wallet/transactions?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        assert len(page["items"]) <= 2
+        seen += page["items"]
+        cursor = page["next_cursor"]
+    assert [(line["type"], line["amount"], line["job_id"], line["charge_cycle"]) for line in seen] == [
+        ("JOB_REFUND", 20, broken["id"], 1),
+        ("JOB_RESERVE", -20, broken["id"], 1),
+        ("JOB_CONSUME", 0, job["id"], 1),
+        ("JOB_RESERVE", -30, job["id"], 1),
+        ("PAYMENT_CREDIT", 100, None, None),
+    ]
+    assert sum(line["amount"] for line in seen) == 70 == (await desk.get(ann, "/api/wallet")).json()["balance"]
+    wrong = await desk.get(ann, "/api/wallet/transactions?cursor=0")
+    assert_refused(wrong, 422, "invalid_request", "query.cursor")

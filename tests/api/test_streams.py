@@ -1,0 +1,176 @@
+"""Server-sent events over real HTTP: live, resumed by Last-Event-ID, across a restart, and for nobody else (G9, G6)."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.jobs import feeds as feeds_module
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.core import report
+from tests.support.event_stream import opened
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+from tests.support.waiting import until
+
+ALL = "/api/ai-jobs/stream"
+
+
+@pytest.fixture
+async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    return await Desk.open(plane, client, people)
+
+
+@pytest.fixture
+async def ann(desk: Desk) -> Person:
+    return await desk.person("pool_2", tokens=1000)
+
+
+async def test_a_job_is_watched_live_to_its_end(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann)
+    address = f"/api/ai-jobs/{job['id']}/stream"
+    async with opened(desk.client, ann, address) as stream:
+        assert stream.answer.status_code == 200
+        assert stream.answer.headers["content-type"].startswith("text/event-stream")
+        assert stream.answer.headers["cache-control"] == "no-store"
+        seen = await stream.next(2)
+        started = await desk.start()
+        seen += await stream.next(1)
+        await desk.core.complete(started)
+        # The stream ends by itself.
+        seen += await stream.rest()
+    assert [(event.id, event.name, event.to_status) for event in seen] == [
+        (1, "job.created", "pending"),
+        (2, "job.transition", "queued"),
+        (3, "job.transition", "processing"),
+        (4, "job.transition", "completed"),
+    ]
+    assert [event.data for event in seen] == (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()
+    async with opened(desk.client, ann, address, last_event_id=4) as stream:
+        assert (stream.answer.status_code, await stream.answer.aread()) == (204, b"")
+    # A number that was never given out is as good as the last one.
+    async with opened(desk.client, ann, address, last_event_id=2**62) as stream:
+        assert stream.answer.status_code == 204
+
+
+@pytest.mark.parametrize("seen", [0, 1, 2, 3])
+async def test_a_stream_is_resumed_behind_the_last_event_that_was_seen(desk: Desk, ann: Person, seen: int) -> None:
+    job = await desk.submit(ann)
+    await desk.core.complete(await desk.start())
+    async with opened(desk.client, ann, f"/api/ai-jobs/{job['id']}/stream", last_event_id=seen) as stream:
+        assert [event.id for event in await stream.rest()] == [1, 2, 3, 4][seen:]
+
+
+async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_asked_to(
+    desk: Desk, ann: Person
+) -> None:
+    first = await desk.submit(ann)
+    stranger = await desk.person(tenant_of=ann, tokens=10)
+    async with opened(desk.client, ann, ALL) as stream:
+        await desk.submit(stranger)
+        second = await desk.submit(ann)
+        started = await desk.start()
+        seen = await stream.next(3)
+    assert [(event.id, event.data["job_id"], event.to_status) for event in seen] == [
+        (3, second["id"], "pending"),
+        (4, second["id"], "queued"),
+        (5, first["id"], "processing"),
+    ]
+    await desk.core.complete(started)
+    async with opened(desk.client, ann, ALL, last_event_id=4) as stream:
+        assert [(event.id, event.to_status) for event in await stream.next(2)] == [(5, "processing"), (6, "completed")]
+    async with opened(desk.client, ann, ALL, last_event_id=0) as stream:
+        assert [event.id for event in await stream.next(6)] == [1, 2, 3, 4, 5, 6]
+    async with opened(desk.client, ann, ALL, last_event_id=2**62) as stream:
+        # Not waiting for a number that may never come.
+        third = await desk.submit(ann)
+        [event] = await stream.next(1)
+        assert (event.id, event.data["job_id"]) == (7, third["id"])
+
+
+@pytest.mark.parametrize("given", ["x", "-1", "1.5", str(2**62 + 1)])
+@pytest.mark.parametrize("which", ["job", "all"])
+async def test_a_last_event_id_that_is_none_is_refused(desk: Desk, ann: Person, given: str, which: str) -> None:
+    path = ALL if which == "all" else f"/api/ai-jobs/{(await desk.submit(ann))['id']}/stream"
+    answer = await desk.client.get(path, headers=ann.headers | {"last-event-id": given})
+    assert_refused(answer, 422, "invalid_request", "header.last-event-id")
+
+
+async def test_a_stream_is_for_those_who_are_signed_in(desk: Desk) -> None:
+    assert_refused(await desk.client.get(ALL), 401, "not_authenticated")
+
+
+async def test_an_idle_stream_says_now_and_then_that_it_is_alive(
+    desk: Desk, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.05)
+    async with opened(desk.client, ann, ALL) as stream:
+        await stream.comment("open")
+        await stream.comment("nothing new")
+        await stream.comment("nothing new")
+        job = await desk.submit(ann)
+        assert (await stream.next(1))[0].data["job_id"] == job["id"]
+
+
+async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, desk: Desk, ann: Person) -> None:
+    feeds = plane.jobs.feeds
+    before = len(feeds)
+    job = await desk.submit(ann)
+    async with (
+        opened(desk.client, ann, ALL) as all_jobs,
+        opened(desk.client, ann, f"/api/ai-jobs/{job['id']}/stream") as one_job,
+    ):
+        await all_jobs.comment("open")
+        await one_job.next(2)
+        assert len(feeds) == before + 2
+
+    async def forgotten() -> bool:
+        return len(feeds) == before
+
+    await until(forgotten)
+
+
+async def test_what_another_control_plane_does_is_told_at_once(started: Started) -> None:
+    async with started() as (plane, client), started() as (other, _):
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        ann = await desk.person("pool_1", tokens=100)
+        job = await desk.submit(ann)
+        async with opened(client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
+            await stream.next(2)
+            leased = await other.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
+            assert leased is not None
+            await other.jobs.execution.complete(report(leased), {})
+            # Well before the reader would have looked by itself.
+            seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
+            assert [event.to_status for event in seen] == ["processing", "completed"]
+            assert await stream.rest() == []
+
+
+async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_the_next_one(started: Started) -> None:
+    # So long that a stop which waited for its streams would be noticed.
+    patient = {"shutdown_seconds": 3000}
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as reader, AsyncExitStack() as streams:
+        async with started(server=patient) as (plane, client):
+            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+            ann = await desk.person("pool_2", tokens=100)
+            job = await desk.submit(ann)
+            paths = [f"/api/ai-jobs/{job['id']}/stream", ALL]
+            base = plane.settings.public_url
+            both = [await streams.enter_async_context(opened(reader, ann, base + path, 0)) for path in paths]
+            assert [[event.id for event in await stream.next(2)] for stream in both] == [[1, 2], [1, 2]]
+            rest = [asyncio.create_task(stream.rest()) for stream in both]
+        assert await asyncio.gather(*rest) == [[], []]
+
+    async with started(server=patient) as (plane, client):
+        # It happens before the readers are back.
+        leased = await plane.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
+        assert leased is not None
+        async with opened(client, ann, paths[0], 2) as one, opened(client, ann, ALL, 2) as every:
+            await plane.jobs.execution.complete(report(leased), {})
+            assert [(event.id, event.to_status) for event in await one.rest()] == [(3, "processing"), (4, "completed")]
+            assert [event.id for event in await every.next(2)] == [3, 4]

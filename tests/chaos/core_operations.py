@@ -1,0 +1,454 @@
+"""Everything that can be done to the core: how it is done, what the model says of it, and where it can crash."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import ClassVar, TypeVar
+from uuid import UUID
+
+from callsheet.dispatch.facts import Criteria, Extended
+from callsheet.jobs.execution import Outcome, StartedLease
+from callsheet.jobs.submission import Submitted
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import (
+    IdempotencyKeyReused,
+    InsufficientTokens,
+    InvalidTransition,
+    LeaseLost,
+    NotFound,
+    TooManyActiveJobs,
+)
+from callsheet.wire.jobs import Job
+from tests.chaos import core_model as model
+from tests.chaos.core_state import DispatchKey, JobKey, JobState, State, UserKey
+from tests.support.core import Core, Member, report
+
+Item = TypeVar("Item")
+CAP = 4
+IDENTIFIER = "gpu"
+next_job_id: ContextVar[UUID] = ContextVar("next_job_id")
+
+
+@dataclass(slots=True)
+class World:
+    """What people and workers outside the core know."""
+
+    members: list[Member]
+    workflows: list[int]
+    # Acknowledged to somebody: must never be lost.
+    jobs: list[JobKey] = field(default_factory=list)
+    keys: dict[tuple[UserKey, str], tuple[JobKey, int]] = field(default_factory=dict)
+    payments: dict[tuple[UserKey, str], int] = field(default_factory=dict)
+    leases: list[StartedLease] = field(default_factory=list)
+    # The n-th submit of each pool gives the n-th id, so that the same ids live in both.
+    ids: list[UUID] = field(default_factory=list)
+    numbers: dict[str, itertools.count[int]] = field(default_factory=dict)
+
+    def new_id(self, pool: str) -> UUID:
+        number = next(self.numbers.setdefault(pool, itertools.count()))
+        while len(self.ids) <= number:
+            self.ids.append(uuid7())
+        return self.ids[number]
+
+    def acknowledge(self, key: JobKey) -> None:
+        if key not in self.jobs:
+            self.jobs.append(key)
+
+
+def newest(items: list[Item], index: int) -> Item | None:
+    return items[-1 - index % len(items)] if items else None
+
+
+class Operation(ABC):
+    points: ClassVar[tuple[Failpoint, ...]] = ()
+
+    @abstractmethod
+    async def run(self, core: Core, world: World) -> object:
+        """Does it; refusals are raised."""
+
+    @abstractmethod
+    def predict(self, state: State, world: World, answer: object) -> None:
+        """Changes the state as the model does, and checks what was answered (a refusal is an answer)."""
+
+
+@dataclass(frozen=True)
+class Credit(Operation):
+    member: int
+    amount: int
+    payment: int | None = None
+
+    async def run(self, core: Core, world: World) -> object:
+        member = world.members[self.member]
+        # A payment that is repeated is the same payment, with the same amount.
+        name = None if self.payment is None else f"{self.payment} of {self.member}: {self.amount}"
+        return await core.credit(member, self.amount, name)
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        user = _user(world.members[self.member])
+        known = (user, f"{self.payment}-{self.amount}")
+        if self.payment is None or known not in world.payments:
+            state.balances[user] = state.balances.get(user, 0) + self.amount
+        world.payments[known] = self.amount
+        assert answer == state.balances[user]
+
+
+@dataclass(frozen=True)
+class Submit(Operation):
+    member: int
+    cost: int = 3
+    workflow: int = 0
+    provider: str = "self_hosted"
+    identifier: str = ""
+    priority: int = 0
+    max_attempts: int = 2
+    key: str | None = None
+    points = (Failpoint.SUBMIT_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED)
+
+    async def run(self, core: Core, world: World) -> object:
+        member = world.members[self.member]
+        next_job_id.set(world.new_id(member.pool.name))
+        submitted = await core.submitted(
+            member,
+            cost=self.cost,
+            workflow_id=world.workflows[self.workflow],
+            provider=self.provider,
+            concurrency_identifier=self.identifier,
+            priority=self.priority,
+            max_attempts=self.max_attempts,
+            idempotency_key=self.key,
+        )
+        self._remember(world, submitted)
+        return submitted
+
+    def _remember(self, world: World, submitted: Submitted) -> None:
+        member = world.members[self.member]
+        key = (member.tenant_id, submitted.job.id)
+        world.acknowledge(key)
+        if self.key is not None:
+            known = world.keys.setdefault((_user(member), self.key), (key, hash(self)))
+            assert known == (key, hash(self)), "G5: one key, two jobs"
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        user = _user(world.members[self.member])
+        if isinstance(answer, Submitted) and answer.replayed:
+            assert (user[0], answer.job.id) in state.jobs
+        elif isinstance(answer, Submitted):
+            assert state.balances[user] >= self.cost
+            assert state.active_jobs(user) < CAP
+            assert answer.job.status == "queued"
+            route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
+            job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route)
+            model.submit(state, (user[0], answer.job.id), job)
+        elif isinstance(answer, IdempotencyKeyReused):
+            assert self.key is not None
+        elif isinstance(answer, InsufficientTokens):
+            assert state.balances[user] < self.cost
+        else:
+            assert isinstance(answer, TooManyActiveJobs)
+            assert state.active_jobs(user) >= CAP
+
+
+@dataclass(frozen=True)
+class RelayTick(Operation):
+    points = (Failpoint.RELAY_BEFORE_QUEUED, Failpoint.RELAY_BEFORE_CLOSED)
+
+    async def run(self, core: Core, world: World) -> object:
+        return await core.relay()
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        model.relay(state)
+
+
+@dataclass(frozen=True)
+class TakeLease(Operation):
+    worker: int
+    workflows: tuple[int, ...] = (0, 1)
+    providers: tuple[str, ...] = ("self_hosted", "cloud")
+    points = (Failpoint.LEASE_BEFORE_START, Failpoint.START_BEFORE_ANSWER, Failpoint.START_BEFORE_CLOSE)
+
+    def criteria(self, world: World) -> Criteria:
+        return Criteria(tuple(world.workflows[number] for number in self.workflows), providers=self.providers)
+
+    async def run(self, core: Core, world: World) -> object:
+        started = await core.lease(f"worker-{self.worker}", self.criteria(world))
+        if started is not None:
+            world.leases.append(started)
+            assert self.criteria(world).matches(started.lease.workflow_id, "production", started.lease.provider), "G4"
+        return started
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        key = model.lease(state, self.criteria(world))
+        if key is None:
+            assert answer is None
+        else:
+            assert isinstance(answer, StartedLease)
+            assert (answer.lease.tenant_id, answer.lease.job_id, answer.lease.charge_cycle) == key
+            state.dispatches[key].token = answer.lease.lease_token
+
+
+@dataclass(frozen=True)
+class OnLease(Operation):
+    """Something a worker says of a lease it got: the newest, or an older one that may long be over."""
+
+    lease: int
+
+    async def run(self, core: Core, world: World) -> object:
+        started = newest(world.leases, self.lease)
+        return None if started is None else await self.say(core, started)
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        started = newest(world.leases, self.lease)
+        if started is None:
+            return
+        key = (started.lease.tenant_id, started.lease.job_id, started.lease.charge_cycle)
+        dispatch = state.dispatches.get(key)
+        if dispatch is not None and dispatch.token == started.lease.lease_token:
+            self.while_held(state, key, answer)
+        else:
+            # G3: the state must be found as it was.
+            assert isinstance(answer, (LeaseLost, NotFound, Outcome))
+
+    @abstractmethod
+    async def say(self, core: Core, started: StartedLease) -> object: ...
+
+    @abstractmethod
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class Heartbeat(OnLease):
+    async def say(self, core: Core, started: StartedLease) -> object:
+        return await core.room.execution.heartbeat(report(started), run_started=True)
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        assert isinstance(answer, Extended)
+        assert answer.cancel_requested == state.dispatches[key].canceled
+        state.dispatches[key].expired = False
+
+
+@dataclass(frozen=True)
+class Complete(OnLease):
+    points = (Failpoint.COMPLETE_BEFORE_POOL, Failpoint.COMPLETE_BEFORE_CLOSE)
+
+    async def say(self, core: Core, started: StartedLease) -> object:
+        return await core.complete(started)
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        assert answer == Outcome(key[1], model.end(state, key, "completed"))
+
+
+@dataclass(frozen=True)
+class Fail(OnLease):
+    retryable: bool = False
+    points = (Failpoint.FAIL_BEFORE_CLOSE, Failpoint.PUT_BACK_BEFORE_POOL)
+
+    async def say(self, core: Core, started: StartedLease) -> object:
+        return await core.fail(started, retryable=self.retryable)
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        dispatch = state.dispatches[key]
+        if self.retryable and dispatch.attempts < dispatch.max_attempts and not dispatch.canceled:
+            model.put_back(state, key, keep_attempt=True, delay=True)
+        else:
+            assert answer == Outcome(key[1], model.end(state, key, "failed"))
+
+
+@dataclass(frozen=True)
+class Requeue(OnLease):
+    points = (Failpoint.PUT_BACK_BEFORE_POOL,)
+
+    async def say(self, core: Core, started: StartedLease) -> object:
+        return await core.room.execution.requeue(report(started), "spot notice")
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        model.put_back(state, key, keep_attempt=False, requeue=True)
+
+
+@dataclass(frozen=True)
+class Defer(OnLease):
+    async def say(self, core: Core, started: StartedLease) -> object:
+        return await core.room.execution.defer(report(started), "prediction", datetime.now(UTC) + timedelta(hours=1))
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        model.defer(state, key)
+        # No wait outlasts the deadline.
+        state.dispatches[key].expired = state.dispatches[key].overdue
+
+
+@dataclass(frozen=True)
+class Callback(OnLease):
+    points = (Failpoint.COMPLETE_BEFORE_CLOSE,)
+
+    async def say(self, core: Core, started: StartedLease) -> object:
+        lease = started.lease
+        return await core.room.execution.complete_callback(lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider")
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        started = newest(world.leases, self.lease)
+        if started is None:
+            return
+        key = (started.lease.tenant_id, started.lease.job_id, started.lease.charge_cycle)
+        assert isinstance(answer, Outcome)
+        if key in state.dispatches and state.dispatches[key].status == "waiting":
+            assert answer.status == model.end(state, key, "completed")
+
+    def while_held(self, state: State, key: DispatchKey, answer: object) -> None:
+        raise AssertionError("a callback knows no lease")
+
+
+@dataclass(frozen=True)
+class LetLeaseExpire(Operation):
+    """The time of one lease or wait is over."""
+
+    dispatch: int
+
+    async def run(self, core: Core, world: World) -> object:
+        query = "SELECT dispatch_id FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY dispatch_id"
+        row = newest(await core.rows(core.databases.central, query), self.dispatch)
+        if row is not None:
+            await core.expire_lease(row["dispatch_id"])
+        return row
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        for dispatch in state.dispatches.values():
+            if answer is not None and dispatch.dispatch_id == answer["dispatch_id"]:  # type: ignore[index]
+                dispatch.expired = True
+
+
+@dataclass(frozen=True)
+class Reap(Operation):
+    points = (Failpoint.PUT_BACK_BEFORE_POOL, Failpoint.REAP_BEFORE_CLOSE)
+
+    async def run(self, core: Core, world: World) -> object:
+        return await core.reap()
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        model.reap(state)
+
+
+@dataclass(frozen=True)
+class OnJob(Operation):
+    job: int
+
+    async def run(self, core: Core, world: World) -> object:
+        key = newest(world.jobs, self.job)
+        return None if key is None else await self.do(core, key)
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        key = newest(world.jobs, self.job)
+        if key is not None:
+            self.predict_job(state, key, answer)
+
+    @abstractmethod
+    async def do(self, core: Core, key: JobKey) -> object: ...
+
+    @abstractmethod
+    def predict_job(self, state: State, key: JobKey, answer: object) -> None: ...
+
+
+@dataclass(frozen=True)
+class Cancel(OnJob):
+    points = (Failpoint.CANCEL_BEFORE_RELAY, Failpoint.RELAY_BEFORE_CLOSED)
+
+    async def do(self, core: Core, key: JobKey) -> object:
+        return await core.room.endings.cancel(*key, actor="user")
+
+    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+        if state.jobs[key].active:
+            model.cancel(state, key)
+            assert isinstance(answer, Job)
+            assert answer.status == "canceled"
+        else:
+            assert isinstance(answer, InvalidTransition)
+
+
+@dataclass(frozen=True)
+class Retry(OnJob):
+    points = (Failpoint.RETRY_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED)
+
+    async def do(self, core: Core, key: JobKey) -> object:
+        return await core.room.endings.retry(*key, actor="user")
+
+    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+        job = state.jobs[key]
+        user = (key[0], job.user_id)
+        if job.status not in ("failed", "expired"):
+            assert isinstance(answer, InvalidTransition)
+        elif state.balances[user] < job.cost:
+            assert isinstance(answer, InsufficientTokens)
+        elif state.active_jobs(user) >= CAP:
+            assert isinstance(answer, TooManyActiveJobs)
+        else:
+            model.retry(state, key)
+            assert isinstance(answer, Job)
+            assert (answer.status, answer.charge_cycle) == ("queued", job.cycle)
+
+
+@dataclass(frozen=True)
+class LetDeadlinePass(OnJob):
+    async def do(self, core: Core, key: JobKey) -> object:
+        pool = await core.room.routing.pool_of(key[0])
+        past = "SET deadline_at = clock_timestamp() - interval '1 s' WHERE tenant_id = $1"
+        [row] = await core.rows(pool, f"UPDATE ai_jobs {past} AND id = $2 RETURNING charge_cycle", *key)
+        dispatch = f"UPDATE ai_job_dispatches {past} AND tenant_job_id = $2 AND charge_cycle = $3"
+        return await core.rows(core.databases.central, dispatch, *key, row["charge_cycle"])
+
+    def predict_job(self, state: State, key: JobKey, answer: object) -> None:
+        job = state.jobs[key]
+        job.overdue = True
+        dispatch = state.dispatches.get((*key, job.cycle))
+        if dispatch is not None:
+            dispatch.overdue = True
+
+
+@dataclass(frozen=True)
+class EnforceDeadlines(Operation):
+    points = (Failpoint.EXPIRE_BEFORE_RELAY, Failpoint.RELAY_BEFORE_CLOSED)
+
+    async def run(self, core: Core, world: World) -> object:
+        return await core.enforce_deadlines()
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        model.enforce_deadlines(state)
+
+
+@dataclass(frozen=True)
+class Promote(Operation):
+    """Every delay is over."""
+
+    async def run(self, core: Core, world: World) -> object:
+        return await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        for dispatch in state.dispatches.values():
+            if dispatch.status == "delayed":
+                dispatch.status = "queued"
+
+
+@dataclass(frozen=True)
+class RaiseLowWater(Operation):
+    async def run(self, core: Core, world: World) -> object:
+        return await core.room.queue.raise_low_water()
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        """A mark is seen by nobody."""
+
+
+@dataclass(frozen=True)
+class SetLimit(Operation):
+    most: int
+
+    async def run(self, core: Core, world: World) -> object:
+        return await core.room.queue.set_limit(IDENTIFIER, self.most)
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        state.limits[IDENTIFIER] = self.most
+
+
+def _user(member: Member) -> UserKey:
+    return member.tenant_id, member.user_id

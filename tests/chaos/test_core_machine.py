@@ -1,0 +1,197 @@
+"""Anything, in any order, at once, with crashes between any two commits: G1-G5 and G8 hold after every step."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from copy import deepcopy
+from random import Random
+from unittest.mock import patch
+
+import pytest
+from hypothesis import HealthCheck, Phase, note, settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.failpoints import Failpoint, armed
+from callsheet.settings import Settings
+from callsheet.wire.errors import Refusal
+from callsheet.wire.jobs import TERMINAL
+from tests.chaos.core_choices import choose
+from tests.chaos.core_operations import CAP, IDENTIFIER, Operation, World, next_job_id
+from tests.chaos.core_state import State, read_state
+from tests.support.core import Core, open_core
+from tests.support.crashes import CORE_FAILPOINTS, crashed_at
+from tests.support.installation import empty
+
+# What is done follows from a number and the state. The number alone is drawn: what runs at the same time comes to an
+# end in any order, and what Hypothesis draws must not depend on that.
+SEEDS = strategies.integers(0, 2**32 - 1)
+PLANES = strategies.integers(0, 1)
+TOKENS = 20
+
+
+class Stage:
+    """The databases and the event loop all examples are played on."""
+
+    def __init__(self, settings: Settings):
+        # Its own loop: connections belong to one, and Hypothesis is not asynchronous.
+        self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.reached: set[Failpoint] = set()
+        self.databases: Databases = self.runner.run(open_databases(settings))
+
+    def close(self) -> None:
+        self.runner.run(self.databases.close())
+        self.runner.close()
+
+    async def begin(self) -> World:
+        """An empty installation with three people, two of them of one tenant."""
+        await empty(self.databases)
+        core = open_core(self.databases)
+        ann, bob = await core.member("pool_1", TOKENS), await core.member("pool_2", TOKENS)
+        members = [ann, bob, await core.member(tenant=ann, tokens=TOKENS)]
+        return World(members, [await core.add_workflow(), await core.add_workflow()])
+
+    def plane(self) -> Core:
+        """A control plane that has just been started."""
+        return open_core(self.databases, active_per_user=CAP)
+
+    async def reach(self, point: Failpoint) -> None:
+        self.reached.add(point)
+
+
+class CoreMachine(RuleBasedStateMachine):
+    def __init__(self, stage: Stage):
+        super().__init__()
+        self.stage = stage
+        self.steps = 0
+        self.random = Random(0)
+        self.planes = [stage.plane(), stage.plane()]
+        self.world = self._run(stage.begin())
+        self.state = self._run(read_state(stage.databases))
+
+    @rule(seed=SEEDS, plane=PLANES)
+    def alone(self, seed: int, plane: int) -> None:
+        """Exactly what the model says happens, and nothing else."""
+        operation = self._choose(seed)
+        answer = self._run(self._answer(operation, plane))
+        expected = deepcopy(self.state)
+        operation.predict(expected, self.world, answer)
+        self._look()
+        assert self.state == expected
+
+    @rule(seed=SEEDS, plane=PLANES)
+    def crashing(self, seed: int, plane: int) -> None:
+        operation = self._choose(seed, crashable=True)
+        point = self.random.choice(operation.points)
+        if self._run(crashed_at(point, self._answer(operation, plane))):
+            note(f"crashed at {point}")
+            # The process is gone, with everything it had in memory; the other one has noticed nothing.
+            self.planes[plane] = self.stage.plane()
+        self._look()
+
+    @rule(seed=SEEDS, others=strategies.lists(SEEDS, min_size=1, max_size=3), plane=PLANES)
+    def overtaken(self, seed: int, others: list[int], plane: int) -> None:
+        """One stalls between two commits while others go on; then it comes back."""
+        operation = self._choose(seed, crashable=True)
+        self._run(self._stall(operation, self.random.choice(operation.points), others, plane))
+        self._look()
+
+    async def _stall(self, operation: Operation, point: Failpoint, others: list[int], plane: int) -> None:
+        stalled, over = asyncio.Event(), asyncio.Event()
+
+        async def stall(point: Failpoint) -> None:
+            stalled.set()
+            await over.wait()
+
+        with armed({point: stall}):
+            slow = asyncio.create_task(self._answer(operation, plane))
+        arriving = asyncio.create_task(stalled.wait())
+        await asyncio.wait({slow, arriving}, return_when=asyncio.FIRST_COMPLETED)
+        arriving.cancel()
+        for seed in others:
+            self.state = await read_state(self.stage.databases)
+            await self._answer(self._choose(seed), 1 - plane)
+        over.set()
+        await slow
+
+    @rule(seeds=strategies.tuples(SEEDS, SEEDS), planes=strategies.tuples(PLANES, PLANES))
+    def together(self, seeds: tuple[int, int], planes: tuple[int, int]) -> None:
+        operations = [self._choose(seed) for seed in seeds]
+
+        async def both() -> None:
+            await asyncio.gather(*map(self._answer, operations, planes))
+
+        self._run(both())
+        self._look()
+
+    def _choose(self, seed: int, *, crashable: bool = False) -> Operation:
+        # With the step in it: Hypothesis likes to draw the same number again.
+        self.steps += 1
+        self.random = Random(f"{seed} {self.steps}")
+        operation = choose(self.random, self.state, self.world, crashable=crashable)
+        note(repr(operation))
+        return operation
+
+    async def _answer(self, operation: Operation, plane: int) -> object:
+        try:
+            return await operation.run(self.planes[plane], self.world)
+        except Refusal as refusal:
+            return refusal
+
+    def _look(self) -> None:
+        before, self.state = self.state, self._run(read_state(self.stage.databases))
+        self._run(self.planes[0].check())
+        assert before.jobs.keys() <= self.state.jobs.keys()
+        assert set(self.world.jobs) <= self.state.jobs.keys(), "G1: an acknowledged job is gone"
+        for key, job in before.jobs.items():
+            now = self.state.jobs[key]
+            assert (now.cycle, now.lease_seq) >= (job.cycle, job.lease_seq)
+        # A crash may have left a job that nobody was told of; its user sees it in the list.
+        for key in self.state.jobs:
+            self.world.acknowledge(key)
+
+    def teardown(self) -> None:
+        """Left alone with one worker, everything comes to an end."""
+
+        async def leave() -> State:
+            core = self.stage.plane()
+            await core.room.queue.set_limit(IDENTIFIER, 100)
+            await core.drain()
+            await core.check_drained()
+            return await read_state(self.stage.databases)
+
+        state = self._run(leave())
+        assert all(state.jobs[key].status in TERMINAL for key in self.world.jobs)
+
+    def _run(self, work: object) -> object:
+        async def recorded() -> object:
+            with armed(dict.fromkeys(CORE_FAILPOINTS, self.stage.reach)):
+                return await work
+
+        return self.stage.runner.run(recorded())
+
+
+@pytest.fixture
+def stage(shared_settings: Settings) -> Iterator[Stage]:
+    stage = Stage(shared_settings)
+    with patch("callsheet.jobs.submission.uuid7", next_job_id.get):
+        yield stage
+    stage.close()
+
+
+def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(stage: Stage, long_form: bool) -> None:
+    run_state_machine_as_test(
+        lambda: CoreMachine(stage),
+        settings=settings(
+            max_examples=400 if long_form else 60,
+            stateful_step_count=60 if long_form else 35,
+            derandomize=not long_form,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+        ),
+    )
+    assert stage.reached == CORE_FAILPOINTS, "a failpoint was never reached"

@@ -1,0 +1,307 @@
+"""A crash at each named gap between two commits: what is left is lawful, and the next start brings each job to its end.
+
+Each scene has a twin in the other pool: another tenant's job with the same id, which must not notice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from callsheet.jobs.execution import StartedLease
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.toolbox.ids import uuid7
+from tests.support.core import Core, Member, job_ids, open_core, report
+from tests.support.crashes import CORE_FAILPOINTS, crashed_at
+
+COST = 10
+TOKENS = 100
+RESERVE, CONSUME, REFUND = ("JOB_RESERVE", -COST), ("JOB_CONSUME", 0), ("JOB_REFUND", COST)
+
+ACCEPTED = (">pending", "pending>queued")
+RUN = ("queued>processing",)
+BACK = ("processing>queued",)
+DONE = ("processing>completed",)
+
+
+@dataclass(slots=True)
+class Scene:
+    core: Core
+    ann: Member
+    bob: Member
+    job_id: UUID
+
+    @classmethod
+    async def open(cls, core: Core) -> Scene:
+        ann, bob = await core.member("pool_1", TOKENS), await core.member("pool_2", TOKENS)
+        scene = cls(core, ann, bob, uuid7())
+        with job_ids(scene.job_id):
+            # Behind ann's, so that a lease takes hers.
+            await core.submit(bob, cost=COST, priority=-1)
+        return scene
+
+    async def submit(self, **changes: int) -> None:
+        with job_ids(self.job_id):
+            await self.core.submit(self.ann, cost=COST, **changes)
+
+    async def leased(self, **changes: int) -> StartedLease:
+        await self.submit(**changes)
+        return await self.core.start()
+
+    async def cancel(self) -> None:
+        await self.core.room.endings.cancel(self.ann.tenant_id, self.job_id, actor="user")
+
+    async def retry(self) -> None:
+        await self.core.room.endings.retry(self.ann.tenant_id, self.job_id, actor="user")
+
+    async def enforce_deadlines(self) -> None:
+        # Only in ann's pool: the twin is not late.
+        await self.core.room.deadlines.enforce(self.ann.pool, datetime.now(UTC) + timedelta(days=2))
+
+    async def expire(self, started: StartedLease) -> None:
+        await self.core.expire_lease(started.lease.dispatch_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """`happens` crashes at `point`; after the drain the job has this history and these ledger lines."""
+
+    point: Failpoint
+    happens: Callable[[Scene], Awaitable[bool]]
+    history: tuple[str, ...]
+    ledger: tuple[tuple[str, int], ...]
+
+    def __str__(self) -> str:
+        return f"{self.point}-{self.happens.__name__}"
+
+
+CRASHES: list[Crash] = []
+
+
+def crash(point: Failpoint, history: tuple[str, ...], *ledger: tuple[str, int]) -> Callable[..., None]:
+    def register(happens: Callable[[Scene], Awaitable[bool]]) -> None:
+        CRASHES.append(Crash(point, happens, history, ledger))
+
+    return register
+
+
+@crash(Failpoint.SUBMIT_BEFORE_RELAY, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def submitted_but_not_relayed(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit())
+
+
+@crash(Failpoint.RELAY_BEFORE_QUEUED, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def relayed_but_not_marked(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, scene.submit())
+
+
+@crash(Failpoint.RELAY_BEFORE_QUEUED, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def relayed_by_the_loop_but_not_marked(scene: Scene) -> bool:
+    await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit())
+    return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, scene.core.relay())
+
+
+@crash(Failpoint.RELAY_BEFORE_QUEUED, (">pending", "pending>canceled"), RESERVE, REFUND)
+async def relayed_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
+    await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit())
+    [row] = await scene.core.outbox(scene.ann.pool)
+    await scene.cancel()
+    # As the relay does that had read its row before the cancel: the dispatch comes when everything is over.
+    job = await scene.core.job(scene.ann, scene.job_id)
+    operation = scene.core.room.relay.dispatch_now({**job, "job_id": row["job_id"]})
+    return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, operation)
+
+
+@crash(Failpoint.RELAY_BEFORE_CLOSED, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
+async def closed_in_central_but_still_to_be_told(scene: Scene) -> bool:
+    await scene.submit()
+    return await crashed_at(Failpoint.RELAY_BEFORE_CLOSED, scene.cancel())
+
+
+@crash(Failpoint.RELAY_BEFORE_CLOSED, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
+async def closed_by_the_loop_but_still_to_be_told(scene: Scene) -> bool:
+    await scene.submit()
+    await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, scene.cancel())
+    return await crashed_at(Failpoint.RELAY_BEFORE_CLOSED, scene.core.relay())
+
+
+@crash(Failpoint.LEASE_BEFORE_START, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def leased_but_not_started(scene: Scene) -> bool:
+    await scene.submit()
+    return await crashed_at(Failpoint.LEASE_BEFORE_START, scene.core.lease())
+
+
+@crash(Failpoint.LEASE_BEFORE_START, (*ACCEPTED, "queued>failed"), RESERVE, REFUND)
+async def leased_for_the_last_time_but_not_started(scene: Scene) -> bool:
+    await scene.submit(max_attempts=1)
+    return await crashed_at(Failpoint.LEASE_BEFORE_START, scene.core.lease())
+
+
+@crash(Failpoint.START_BEFORE_ANSWER, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def started_but_nobody_was_told(scene: Scene) -> bool:
+    await scene.submit()
+    return await crashed_at(Failpoint.START_BEFORE_ANSWER, scene.core.lease())
+
+
+@crash(Failpoint.START_BEFORE_CLOSE, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
+async def leased_a_job_that_had_ended(scene: Scene) -> bool:
+    await scene.submit()
+    await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, scene.cancel())
+    return await crashed_at(Failpoint.START_BEFORE_CLOSE, scene.core.lease())
+
+
+@crash(Failpoint.COMPLETE_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def reported_but_not_recorded(scene: Scene) -> bool:
+    started = await scene.leased()
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_POOL, scene.core.complete(started))
+
+
+@crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def completed_but_the_dispatch_is_open(scene: Scene) -> bool:
+    started = await scene.leased()
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, scene.core.complete(started))
+
+
+@crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def completed_and_reported_again(scene: Scene) -> bool:
+    started = await scene.leased()
+    crashed = await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, scene.core.complete(started))
+    again = await open_core(scene.core.databases).complete(started)
+    assert again.status == "completed"
+    return crashed
+
+
+@crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def called_back_but_the_dispatch_is_open(scene: Scene) -> bool:
+    started = await scene.leased()
+    execution = scene.core.room.execution
+    await execution.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
+    callback = execution.complete_callback(started.lease.dispatch_id, 1, {"outputs": []}, "provider")
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, callback)
+
+
+@crash(Failpoint.FAIL_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>failed"), RESERVE, REFUND)
+async def failed_but_the_dispatch_is_open(scene: Scene) -> bool:
+    started = await scene.leased()
+    return await crashed_at(Failpoint.FAIL_BEFORE_CLOSE, scene.core.fail(started))
+
+
+@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def requeued_but_the_job_seems_to_run(scene: Scene) -> bool:
+    started = await scene.leased()
+    return await crashed_at(
+        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.execution.requeue(report(started), "spot notice")
+    )
+
+
+@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def failed_retryably_but_the_job_seems_to_run(scene: Scene) -> bool:
+    started = await scene.leased()
+    return await crashed_at(Failpoint.PUT_BACK_BEFORE_POOL, scene.core.fail(started, retryable=True))
+
+
+@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def reaped_but_the_job_seems_to_run(scene: Scene) -> bool:
+    await scene.expire(await scene.leased())
+    return await crashed_at(Failpoint.PUT_BACK_BEFORE_POOL, scene.core.reap())
+
+
+@crash(Failpoint.PUT_BACK_BEFORE_POOL, (*ACCEPTED, *RUN, "processing>canceled"), RESERVE, REFUND)
+async def requeued_a_job_that_was_canceled(scene: Scene) -> bool:
+    started = await scene.leased()
+    await scene.cancel()
+    return await crashed_at(
+        Failpoint.PUT_BACK_BEFORE_POOL, scene.core.room.execution.requeue(report(started), "spot notice")
+    )
+
+
+@crash(Failpoint.CANCEL_BEFORE_RELAY, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
+async def canceled_but_still_in_the_queue(scene: Scene) -> bool:
+    await scene.submit()
+    return await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, scene.cancel())
+
+
+@crash(Failpoint.CANCEL_BEFORE_RELAY, (*ACCEPTED, *RUN, "processing>canceled"), RESERVE, REFUND)
+async def canceled_but_its_worker_does_not_know(scene: Scene) -> bool:
+    await scene.leased()
+    return await crashed_at(Failpoint.CANCEL_BEFORE_RELAY, scene.cancel())
+
+
+@crash(
+    Failpoint.RETRY_BEFORE_RELAY,
+    (*ACCEPTED, *RUN, "processing>failed", "failed>pending", "pending>queued", *RUN, *DONE),
+    RESERVE,
+    REFUND,
+    RESERVE,
+    CONSUME,
+)
+async def retried_but_not_relayed(scene: Scene) -> bool:
+    await scene.core.fail(await scene.leased())
+    return await crashed_at(Failpoint.RETRY_BEFORE_RELAY, scene.retry())
+
+
+@crash(
+    Failpoint.RETRY_BEFORE_RELAY,
+    (*ACCEPTED, *RUN, "processing>expired", "expired>pending", "pending>queued", *RUN, *DONE),
+    RESERVE,
+    REFUND,
+    RESERVE,
+    CONSUME,
+)
+async def retried_while_the_old_dispatch_is_held(scene: Scene) -> bool:
+    await scene.leased()
+    await crashed_at(Failpoint.EXPIRE_BEFORE_RELAY, scene.enforce_deadlines())
+    return await crashed_at(Failpoint.RETRY_BEFORE_RELAY, scene.retry())
+
+
+@crash(Failpoint.REAP_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>failed"), RESERVE, REFUND)
+async def reaped_the_last_attempt_but_the_dispatch_is_open(scene: Scene) -> bool:
+    await scene.expire(await scene.leased(max_attempts=1))
+    return await crashed_at(Failpoint.REAP_BEFORE_CLOSE, scene.core.reap())
+
+
+@crash(Failpoint.REAP_BEFORE_CLOSE, (*ACCEPTED, *RUN, "processing>expired"), RESERVE, REFUND)
+async def waited_in_vain_but_the_dispatch_is_open(scene: Scene) -> bool:
+    started = await scene.leased()
+    await scene.core.room.execution.defer(report(started), "prediction-1", datetime.now(UTC) + timedelta(hours=1))
+    await scene.expire(started)
+    return await crashed_at(Failpoint.REAP_BEFORE_CLOSE, scene.core.reap())
+
+
+@crash(Failpoint.EXPIRE_BEFORE_RELAY, (*ACCEPTED, "queued>failed"), RESERVE, REFUND)
+async def too_late_but_still_in_the_queue(scene: Scene) -> bool:
+    await scene.submit()
+    return await crashed_at(Failpoint.EXPIRE_BEFORE_RELAY, scene.enforce_deadlines())
+
+
+@crash(Failpoint.EXPIRE_BEFORE_RELAY, (*ACCEPTED, *RUN, "processing>expired"), RESERVE, REFUND)
+async def too_late_but_its_worker_does_not_know(scene: Scene) -> bool:
+    await scene.leased()
+    return await crashed_at(Failpoint.EXPIRE_BEFORE_RELAY, scene.enforce_deadlines())
+
+
+def test_every_failpoint_of_the_core_is_crashed_at() -> None:
+    assert {crash.point for crash in CRASHES} == CORE_FAILPOINTS
+
+
+@pytest.mark.parametrize("crash", CRASHES, ids=str)
+async def test_g1_g2_g12_a_crash_there_loses_nothing_and_charges_once(core: Core, crash: Crash) -> None:
+    scene = await Scene.open(core)
+    assert await crash.happens(scene), "the operation never came to its failpoint"
+    await core.check()
+
+    survivor = open_core(core.databases)
+    await survivor.drain()
+    await survivor.check_drained()
+
+    assert tuple(await survivor.steps(scene.ann, scene.job_id)) == crash.history
+    lines = [(type, amount) for _, type, amount in await survivor.ledger(scene.ann, scene.job_id)]
+    assert tuple(lines) == crash.ledger
+    assert await survivor.balance(scene.ann) == TOKENS + sum(amount for _, amount in crash.ledger)
+
+    assert await survivor.steps(scene.bob, scene.job_id) == [*ACCEPTED, *RUN, *DONE]
+    assert await survivor.balance(scene.bob) == TOKENS - COST

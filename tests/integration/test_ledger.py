@@ -1,0 +1,375 @@
+"""Money: what the ledger does, what the database refuses, and an audit that finds whatever is wrong (G2)."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+import callsheet
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import Settings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wallet.ledger import audit, balance_of, credit
+from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
+from tests.support.commands import Callsheet
+from tests.support.core import Core, Member, open_core
+
+SOURCE = Path(callsheet.__file__).parent
+
+
+async def test_the_same_payment_twice_is_one_credit(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=0)
+    payments = [credit(ann.pool, ann.tenant_id, ann.user_id, 40, "payment-a") for _ in range(10)]
+    answers = await asyncio.gather(*payments)
+    assert [balance for balance, _ in answers] == [40] * 10
+    assert sorted(replayed for _, replayed in answers) == [False] + [True] * 9
+    assert await balance_of(ann.pool, ann.tenant_id, ann.user_id) == 40
+    await core.check()
+
+
+async def test_a_payment_cannot_be_credited_again_with_another_amount_or_to_another_user(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=0)
+    bob = await core.member(tenant=ann, tokens=0)
+    await core.credit(ann, 40, "payment-a")
+    for member, amount in ((ann, 41), (bob, 40)):
+        with pytest.raises(Conflict) as refused:
+            await core.credit(member, amount, "payment-a")
+        assert [error.field for error in refused.value.errors] == ["provider_transaction_id"]
+    assert (await core.balance(ann), await core.balance(bob)) == (40, 0)
+
+
+async def test_two_tenants_may_have_payments_of_the_same_name(core: Core) -> None:
+    members = [await core.member(pool, tokens=0) for pool in ("pool_1", "pool_1", "pool_2")]
+    assert [await core.credit(member, 5, "payment-a") for member in members] == [5, 5, 5]
+
+
+async def test_a_wallet_that_cannot_hold_more_says_so_and_stays_as_it_was(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=2**62)
+    await core.credit(ann, 2**62 - 1)
+    with pytest.raises(InvalidRequest) as refused:
+        await core.credit(ann, 1, "one-too-many")
+    assert [error.field for error in refused.value.errors] == ["amount"]
+    assert await core.balance(ann) == 2**63 - 1
+    await core.check()
+
+
+async def test_a_job_is_reserved_and_then_consumed_or_refunded(core: Core) -> None:
+    for pool in ("pool_1", "pool_2"):
+        ann = await core.member(pool, tokens=100)
+        delivered, broken = await core.submit(ann, cost=30), await core.submit(ann, cost=20)
+        assert await core.balance(ann) == 50
+        await core.complete(await core.start())
+        await core.fail(await core.start())
+        assert await core.ledger(ann, delivered.id) == [(1, "JOB_RESERVE", -30), (1, "JOB_CONSUME", 0)]
+        assert await core.ledger(ann, broken.id) == [(1, "JOB_RESERVE", -20), (1, "JOB_REFUND", 20)]
+        assert await core.balance(ann) == 70
+    await core.check_drained()
+
+
+async def test_a_job_that_costs_nothing_is_in_the_ledger_too(core: Core) -> None:
+    ann = await core.member("pool_2", tokens=0)
+    free, canceled = await core.submit(ann, cost=0), await core.submit(ann, cost=0)
+    await core.complete(await core.start())
+    await core.room.endings.cancel(ann.tenant_id, canceled.id, actor="user:ann")
+    assert await core.ledger(ann, free.id) == [(1, "JOB_RESERVE", 0), (1, "JOB_CONSUME", 0)]
+    assert await core.ledger(ann, canceled.id) == [(1, "JOB_RESERVE", 0), (1, "JOB_REFUND", 0)]
+    await core.check_drained()
+
+
+@pytest.mark.parametrize("tokens", [0, 9])
+async def test_without_enough_tokens_nothing_is_written(core: Core, tokens: int) -> None:
+    ann = await core.member("pool_1", tokens=tokens)
+    with pytest.raises(InsufficientTokens) as refused:
+        await core.submit(ann, cost=10, idempotency_key="key")
+    assert refused.value.data == {"required_tokens": 10, "balance": tokens}
+    for table in ("ai_jobs", "job_events", "outbox", "user_streams"):
+        assert await core.rows(ann.pool, f"SELECT * FROM {table}") == []
+    assert await core.balance(ann) == tokens
+    # The key was not used up.
+    await core.credit(ann, 10)
+    assert (await core.submit(ann, cost=10, idempotency_key="key")).status == "queued"
+    await core.check()
+
+
+async def test_a_wallet_is_never_overdrawn_by_submits_at_the_same_time(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=35)
+    answers = await asyncio.gather(*(core.submit(ann, cost=10) for _ in range(5)), return_exceptions=True)
+    assert [type(answer) for answer in answers].count(InsufficientTokens) == 2
+    assert await core.balance(ann) == 5
+    await core.check()
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """A delivered job, a refunded one, one that was retried and one under way, of one user in each pool."""
+
+    member: Member
+    delivered: UUID
+    refunded: UUID
+    retried: UUID
+    live: UUID
+
+
+@pytest.fixture
+async def books(databases: Databases) -> Books:
+    """In an installation of its own, whose schema may be broken."""
+    core = await open_core(databases).prepare()
+    await keep_books(core, "pool_1")
+    return await keep_books(core, "pool_2")
+
+
+async def keep_books(core: Core, pool: str) -> Books:
+    ann = await core.member(pool, tokens=100)
+    delivered = await core.submit(ann, cost=10)
+    await core.complete(await core.start())
+    refunded, retried = await core.submit(ann, cost=10), await core.submit(ann, cost=10)
+    await core.fail(await core.start())
+    await core.fail(await core.start())
+    await core.room.endings.retry(ann.tenant_id, retried.id, actor="user:ann")
+    await core.complete(await core.start())
+    # Of a workflow of its own, so that nobody takes it.
+    live = await core.submit(ann, cost=10, workflow_id=await core.add_workflow())
+    return Books(ann, delivered.id, refunded.id, retried.id, live.id)
+
+
+LINE = (
+    "INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, provider_transaction_id)"
+)
+# Each would be a wrong row; $1 tenant, $2 user, $3 a job of theirs that is under way, $4 one that was delivered.
+WRONG_ROWS = {
+    "a second reserve": f"{LINE} VALUES ($1, $2, 'JOB_RESERVE', -10, $3, 1, NULL)",
+    "a second settlement": f"{LINE} VALUES ($1, $2, 'JOB_CONSUME', 0, $4, 1, NULL)",
+    "consumed and refunded": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', 10, $4, 1, NULL)",
+    "a reserve that gives": f"{LINE} VALUES ($1, $2, 'JOB_RESERVE', 10, $3, 2, NULL)",
+    "a refund that takes": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', -10, $3, 1, NULL)",
+    "a consume that costs": f"{LINE} VALUES ($1, $2, 'JOB_CONSUME', -1, $3, 1, NULL)",
+    "a credit that takes": f"{LINE} VALUES ($1, $2, 'PAYMENT_CREDIT', -5, NULL, NULL, 'p')",
+    "a credit of nothing": f"{LINE} VALUES ($1, $2, 'PAYMENT_CREDIT', 0, NULL, NULL, 'p')",
+    "a credit without its payment": f"{LINE} VALUES ($1, $2, 'PAYMENT_CREDIT', 5, NULL, NULL, NULL)",
+    "a credit for a job": f"{LINE} VALUES ($1, $2, 'PAYMENT_CREDIT', 5, $3, 1, 'p')",
+    "a refund without a job": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', 5, NULL, NULL, NULL)",
+    "a refund without a cycle": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', 5, $3, NULL, NULL)",
+    "a refund with a payment": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', 5, $3, 1, 'p')",
+    "a refund of no job": f"{LINE} VALUES ($1, $2, 'JOB_REFUND', 5, gen_random_uuid(), 1, NULL)",
+    "a line of another kind": f"{LINE} VALUES ($1, $2, 'GIFT', 5, $3, 1, NULL)",
+    "a line of no wallet": f"{LINE} VALUES ($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
+    "a known payment": f"{LINE} SELECT $1, $2, 'PAYMENT_CREDIT', 5, NULL, NULL, provider_transaction_id"
+    " FROM token_transactions WHERE tenant_id = $1 AND provider_transaction_id IS NOT NULL",
+    "an overdraft": "UPDATE token_wallets SET balance = -1 WHERE tenant_id = $1",
+    "an overdraft by the function": "SELECT wallet_move($1, $2, 'JOB_RESERVE', -1000, $3, 2, NULL)",
+    "money for no wallet": "SELECT wallet_move($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
+    "a wallet of no tenant": "INSERT INTO token_wallets VALUES (gen_random_uuid(), gen_random_uuid(), 0)",
+    "a second wallet": "INSERT INTO token_wallets VALUES ($1, $2, 0)",
+    "a wallet that vanishes": "DELETE FROM token_wallets WHERE tenant_id = $1",
+    "a job that vanishes": "DELETE FROM ai_jobs WHERE tenant_id = $1 AND id = $3",
+    "a job of a negative cost": "UPDATE ai_jobs SET cost = -1 WHERE tenant_id = $1 AND id = $3",
+    "a job of no wallet": "UPDATE ai_jobs SET user_id = gen_random_uuid() WHERE tenant_id = $1 AND id = $3",
+    "an ended job without its time": "UPDATE ai_jobs SET status = 'failed' WHERE tenant_id = $1 AND id = $3",
+    "a job that runs without a lease": "UPDATE ai_jobs SET status = 'processing' WHERE tenant_id = $1 AND id = $3",
+}
+
+
+async def test_the_database_itself_refuses_every_wrong_row(databases: Databases, books: Books) -> None:
+    core, ann = open_core(databases), books.member
+    values = (ann.tenant_id, ann.user_id, books.live, books.delivered)
+    accepted = []
+    for what, statement in WRONG_ROWS.items():
+        text = re.sub(r"\$(\d)", lambda number: f"'{values[int(number[1]) - 1]}'", statement)
+        try:
+            await core.rows(ann.pool, text)
+            accepted.append(what)
+        except (asyncpg.IntegrityConstraintViolationError, asyncpg.NoDataFoundError):
+            pass
+    assert accepted == []
+    await core.check()
+
+
+# What is done to the books (constraints that would refuse it go first), and the rule and job that must be named.
+BROKEN = {
+    "a balance that is not the sum": (
+        "UPDATE token_wallets SET balance = balance + 1 WHERE {tenant}",
+        {("balances", None)},
+    ),
+    "a line that no balance knows": (
+        LINE + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
+        {("balances", None)},
+    ),
+    "lines without a wallet": (
+        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_user_id_fkey;"
+        + LINE
+        + " VALUES ('{tenant_id}', gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
+        {("balances", None)},
+    ),
+    "a negative balance": (
+        "ALTER TABLE token_wallets DROP CONSTRAINT wallet_is_never_negative;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_check3;"
+        + LINE
+        + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', -1000, NULL, NULL, 'p');"
+        "UPDATE token_wallets SET balance = balance - 1000 WHERE {tenant}",
+        {("balances", None)},
+    ),
+    "a job without its reserve": (
+        "DELETE FROM token_transactions WHERE {tenant} AND job_id = '{live}';"
+        "UPDATE token_wallets SET balance = balance + 10 WHERE {tenant}",
+        {("settlements", "live")},
+    ),
+    "a job reserved twice": (
+        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_job_id_charge_cycle_type_key;"
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{live}', 1, NULL)",
+        {("settlements", "live")},
+    ),
+    "a reserve that is not the cost": (
+        "UPDATE token_transactions SET amount = -11 WHERE {tenant} AND job_id = '{live}';"
+        "UPDATE token_wallets SET balance = balance - 1 WHERE {tenant}",
+        {("settlements", "live")},
+    ),
+    "a delivered job that was not consumed": (
+        "DELETE FROM token_transactions WHERE {tenant} AND job_id = '{delivered}' AND type = 'JOB_CONSUME'",
+        {("settlements", "delivered")},
+    ),
+    "a failed job that was not refunded": (
+        "DELETE FROM token_transactions WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 10 WHERE {tenant}",
+        {("settlements", "refunded")},
+    ),
+    "a retried cycle that was not refunded": (
+        "DELETE FROM token_transactions WHERE {tenant} AND job_id = '{retried}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 10 WHERE {tenant}",
+        {("settlements", "retried")},
+    ),
+    "a live job that was consumed": (
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_CONSUME', 0, '{live}', 1, NULL)",
+        {("settlements", "live")},
+    ),
+    "a live job that was refunded": (
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_REFUND', 10, '{live}', 1, NULL)",
+        {("settlements", "live")},
+    ),
+    "a failed job that was consumed": (
+        "UPDATE token_transactions SET type = 'JOB_CONSUME', amount = 0"
+        " WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 10 WHERE {tenant}",
+        {("settlements", "refunded")},
+    ),
+    "a delivered job that was also refunded": (
+        "DROP INDEX one_settlement_per_cycle;"
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_REFUND', 10, '{delivered}', 1, NULL)",
+        {("settlements", "delivered")},
+    ),
+    "a refund of another amount": (
+        "UPDATE token_transactions SET amount = 9 WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 1 WHERE {tenant}",
+        {("settlements", "refunded")},
+    ),
+    "a job paid by somebody else": (
+        "SELECT wallet_lock('{tenant_id}', '{stranger}');"
+        "UPDATE token_transactions SET user_id = '{stranger}'"
+        " WHERE {tenant} AND job_id = '{delivered}' AND type = 'JOB_CONSUME'",
+        {("settlements", "delivered")},
+    ),
+    "a line of a cycle that never was": (
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{delivered}', 7, NULL)",
+        {("strays", "delivered")},
+    ),
+    "a line of a job that never was": (
+        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_tenant_id_job_id_fkey;"
+        "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{stranger}', 1, NULL)",
+        {("strays", "stranger")},
+    ),
+}
+
+
+@pytest.fixture
+def command(settings: Settings, tmp_path: Path) -> Callsheet:
+    assert settings.database.dsn is not None
+    return Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=settings.database.dsn.get_secret_value())
+
+
+async def test_the_audit_of_clean_books_says_so_and_exits_0(books: Books, command: Callsheet) -> None:
+    told = await asyncio.to_thread(command.run, "wallet", "audit")
+    assert (told.code, told.out) == (0, "Every wallet in pool_1, pool_2 balances.\n")
+    as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
+    assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
+
+
+@pytest.mark.parametrize("what", BROKEN)
+async def test_the_audit_finds_what_is_wrong_names_the_row_and_exits_1(
+    books: Books, command: Callsheet, what: str
+) -> None:
+    statement, expected = BROKEN[what]
+    ann, stranger = books.member, uuid7()
+    names = {"delivered": books.delivered, "refunded": books.refunded, "retried": books.retried, "live": books.live}
+    names["stranger"] = stranger
+    ids = {"tenant_id": ann.tenant_id, "user_id": ann.user_id, "tenant": f"tenant_id = '{ann.tenant_id}'"}
+    assert await audit(ann.pool) == []
+    async with ann.pool.connection() as connection:
+        await connection.execute(statement.format(**ids, **names))
+
+    result = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
+    assert result.code == 1
+    findings = result.json["findings"]
+    by_id = {str(value): name for name, value in names.items()}
+    assert {(found["rule"], by_id.get(found["row"].get("job_id"))) for found in findings} == expected
+    assert {found["pool"] for found in findings} == {"pool_2"}
+    assert {found["row"]["tenant_id"] for found in findings} == {str(ann.tenant_id)}
+    told = await asyncio.to_thread(command.call, "wallet", "audit")
+    assert told.code == 1
+    assert len(told.out.splitlines()) == len(findings)
+    for line, found in zip(told.out.splitlines(), findings, strict=True):
+        assert line.startswith(f"pool_2: {found['rule']}: tenant_id={ann.tenant_id} ")
+        assert f"user_id={found['row']['user_id']}" in line
+
+
+WRITES = re.compile(
+    r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO|TRUNCATE|COPY)\s+(?:ONLY\s+)?(token_\w+)", re.I
+)
+FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(.*?\$\$.*?\$\$;", re.DOTALL)
+
+
+def test_only_the_functions_of_the_wallet_write_money() -> None:
+    writers: dict[str, set[str]] = {}
+    for file in sorted([*SOURCE.rglob("*.sql"), *SOURCE.rglob("*.py")]):
+        text = file.read_text("utf-8")
+        for function in FUNCTION.finditer(text):
+            writers.setdefault(function[1], set()).update(WRITES.findall(function[0]))
+        rest = FUNCTION.sub("", text)
+        assert WRITES.findall(rest) == [], f"{file} writes money"
+    assert {name: tables for name, tables in writers.items() if tables} == {
+        "wallet_lock": {"token_wallets"},
+        "wallet_move": {"token_wallets", "token_transactions"},
+    }
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE token_wallets SET balance = 1",
+        "insert into token_transactions values (1)",
+        "DELETE\nFROM token_transactions",
+        "UPDATE ONLY token_wallets SET balance = 1",
+    ],
+)
+def test_a_statement_that_writes_money_would_be_noticed(statement: str) -> None:
+    assert WRITES.search(statement)
+
+
+def test_money_moves_only_with_a_credit_a_submit_or_a_move_of_a_job() -> None:
+    callers = {
+        (str(file.relative_to(SOURCE)), block.split()[0])
+        for file in SOURCE.rglob("*.sql")
+        if "migrations" not in file.parts
+        for block in file.read_text("utf-8").split("-- name:")[1:]
+        if "wallet_move(" in block
+    }
+    assert callers == {
+        ("wallet/statements.sql", "credit"),
+        ("jobs/statements.sql", "submit"),
+        ("jobs/statements.sql", "move"),
+    }
+    assert not [file for file in SOURCE.rglob("*.py") if "wallet_move(" in file.read_text("utf-8")]

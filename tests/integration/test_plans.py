@@ -1,0 +1,342 @@
+"""What a statement costs does not grow with the tables: at a million rows it finds its rows by their index (G11).
+
+Blocks are counted, not seconds. Plans are kept for the life of a connection, so each statement is looked at as it is
+planned while the tables are empty, when they are full and nobody has analyzed them, and after that was done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.queue import SQL as DISPATCH
+from callsheet.dispatch.queue import Queue
+from callsheet.jobs.moves import LEDGER, _steps
+from callsheet.jobs.moves import SQL as JOBS
+from callsheet.jobs.states import Happening, target
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection
+from callsheet.wire.jobs import TERMINAL
+from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, explain_once, prepare
+
+SMALL, LARGE = 1000, 1_000_000
+BIG_TABLES = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_events", "token_transactions", "outbox"}
+TWENTY = list(range(1, 21))
+PRIMARY = "ai_job_dispatches_pkey"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A statement with arguments that fit a crowd of `rows`, what it must use, and the most blocks it may touch."""
+
+    kind: str
+    text: str
+    arguments: list[object]
+    indexes: frozenset[str]
+    most: int
+
+
+def central_case(name: str, indexes: set[str], most: int, **values: object) -> Case:
+    statement = DISPATCH[name]
+    return Case(
+        "central", statement.text, [values[parameter] for parameter in statement.parameters], frozenset(indexes), most
+    )
+
+
+def pool_case(name: str, indexes: set[str], most: int, **values: object) -> Case:
+    statement = JOBS[name]
+    return Case(
+        "pool", statement.text, [values[parameter] for parameter in statement.parameters], frozenset(indexes), most
+    )
+
+
+def lease(workflows: list[int], locked: list[str] | None = None, workers: int = 1) -> dict[str, object]:
+    return {
+        "workflow_ids": workflows,
+        "stage": "production",
+        "providers": ["self_hosted"],
+        "workers": ["worker"] * workers,
+        "tokens": [token(number) for number in range(workers)],
+        "depth": workers + 8,
+        "now": None,
+        "locked": locked,
+    }
+
+
+def move(happening: Happening, number: int, tell_central: str | None = None, **changes: object) -> Case:
+    origins, numbers, from_statuses, to_statuses = _steps(happening, None)
+    is_end = target(happening) in TERMINAL
+    entry = {"tenant_id": TENANT, "job_id": job_id(number), "charge_cycle": 1, "actor": "test", **changes}
+    indexes = {"ai_jobs_pkey"} | ({"outbox_tenant_id_job_id_charge_cycle_action_key"} if is_end else set())
+    return pool_case(
+        "move",
+        indexes,
+        200,
+        moves=[entry],
+        origins=origins,
+        numbers=numbers,
+        from_statuses=from_statuses,
+        to_statuses=to_statuses,
+        ledger=LEDGER.get(happening),
+        is_retry=happening is Happening.RETRY,
+        is_end=is_end,
+        sent=is_end,
+        with_payload=happening is Happening.START,
+        outbox_action=tell_central,
+    )
+
+
+def cases(rows: int) -> Mapping[str, Case]:
+    held, delayed = rows + 3, rows + HELD + 1
+    now = datetime.now(UTC)
+    back = {"keep_attempt": True, "counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
+    entry = {"tenant_id": TENANT, "job_id": job_id(rows * 2), "charge_cycle": 1, "workflow_id": 7, "kind": "effect"}
+    entry |= {"stage": "production", "provider": "self_hosted", "concurrency_identifier": "", "priority": 0}
+    entry |= {"max_attempts": 3, "lease_seconds": 9, "run_limit_seconds": 9, "deadline_at": now.isoformat()}
+    user = {"tenant_id": TENANT, "user_id": user_id(1)}
+    queued = {"dispatches_queued"}
+    return {
+        "lease of one workflow": central_case("lease", queued, 150, **lease([30])),
+        "lease of twenty workflows": central_case("lease", queued, 1500, **lease([*TWENTY[2:], 40, 41])),
+        "lease where nothing matches": central_case("lease", queued, 60, **lease([999])),
+        "lease that finds a limit": central_case("lease", {"dispatches_of_identifier", *queued}, 900, **lease(TWENTY)),
+        "lease under a limit": central_case(
+            "lease", {"dispatches_of_identifier", *queued}, 1500, **lease(TWENTY, ["saturated", "limited"])
+        ),
+        "lease of a saturated identifier": central_case(
+            "lease", {"dispatches_of_identifier", *queued}, 150, **lease([1], ["saturated"])
+        ),
+        "lease for fifty": central_case("lease", queued, 8000, **lease([30, 31, 32], workers=50)),
+        # As many as there is work in hand.
+        "find_expired": central_case("find_expired", {"dispatches_held"}, HELD + 500, now=None, limit=500),
+        "find_overdue_heads": central_case("find_overdue_heads", queued, 3000, now=None, limit=500),
+        "held_by_worker": central_case("held_by_worker", {"dispatches_held"}, 100, worker_id="worker-7"),
+        "heartbeat": central_case(
+            "heartbeat",
+            {PRIMARY},
+            60,
+            dispatch_ids=[held],
+            tokens=[token(held)],
+            workers=[None],
+            run_started=[True],
+            now=None,
+        ),
+        "find": central_case("find", {PRIMARY, "dispatch_history_pkey"}, 30, dispatch_ids=[held, 5]),
+        "put_back": central_case(
+            "put_back", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), **back}], now=None
+        ),
+        "close": central_case(
+            "close", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), "status": "completed"}]
+        ),
+        "wait": central_case(
+            "wait", {PRIMARY}, 60, dispatch_id=held, token=token(held), provider_job_id="p", expires_at=now
+        ),
+        "end_for_jobs": central_case(
+            "end_for_jobs",
+            {PRIMARY, "ai_job_dispatches_tenant_id_tenant_job_id_charge_cycle_key"},
+            80,
+            tenant_ids=[TENANT],
+            job_ids=[job_id(delayed)],
+            cycles=[1],
+            statuses=["failed"],
+        ),
+        "enqueue": central_case(
+            "enqueue", {"dispatch_history_tenant_id_tenant_job_id_charge_cycle_key"}, 150, entries=[entry]
+        ),
+        "promote": central_case("promote", {"dispatches_delayed"}, 200, now=now + timedelta(hours=2), limit=5),
+        "raise_low_water": central_case("raise_low_water", queued, 3000, lane_ids=list(range(1, 153))),
+        "start": move(Happening.START, 100, new_lease_seq=2),
+        "complete": move(Happening.COMPLETE, 200, lease_seq=1, result={}),
+        "fail": move(Happening.FAIL, 200, lease_seq=1, error={}),
+        "cancel": move(Happening.CANCEL, 200, tell_central="close"),
+        "deny": pool_case(
+            "deny",
+            {"ai_jobs_pkey"},
+            60,
+            tenant_id=TENANT,
+            job_id=job_id(100),
+            to_status="queued",
+            actor="a",
+            reason=None,
+        ),
+        "look": pool_case("look", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
+        "get_job": pool_case("get_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
+        "find_by_idempotency_key": pool_case(
+            "find_by_idempotency_key",
+            {"ai_jobs_idempotency_key_tenant_id_user_id_key"},
+            20,
+            **user,
+            idempotency_key="key-1",
+        ),
+        "list_jobs": pool_case("list_jobs", {"jobs_of_user"}, 100, **user, before=None, status=None, limit=20),
+        "list_jobs, far back": pool_case(
+            "list_jobs", {"jobs_of_user"}, 100, **user, before=job_id(500), status=None, limit=20
+        ),
+        "read_outbox": pool_case("read_outbox", {"outbox_pkey", "ai_jobs_pkey"}, 400, before=None, limit=50),
+        "delete_outbox_of_job": pool_case(
+            "delete_outbox_of_job",
+            {"outbox_tenant_id_job_id_charge_cycle_action_key"},
+            30,
+            tenant_id=TENANT,
+            job_id=job_id(500),
+            charge_cycle=1,
+            action="dispatch",
+        ),
+        "find_overdue": pool_case("find_overdue", {"jobs_by_deadline"}, 20, now=None, limit=500),
+        "events_of_job": pool_case(
+            "events_of_job", {"job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), after=0, limit=200
+        ),
+        "events_of_user": pool_case("events_of_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200),
+        "active_jobs": Case("pool", "active_jobs", [TENANT, user_id(2)], frozenset({"jobs_active_of_user"}), 60),
+        "wallet_reserved": Case(
+            "pool",
+            "wallet_reserved",
+            [TENANT, job_id(200), 1],
+            frozenset({"token_transactions_tenant_id_job_id_charge_cycle_type_key"}),
+            20,
+        ),
+    }
+
+
+NAMES = list(cases(LARGE))
+WHENS = ["planned while empty", "never analyzed", "analyzed"]
+
+
+@dataclass(frozen=True, slots=True)
+class Crowd:
+    databases: Databases
+    seen: dict[tuple[int, str, str], Seen]
+
+
+@asynccontextmanager
+async def prepared(databases: Databases, rows: int) -> AsyncIterator[dict[str, Connection]]:
+    """A connection to each database in which every statement is planned now."""
+    async with AsyncExitStack() as stack:
+        pool = await databases.pool("pool_1")
+        connections = {
+            "central": await stack.enter_async_context(databases.central.connection()),
+            "pool": await stack.enter_async_context(pool.connection()),
+        }
+        for number, case in enumerate(cases(rows).values()):
+            connection = connections[case.kind]
+            await prepare(connection, f"case_{number}", await text_of(connection, case))
+            transaction = connection.transaction()
+            await transaction.start()
+            await explain(connection, f"case_{number}", case.arguments)
+            await transaction.rollback()
+        yield connections
+        for number, case in enumerate(cases(rows).values()):
+            await connections[case.kind].execute(f"DEALLOCATE case_{number}")
+
+
+async def text_of(connection: Connection, case: Case) -> str:
+    """The text of a statement, or of a function's body: what a function does is not part of its caller's plan."""
+    if " " in case.text:
+        return case.text
+    row = await connection.fetchrow("SELECT proargnames, prosrc FROM pg_proc WHERE proname = $1", case.text)
+    assert row is not None
+    body = str(row["prosrc"])
+    for number, name in enumerate(row["proargnames"], 1):
+        body = body.replace(name, f"${number}")
+    return body
+
+
+async def measure(connections: dict[str, Connection], rows: int) -> dict[str, Seen]:
+    seen = {}
+    for number, (name, case) in enumerate(cases(rows).items()):
+        connection = connections[case.kind]
+        transaction = connection.transaction()
+        await transaction.start()
+        seen[name] = await explain(connection, f"case_{number}", case.arguments)
+        await transaction.rollback()
+    return seen
+
+
+@pytest.fixture(scope="module")
+async def crowd(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Crowd]:
+    home = tmp_path_factory.mktemp("crowd")
+    seen: dict[tuple[int, str, str], Seen] = {}
+    async with AsyncExitStack() as stack:
+        patches = stack.enter_context(pytest.MonkeyPatch.context())
+        isolate(patches, home)
+        for rows in (SMALL, LARGE):
+            settings = await stack.enter_async_context(installation(postgres, templates, home / str(rows)))
+            databases = await open_databases(settings)
+            stack.push_async_callback(databases.close)
+            pool = await databases.pool("pool_1")
+            await quiet(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
+            await quiet(pool, "ai_jobs", "job_events", "outbox", "token_transactions", "token_wallets", "user_streams")
+            async with prepared(databases, rows) as connections:
+                await asyncio.gather(fill_central(databases.central, rows), fill_pool(pool, rows))
+                found = {WHENS[0]: await measure(connections, rows)}
+            async with prepared(databases, rows) as connections:
+                found[WHENS[1]] = await measure(connections, rows)
+            for database in (databases.central, pool):
+                async with database.connection() as connection:
+                    await connection.execute("ANALYZE")
+            async with prepared(databases, rows) as connections:
+                found[WHENS[2]] = await measure(connections, rows)
+            seen |= {(rows, when, name): one for when, all_seen in found.items() for name, one in all_seen.items()}
+        yield Crowd(databases, seen)
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", NAMES)
+async def test_g11_a_statement_finds_its_rows_by_their_index(crowd: Crowd, name: str, when: str) -> None:
+    case = cases(LARGE)[name]
+    seen = crowd.seen[LARGE, when, name]
+    assert seen.scanned & BIG_TABLES == set()
+    assert case.indexes <= seen.indexes
+    assert seen.buffers <= case.most
+
+
+@pytest.mark.parametrize("name", NAMES)
+async def test_g11_a_statement_touches_no_more_blocks_at_a_million_rows_than_at_a_thousand(
+    crowd: Crowd, name: str
+) -> None:
+    small, large = (crowd.seen[rows, "analyzed", name] for rows in (SMALL, LARGE))
+    assert small.rows == large.rows
+    # The indexes are two levels deeper, and neighbours in a lane are no longer on the same page.
+    assert large.buffers <= small.buffers * 1.6 + 15
+
+
+async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(crowd: Crowd) -> None:
+    """Twenty thousand rows were leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
+    central = crowd.databases.central
+    values = lease([33, 34])
+    queue = Queue(central)
+    async with central.connection() as elsewhere:
+        idle = elsewhere.transaction(isolation="repeatable_read")
+        await idle.start()
+        await elsewhere.fetchval("SELECT count(*) FROM tenants")
+        async with central.connection() as connection:
+            taken = await connection.execute(
+                """DELETE FROM ai_job_dispatches WHERE dispatch_id IN (
+                    SELECT dispatch_id FROM ai_job_dispatches WHERE workflow_id IN (33, 34) AND status = 'queued'
+                    ORDER BY priority DESC, dispatch_id LIMIT 20000)"""
+            )
+            assert taken == "DELETE 20000"
+            await connection.execute("VACUUM ai_job_dispatches", timeout=600)
+        before = await explain_once(central, DISPATCH["lease"], values)
+        await queue.raise_low_water()
+        after = await explain_once(central, DISPATCH["lease"], values)
+        # A minute's worth of marks: what raising them leaves behind may not add up either.
+        for _ in range(120):
+            assert len(await queue.lease_many(Criteria((33, 34)), ["w"] * 3)) == 3
+            await queue.raise_low_water()
+        later = await explain_once(central, DISPATCH["lease"], values)
+        await idle.rollback()
+    assert before.buffers > 10_000
+    assert after.buffers < 100
+    assert later.buffers < 100

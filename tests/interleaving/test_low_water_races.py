@@ -1,0 +1,199 @@
+"""Low-water marks: no queued row is ever below its lane's mark, whatever is under way while it is raised (G1, G11)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+from callsheet.dispatch.facts import JobEnd, PutBack
+from callsheet.dispatch.queue import SQL
+from callsheet.plumbing.sql import Connection
+from tests.support.holding import holding, rolled_back, waiting
+from tests.support.race import Race
+
+BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
+           WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
+FAR = timedelta(days=400)
+
+
+async def marks(race: Race) -> dict[int, int]:
+    query = "SELECT lane_id, low_water FROM dispatch_lanes WHERE workflow_id = $1"
+    return {row["lane_id"]: row["low_water"] for row in await race.one.rows(race.central, query, race.one.workflow)}
+
+
+async def raising(connection: Connection) -> list[int]:
+    """What raise_low_water does, in a transaction that stays open."""
+    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, workflow_ids=None)]
+    await SQL["raise_low_water"].run(connection, lane_ids=lanes)
+    return lanes
+
+
+async def everything_is_leased(race: Race, count: int) -> None:
+    """The proof that counts: no row is below the mark, and a poller finds each of them."""
+    assert await race.one.rows(race.central, BELOW) == []
+    leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * (count + 3))
+    assert len(leases) == count
+    await race.one.check()
+
+
+async def leased_then_raised(race: Race) -> PutBack:
+    """Two rows; the first is leased, and the mark is past it."""
+    for _ in range(2):
+        await race.submit()
+    [first] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"])
+    await race.one.room.queue.raise_low_water()
+    assert set((await marks(race)).values()) == {first.dispatch_id + 2}
+    return PutBack(first.dispatch_id, first.lease_token, keep_attempt=False)
+
+
+async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> None:
+    back = await leased_then_raised(race)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [returning] = await waiting(race.central, race.one.room.queue.put_back([back]))
+    assert len(await returning) == 1
+    assert set((await marks(race)).values()) == {back.dispatch_id}
+    await everything_is_leased(race, 2)
+
+
+async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(race: Race) -> None:
+    back = await leased_then_raised(race)
+    async with race.central.transaction() as connection:
+        entry = {"dispatch_id": back.dispatch_id, "token": str(back.token), "keep_attempt": False}
+        rest = {"counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
+        assert await SQL["put_back"].rows(connection, entries=[entry | rest], now=None)
+        await race.one.room.queue.raise_low_water()
+    assert set((await marks(race)).values()) == {back.dispatch_id}
+    await everything_is_leased(race, 2)
+
+
+async def test_a_mark_raised_while_a_lease_is_open_does_not_pass_what_a_rollback_gives_back(race: Race) -> None:
+    for _ in range(2):
+        await race.submit()
+    async with rolled_back(race.central) as connection:
+        scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
+        rows = await SQL["lease"].rows(
+            connection, **scope, workers=["w"], tokens=[uuid4()], depth=9, now=None, locked=None
+        )
+        assert rows[0]["dispatch_id"] is not None
+        await race.one.room.queue.raise_low_water()
+    await everything_is_leased(race, 2)
+
+
+async def test_an_enqueue_that_waits_for_a_raised_mark_draws_its_id_above_it(race: Race) -> None:
+    job = await race.submit()
+    [first] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"])
+    entry = await race.entry(job, charge_cycle=2)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [enqueuing] = await waiting(race.central, race.one.room.queue.enqueue([entry]))
+        # Ids drawn meanwhile in other lanes push the sequence on.
+        await connection.fetchval("SELECT nextval(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id'))")
+    assert await enqueuing == 1
+    [mark] = (await marks(race)).values()
+    [row] = await race.one.rows(race.central, "SELECT dispatch_id FROM ai_job_dispatches WHERE charge_cycle = 2")
+    assert first.dispatch_id <= mark < row["dispatch_id"]
+    assert await race.one.rows(race.central, BELOW) == []
+    assert len(await race.one.room.queue.lease_many(race.one.criteria(), ["w"])) == 1
+
+
+async def test_a_mark_is_not_raised_over_an_enqueue_that_stalls_after_drawing_its_id(race: Race) -> None:
+    await race.submit()
+    await race.one.room.queue.lease_many(race.one.criteria(), ["w"])
+    late = await race.submit(priority=5)
+    before = await marks(race)
+    entry = await race.entry(late, charge_cycle=2)
+    async with race.central.transaction() as connection:
+        rows = await race.two.room.queue._insert(connection, [entry])
+        drawn = rows[0]["dispatch_id"]
+        # The sequence goes on, and another lane's mark may follow it; this lane's may not.
+        for _ in range(3):
+            await race.submit()
+        await race.one.room.queue.raise_low_water()
+    after = await marks(race)
+    lanes = await race.one.rows(race.central, "SELECT lane_id FROM dispatch_lanes WHERE priority = 5")
+    assert after[lanes[0]["lane_id"]] == before[lanes[0]["lane_id"]] < drawn
+    assert await race.one.rows(race.central, BELOW) == []
+    assert len(await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 9)) == 5
+
+
+async def delayed_then_raised(race: Race) -> int:
+    """Two rows; the first was put back with a delay, and the mark is past it."""
+    back = await leased_then_raised(race)
+    await race.one.room.queue.put_back([PutBack(back.dispatch_id, back.token, True, delay_seconds=60)])
+    await race.one.room.queue.raise_low_water()
+    assert set((await marks(race)).values()) == {back.dispatch_id + 2}
+    return back.dispatch_id
+
+
+async def test_a_delayed_row_that_waits_for_a_raised_mark_lowers_it_when_it_joins(race: Race) -> None:
+    delayed = await delayed_then_raised(race)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+    assert await promoting == 1
+    assert set((await marks(race)).values()) == {delayed}
+    await everything_is_leased(race, 2)
+
+
+async def test_a_mark_raised_while_a_delayed_row_joins_passes_its_lane_over(race: Race) -> None:
+    delayed = await delayed_then_raised(race)
+    async with race.central.transaction() as connection:
+        assert await SQL["promote"].rows(connection, now=datetime.now(UTC) + FAR, limit=10)
+        await race.one.room.queue.raise_low_water()
+    assert set((await marks(race)).values()) == {delayed}
+    await everything_is_leased(race, 2)
+
+
+async def test_two_promotes_at_once_let_a_row_in_once_and_not_before_a_new_delay(race: Race) -> None:
+    delayed = await delayed_then_raised(race)
+    async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + timedelta(hours=1)))
+        # Promoted, leased and put back with a longer delay by others, while this one waited for the lane.
+        await race.two.rows(
+            race.central,
+            "UPDATE ai_job_dispatches SET not_before = clock_timestamp() + interval '2 h' WHERE dispatch_id = $1",
+            delayed,
+        )
+    assert await promoting == 0
+    works = [core.room.queue.promote(datetime.now(UTC) + FAR) for core in (race.one, race.two)]
+    assert sorted(await asyncio.gather(*works)) == [0, 1]
+    await everything_is_leased(race, 2)
+
+
+async def test_the_end_of_a_delayed_job_does_not_slip_a_row_below_the_mark(race: Race) -> None:
+    """`end_for_jobs` and the close behind it are two commits; a crash between them must not hide the row."""
+    delayed = await delayed_then_raised(race)
+    [row] = await race.one.rows(race.central, "SELECT * FROM ai_job_dispatches WHERE dispatch_id = $1", delayed)
+    async with race.central.transaction() as connection:
+        await SQL["end_for_jobs"].rows(
+            connection, tenant_ids=[row["tenant_id"]], job_ids=[row["tenant_job_id"]], cycles=[1], statuses=["failed"]
+        )
+    assert await race.one.rows(race.central, BELOW) == []
+    await race.one.room.queue.end_for_jobs([JobEnd(row["tenant_id"], row["tenant_job_id"], 1, "failed")])
+    assert await race.finished(row["tenant_job_id"]) == [(1, "failed")]
+
+
+async def test_two_keepers_raise_marks_at_once(race: Race) -> None:
+    for priority in range(4):
+        await race.submit(priority=priority)
+    await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 2)
+    await asyncio.gather(*(core.room.queue.raise_low_water() for core in (race.one, race.two) for _ in range(3)))
+    assert min((await marks(race)).values()) > 0
+    await everything_is_leased(race, 2)
+
+
+async def test_put_backs_of_many_lanes_take_the_lanes_in_order(race: Race) -> None:
+    for priority in (0, 1, 2):
+        await race.submit(priority=priority)
+    leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
+    first, *others = sorted(await marks(race))
+    backs = [PutBack(lease.dispatch_id, lease.lease_token, False) for lease in leases]
+    async with holding(race.central, "SELECT 1 FROM dispatch_lanes WHERE lane_id = $1 FOR UPDATE", first):
+        [returning] = await waiting(race.central, race.one.room.queue.put_back(backs))
+        async with race.central.transaction() as connection:
+            query = "SELECT 1 FROM dispatch_lanes WHERE lane_id = ANY ($1::bigint[]) FOR UPDATE NOWAIT"
+            assert len(await connection.fetch(query, others)) == 2
+    assert len(await returning) == 3
+    await everything_is_leased(race, 3)

@@ -1,0 +1,207 @@
+"""Submitting: one job per key, never over the cap, never below zero (G2, G5)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from callsheet.jobs.moves import Move, move_jobs
+from callsheet.jobs.states import Happening
+from callsheet.jobs.submission import Submitted
+from callsheet.plumbing.database import Database
+from callsheet.wallet.ledger import SQL as WALLET
+from callsheet.wallet.ledger import credit
+from callsheet.wire.errors import Conflict, IdempotencyKeyReused, InsufficientTokens, TooManyActiveJobs
+from tests.support.core import Core, Member, open_core
+from tests.support.holding import holding, waiting
+from tests.support.race import RESERVE, Race
+
+LOCK_WALLET = "SELECT wallet_lock($1, $2)"
+
+
+async def jobs_of(race: Race, member: Member) -> int:
+    query = "SELECT id FROM ai_jobs WHERE tenant_id = $1 AND user_id = $2"
+    return len(await race.one.rows(member.pool, query, member.tenant_id, member.user_id))
+
+
+def pool_of(race: Race, member: Member) -> Database:
+    return next(pool for pool in race.two.databases.pools if pool.name == member.pool.name)
+
+
+def capped(core: Core, cap: int) -> Core:
+    tight = open_core(core.databases, active_per_user=cap)
+    tight.workflow = core.workflow
+    return tight
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_two_submits_with_one_key_that_wait_for_the_same_wallet_make_one_job(race: Race, pool: str) -> None:
+    carl = await race.one.member(pool, tokens=100)
+    async with holding(pool_of(race, carl), LOCK_WALLET, carl.tenant_id, carl.user_id):
+        works = [core.submitted(carl, idempotency_key="once") for core in (race.one, race.two)]
+        tasks = await waiting(pool_of(race, carl), *works)
+    first, second = await asyncio.gather(*tasks)
+    assert (first.replayed, second.replayed) == (False, True)
+    assert first.job.id == second.job.id
+    assert await race.one.ledger(carl, first.job.id) == [RESERVE]
+    assert (await jobs_of(race, carl), await race.one.balance(carl)) == (1, 90)
+    await race.one.check()
+
+
+async def test_of_two_different_requests_with_one_key_the_later_is_refused(race: Race) -> None:
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [
+            race.one.submitted(race.ann, idempotency_key="once", cost=3),
+            race.two.submitted(race.ann, idempotency_key="once", cost=4),
+        ]
+        tasks = await waiting(race.pool, *works)
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Submitted, IdempotencyKeyReused]
+    assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (1, 997)
+    await race.one.check()
+
+
+async def test_the_twin_of_a_submit_that_took_the_last_tokens_gets_the_same_job_not_a_refusal(race: Race) -> None:
+    carl = await race.one.member("pool_1", tokens=10)
+    one, two = capped(race.one, 1), capped(race.two, 1)
+    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        works = [core.submitted(carl, idempotency_key="once") for core in (one, two)]
+        tasks = await waiting(race.pool, *works)
+    first, second = await asyncio.gather(*tasks)
+    assert second.replayed
+    assert first.job.id == second.job.id
+    assert await race.one.balance(carl) == 0
+
+
+async def test_the_same_key_of_users_in_two_pools_makes_two_jobs(race: Race) -> None:
+    works = [
+        core.submitted(user, idempotency_key="k") for core in (race.one, race.two) for user in (race.ann, race.bob)
+    ]
+    answers = await asyncio.gather(*works)
+    assert len({answer.job.id for answer in answers}) == 2
+    assert sorted(answer.replayed for answer in answers) == [False, False, True, True]
+    assert (await race.one.balance(race.ann), await race.one.balance(race.bob)) == (990, 990)
+    await race.one.check()
+
+
+async def test_two_submits_at_the_cap_make_one_job(race: Race) -> None:
+    one, two = capped(race.one, 5), capped(race.two, 5)
+    for _ in range(4):
+        await one.submit(race.ann)
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [core.submitted(race.ann, idempotency_key=key) for core, key in ((one, "a"), (two, "b"))]
+        tasks = await waiting(race.pool, *works)
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(answer) for answer in answers] == [Submitted, TooManyActiveJobs]
+    assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (5, 950)
+    await race.one.check()
+
+
+async def test_a_submit_that_waits_for_the_cancel_that_makes_room_is_accepted(race: Race) -> None:
+    one = capped(race.one, 1)
+    job = await one.submit(race.ann)
+    async with race.pool.transaction() as connection:
+        move = Move(race.ann.tenant_id, job.id, 1, "user")
+        assert await move_jobs(connection, Happening.CANCEL, [move], tell_central="close")
+        [submitting] = await waiting(race.pool, one.submit(race.ann))
+    assert (await submitting).id != job.id
+    assert await race.one.balance(race.ann) == 990
+    await race.one.check()
+
+
+async def test_two_reserves_of_one_wallet_never_go_below_zero(race: Race) -> None:
+    carl = await race.one.member("pool_1", tokens=15)
+    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        tasks = await waiting(race.pool, race.one.submitted(carl), race.two.submitted(carl))
+    first, second = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(first, Submitted)
+    assert isinstance(second, InsufficientTokens)
+    assert second.data == {"required_tokens": 10, "balance": 5}
+    assert (await jobs_of(race, carl), await race.one.balance(carl)) == (1, 5)
+    await race.one.check()
+
+
+async def test_a_submit_that_waits_for_a_credit_can_spend_it(race: Race) -> None:
+    carl = await race.one.member("pool_1", tokens=1)
+    async with race.pool.transaction() as connection:
+        values = {"tenant_id": carl.tenant_id, "user_id": carl.user_id}
+        await WALLET["credit"].value(connection, **values, amount=9, provider_transaction_id="in time")
+        [submitting] = await waiting(race.pool, race.one.submit(carl))
+    await submitting
+    assert await race.one.balance(carl) == 0
+    await race.one.check()
+
+
+async def test_a_retry_and_a_submit_for_the_last_tokens_spend_them_once(race: Race) -> None:
+    carl = await race.one.member("pool_1", tokens=10)
+    job = await race.one.submit(carl)
+    await race.one.fail(await race.one.start())
+    async with holding(race.pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        retrying = race.two.room.endings.retry(carl.tenant_id, job.id, actor="user")
+        tasks = await waiting(race.pool, race.one.submit(carl), retrying)
+    submitted, refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(refused, InsufficientTokens)
+    assert not isinstance(submitted, BaseException)
+    assert await race.one.balance(carl) == 0
+    assert await race.one.status(carl, job.id) == "failed"
+    await race.one.check()
+
+
+async def test_many_submits_of_one_wallet_from_two_control_planes_spend_exactly_what_is_there(race: Race) -> None:
+    carl = await race.one.member("pool_2", tokens=50)
+    works = [core.submitted(carl) for _ in range(8) for core in (race.one, race.two)]
+    answers = await asyncio.gather(*works, return_exceptions=True)
+    assert sum(isinstance(answer, Submitted) for answer in answers) == 5
+    assert sum(isinstance(answer, InsufficientTokens) for answer in answers) == 11
+    assert await race.one.balance(carl) == 0
+    await race.one.check()
+
+
+async def test_a_payment_credited_twice_at_once_counts_once(race: Race) -> None:
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [credit(pool, race.ann.tenant_id, race.ann.user_id, 7, "p") for pool in (race.ann.pool, race.pool)]
+        tasks = await waiting(race.pool, *works)
+    assert await asyncio.gather(*tasks) == [(1007, False), (1007, True)]
+    await race.one.check()
+
+
+async def test_a_payment_credited_to_two_users_at_once_counts_for_the_first(race: Race) -> None:
+    eve = await race.one.member(tenant=race.ann, tokens=0)
+    async with race.pool.transaction() as connection:
+        values = {"tenant_id": race.ann.tenant_id, "user_id": race.ann.user_id}
+        await WALLET["credit"].value(connection, **values, amount=7, provider_transaction_id="p")
+        [crediting] = await waiting(race.pool, credit(race.ann.pool, eve.tenant_id, eve.user_id, 7, "p"))
+    with pytest.raises(Conflict):
+        await crediting
+    assert (await race.one.balance(race.ann), await race.one.balance(eve)) == (1007, 0)
+    await race.one.check()
+
+
+async def test_the_first_credit_of_a_wallet_given_twice_at_once_opens_one_wallet(race: Race) -> None:
+    eve = await race.one.member(tenant=race.ann, tokens=0)
+    works = [
+        credit(pool, eve.tenant_id, eve.user_id, 5, f"p{number}")
+        for number in range(4)
+        for pool in (race.ann.pool, race.pool)
+    ]
+    answers = await asyncio.gather(*works)
+    assert await race.one.balance(eve) == 20
+    assert sum(replayed for _, replayed in answers) == 4
+    await race.one.check()
+
+
+async def test_of_submits_that_share_a_commit_a_poisoned_one_fails_alone(race: Race) -> None:
+    """Also where it is a user's second of the batch, and the first of it went well."""
+    payloads = [{"text": "fine"}, {"text": "PostgreSQL has no \0 in jsonb"}, {"text": "fine"}]
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        [first] = await waiting(race.pool, race.one.submit(race.ann))
+        others = [asyncio.create_task(race.one.submit(race.ann, payload=payload)) for payload in payloads]
+        eve = await race.one.member(tenant=race.ann, tokens=10)
+        others.append(asyncio.create_task(race.one.submit(eve)))
+    answers = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [isinstance(answer, asyncpg.PostgresError) for answer in answers] == [False, False, True, False, False]
+    assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (3, 970)
+    assert (await jobs_of(race, eve), await race.one.balance(eve)) == (1, 0)
+    await race.one.check()

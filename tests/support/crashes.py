@@ -1,0 +1,27 @@
+"""Crashing at a named gap between two commits: the operation ends there, and so does everything it had started."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
+
+# Those of other rooms are crashed at in their own tests.
+OTHER_ROOMS = ("migrate", "add_pool", "create_tenant", "storage")
+CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] not in OTHER_ROOMS)
+
+
+async def crashed_at(point: Failpoint, operation: Awaitable[object]) -> bool:
+    """Whether the operation came to that point. What it answered or refused otherwise is its own affair."""
+    others = asyncio.all_tasks()
+    try:
+        with armed({point: crash}):
+            await operation
+    except Crashed:
+        orphans = asyncio.all_tasks() - others
+        for task in orphans:
+            task.cancel()
+        await asyncio.gather(*orphans, return_exceptions=True)
+        return True
+    return False

@@ -1,0 +1,70 @@
+"""A reader of server-sent events: just enough for tests to see what a browser would."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.support.people import Person
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    id: int
+    name: str
+    data: dict[str, Any]
+
+    @property
+    def to_status(self) -> str:
+        return str(self.data["to_status"])
+
+
+class EventStream:
+    def __init__(self, answer: httpx.Response):
+        self.answer = answer
+        self._lines = answer.aiter_lines()
+
+    async def next(self, count: int, seconds: float = 30) -> list[Event]:
+        """The next events; fewer where the stream ends before."""
+        found: list[Event] = []
+        async with asyncio.timeout(seconds):
+            while len(found) < count and (event := await self._event()) is not None:
+                found.append(event)
+        return found
+
+    async def rest(self) -> list[Event]:
+        return await self.next(1_000_000)
+
+    async def comment(self, text: str) -> None:
+        """Reads on until the server has sent this comment."""
+        async with asyncio.timeout(30):
+            async for line in self._lines:
+                if line == f": {text}":
+                    return
+        raise AssertionError(f"the stream ended without saying {text!r}")
+
+    async def _event(self) -> Event | None:
+        """The next event; None at the end."""
+        fields: dict[str, str] = {}
+        async for line in self._lines:
+            name, _, value = line.partition(": ")
+            if name:
+                fields[name] = value
+            elif not line and fields:
+                return Event(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+        return None
+
+
+@asynccontextmanager
+async def opened(
+    client: httpx.AsyncClient, person: Person, path: str, last_event_id: int | None = None
+) -> AsyncIterator[EventStream]:
+    headers = person.headers | ({"last-event-id": str(last_event_id)} if last_event_id is not None else {})
+    async with client.stream("GET", path, headers=headers) as answer:
+        yield EventStream(answer)

@@ -1,0 +1,145 @@
+"""What must hold over all rows of an installation, at any moment at which nothing is under way (G1-G5, G8)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from callsheet.jobs.states import TRANSITIONS
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.databases import Databases
+from callsheet.wallet.ledger import audit
+from callsheet.wire.jobs import ACTIVE, JobStatus
+
+Row = Mapping[str, Any]
+HIDDEN = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes USING (lane_id)
+            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < low_water"""
+TENANT_TABLES = ("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox")
+ROUTE = ("workflow_id", "stage", "provider", "concurrency_identifier", "priority")
+
+
+async def violations(databases: Databases) -> list[str]:
+    """What is wrong, in words; nothing when everything holds."""
+    async with databases.central.connection() as connection:
+        hot = [dict(row) for row in await connection.fetch("SELECT * FROM ai_job_dispatches")]
+        history = [dict(row) for row in await connection.fetch("SELECT * FROM dispatch_history")]
+        hidden = await connection.fetch(HIDDEN)
+        homes = {row["id"]: row["db_pool"] for row in await connection.fetch("SELECT id, db_pool FROM tenants")}
+    found = _queue(hot, history)
+    found.extend(f"G1 {row['dispatch_id']} is queued below its lane's mark: nobody would find it" for row in hidden)
+    dispatches = {_key(row): row for row in hot}
+    for pool in databases.pools:
+        found.extend(f"G2 {finding}" for finding in await audit(pool))
+        found.extend(await _pool(pool, dispatches))
+        found.extend(await _strangers(pool, homes))
+    return found
+
+
+async def drained(databases: Databases) -> list[str]:
+    """What is left: nothing, once every job has ended and everybody was told."""
+    left = []
+    async with databases.central.connection() as connection:
+        left += [f"hot {dict(row)}" for row in await connection.fetch("SELECT * FROM ai_job_dispatches")]
+    for pool in databases.pools:
+        async with pool.connection() as connection:
+            left += [f"outbox {dict(row)}" for row in await connection.fetch("SELECT * FROM outbox")]
+            active = "SELECT id, status FROM ai_jobs WHERE status = ANY ($1::text[])"
+            left += [f"active {dict(row)}" for row in await connection.fetch(active, sorted(ACTIVE))]
+    return left
+
+
+def _queue(hot: Sequence[Row], history: Sequence[Row]) -> list[str]:
+    found = []
+    finished = {_key(row) for row in history}
+    if len(finished) != len(history):
+        found.append("G3 a dispatch is in history twice")
+    for row in hot:
+        if _key(row) in finished:
+            found.append(f"G3 {row['dispatch_id']} is hot and finished")
+        if row["lease_token"] in row["past_lease_tokens"]:
+            found.append(f"G3 {row['dispatch_id']} is held by a token of the past")
+    for row in (*hot, *history):
+        tokens = [*row["past_lease_tokens"], *filter(None, [row["lease_token"]])]
+        if len(set(tokens)) != len(tokens):
+            found.append(f"G3 {row['dispatch_id']} has a token twice")
+        if len(tokens) != row["lease_seq"]:
+            found.append(f"G3 {row['dispatch_id']} was leased {row['lease_seq']} times with {len(tokens)} tokens")
+    return found
+
+
+async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> list[str]:
+    async with pool.connection() as connection, connection.transaction(isolation="repeatable_read"):
+        jobs = await connection.fetch("SELECT * FROM ai_jobs")
+        events = await connection.fetch("SELECT * FROM job_events ORDER BY tenant_id, job_id, seq")
+        counters = await connection.fetch("SELECT * FROM user_streams")
+        outbox = await connection.fetch("SELECT * FROM outbox")
+    found = []
+    told = {(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in outbox if row["action"] == "dispatch"}
+    of_job, of_user = defaultdict(list), defaultdict(list)
+    for event in events:
+        of_job[event["tenant_id"], event["job_id"]].append(event)
+        of_user[event["tenant_id"], event["user_id"]].append(event["user_seq"])
+    for job in jobs:
+        key = (job["tenant_id"], job["id"], job["charge_cycle"])
+        found.extend(f"{problem}: {pool.name} {job['id']}" for problem in _life(job, dispatches.get(key), key in told))
+        found.extend(f"G8 {problem}: {job['id']}" for problem in _history(job, of_job[job["tenant_id"], job["id"]]))
+    counted = {(row["tenant_id"], row["user_id"]): row["last_seq"] for row in counters}
+    for user, numbers in of_user.items():
+        if sorted(numbers) != list(range(1, counted[user] + 1)):
+            found.append(f"G9 the counter of {user} has gaps: {sorted(numbers)}")
+    return found
+
+
+async def _strangers(pool: Database, homes: Mapping[Any, str]) -> list[str]:
+    query = " UNION ".join(f"SELECT DISTINCT tenant_id, '{table}' AS name FROM {table}" for table in TENANT_TABLES)
+    async with pool.connection() as connection:
+        rows = await connection.fetch(query)
+    return [
+        f"G6 {row['name']} of {pool.name} has rows of a tenant who lives elsewhere"
+        for row in rows
+        if homes.get(row["tenant_id"]) != pool.name
+    ]
+
+
+def _life(job: Row, dispatch: Row | None, told: bool) -> list[str]:
+    found = []
+    if job["status"] in ACTIVE and dispatch is None and not told:
+        found.append("G1 an active job that nothing will ever run")
+    if job["status"] == JobStatus.QUEUED and told and dispatch is None:
+        found.append("G1 queued without a dispatch")
+    if dispatch is not None:
+        if job["lease_seq"] > dispatch["lease_seq"]:
+            found.append("G3 the job has a lease that was never given")
+        started = dispatch["status"] != "queued" and job["lease_seq"] == dispatch["lease_seq"] > 0
+        if started and job["status"] in ACTIVE and job["status"] != JobStatus.PROCESSING:
+            found.append(f"G3 its lease was started and holds, but it is {job['status']}")
+        if any(job[name] != dispatch[name] for name in ROUTE):
+            found.append("G4 the dispatch is routed another way than its job")
+    return found
+
+
+def _history(job: Row, events: Sequence[Row]) -> list[str]:
+    found = []
+    if [event["seq"] for event in events] != list(range(1, job["event_seq"] + 1)):
+        found.append("numbers with gaps")
+    moves = [event for event in events if event["event"] != "job.transition_denied"]
+    if [event["event"] for event in moves[:1]] != ["job.created"]:
+        found.append("does not begin with job.created")
+        return found
+    if {event["event"] for event in moves[1:]} - {"job.transition"}:
+        found.append("has something else than transitions")
+    pairs = [(event["from_status"], event["to_status"]) for event in moves]
+    found.extend(f"{pair} is not in the table" for pair in pairs if pair not in TRANSITIONS)
+    if any(before[1] != after[0] for before, after in pairwise(pairs)) or pairs[-1][1] != job["status"]:
+        found.append(f"is no chain to {job['status']}: {pairs}")
+    if 1 + sum(to_status == JobStatus.PENDING for _, to_status in pairs[1:]) != job["charge_cycle"]:
+        found.append("retries and charge cycles differ")
+    if not all(event["actor"] for event in events):
+        found.append("an event without an actor")
+    return found
+
+
+def _key(dispatch: Row) -> tuple[Any, ...]:
+    return dispatch["tenant_id"], dispatch["tenant_job_id"], dispatch["charge_cycle"]

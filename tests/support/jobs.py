@@ -1,0 +1,74 @@
+"""Jobs over HTTP for tests: an admin who submits them, users who watch, and the core behind it for everything else."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.execution import StartedLease
+from tests.support.core import Core
+from tests.support.people import People, Person
+
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    client: httpx.AsyncClient
+    people: People
+    admin: Person
+    # The running control plane's own room; its workflow is one that no other test uses.
+    core: Core
+    workflow: str
+
+    @classmethod
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+        core = Core(plane.databases, plane.jobs, [])
+        slug = f"desk-{next(_numbers)}"
+        core.workflow = await core.add_workflow(slug)
+        return cls(client, people, await people.admin(), core, slug)
+
+    async def person(self, pool: str = "pool_1", tokens: int = 0, *, tenant_of: Person | None = None) -> Person:
+        person = await self.people.user(tenant_of.tenant if tenant_of else None, pool=pool)
+        if tokens:
+            await self.credit(person, tokens)
+        return person
+
+    async def credit(self, person: Person, amount: int) -> None:
+        body = {"amount": amount, "provider_transaction_id": f"desk-{next(_numbers)}"}
+        answer = await self.post(f"/api/admin/users/{person.user.id}/credits", body)
+        assert answer.status_code == 200, answer.text
+
+    def request(self, person: Person, **changes: Any) -> dict[str, Any]:
+        request = {
+            "user_id": str(person.user.id),
+            "workflow": self.workflow,
+            "payload": {"prompt": "a cat"},
+            "cost": 10,
+        }
+        return {**request, **changes}
+
+    async def submit(self, person: Person, **changes: Any) -> dict[str, Any]:
+        answer = await self.post("/api/admin/jobs", self.request(person, **changes))
+        assert answer.status_code == 201, answer.text
+        job: dict[str, Any] = answer.json()
+        return job
+
+    async def start(self) -> StartedLease:
+        return await self.core.start("desk-worker")
+
+    async def get(self, person: Person, path: str) -> httpx.Response:
+        return await self.client.get(path, headers=person.headers)
+
+    async def post(self, path: str, body: dict[str, Any]) -> httpx.Response:
+        """As the admin. Not by httpx's own encoder, which refuses what a bad client may well send."""
+        headers = self.admin.headers | {"content-type": "application/json"}
+        return await self.client.post(path, content=json.dumps(body), headers=headers)
+
+    async def post_as(self, person: Person, path: str) -> httpx.Response:
+        return await self.client.post(path, headers=person.headers)

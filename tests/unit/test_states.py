@@ -1,0 +1,98 @@
+"""The state machine, exhaustively: every status with everything that can happen to it (G8)."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from callsheet.jobs.moves import LEDGER
+from callsheet.jobs.states import PATHS, TRANSITIONS, Happening, diagram, path, target
+from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
+
+# As the architecture has it, row by row. None is a job that does not exist yet.
+ALLOWED = {
+    (None, "pending"),
+    ("pending", "queued"),
+    ("pending", "processing"),
+    ("queued", "processing"),
+    ("processing", "queued"),
+    ("processing", "completed"),
+    *itertools.product(("pending", "queued", "processing"), ("failed", "canceled")),
+    ("processing", "expired"),
+    ("failed", "pending"),
+    ("expired", "pending"),
+}
+# What each happening is for: where it may begin, and where it ends.
+HAPPENINGS = {
+    "queue": ({"pending"}, "queued"),
+    "start": ({"pending", "queued", "processing"}, "processing"),
+    "put_back": ({"processing"}, "queued"),
+    "complete": ({"processing"}, "completed"),
+    "fail": ({"pending", "queued", "processing"}, "failed"),
+    "cancel": ({"pending", "queued", "processing"}, "canceled"),
+    "expire": ({"processing"}, "expired"),
+    "retry": ({"failed", "expired"}, "pending"),
+}
+EVERYTHING = list(itertools.product(Happening, JobStatus))
+
+
+@pytest.mark.parametrize("pair", list(itertools.product([None, *JobStatus], JobStatus)), ids=str)
+def test_a_transition_is_in_the_table_exactly_when_the_architecture_allows_it(
+    pair: tuple[JobStatus | None, JobStatus],
+) -> None:
+    assert (pair in TRANSITIONS) is (pair in ALLOWED)
+
+
+@pytest.mark.parametrize(("happening", "status"), EVERYTHING)
+def test_what_happens_to_a_status_is_allowed_exactly_where_it_should_be(
+    happening: Happening, status: JobStatus
+) -> None:
+    origins, end = HAPPENINGS[happening]
+    steps = path(happening, status)
+    assert (steps is not None) is (status in origins)
+    if steps is not None:
+        assert steps[0].from_status == status
+        assert steps[-1].to_status == end == target(happening)
+        assert all(before.to_status == after.from_status for before, after in itertools.pairwise(steps))
+        assert all((step.from_status, step.to_status) in TRANSITIONS for step in steps)
+
+
+def test_every_happening_and_every_status_is_covered() -> None:
+    assert set(PATHS) == set(Happening) == set(HAPPENINGS)
+    assert {status for pair in ALLOWED for status in pair} - {None} == set(JobStatus)
+    assert set(JobStatus) == ACTIVE | TERMINAL
+    assert not ACTIVE & TERMINAL
+
+
+def test_every_transition_but_birth_and_synchronous_start_is_somebodys_step() -> None:
+    taken = {
+        (step.from_status, step.to_status) for paths in PATHS.values() for steps in paths.values() for step in steps
+    }
+    assert set(TRANSITIONS) - taken == {(None, "pending"), ("pending", "processing")}
+
+
+def test_what_ends_a_job_settles_it_and_what_revives_it_reserves_again() -> None:
+    settled = {happening: line for happening, line in LEDGER.items() if target(happening) in TERMINAL}
+    assert set(settled) == {happening for happening in Happening if target(happening) in TERMINAL}
+    assert {happening for happening, line in settled.items() if line == "JOB_CONSUME"} == {"complete"}
+    assert {line for happening, line in settled.items() if happening != "complete"} == {"JOB_REFUND"}
+    assert {happening: line for happening, line in LEDGER.items() if happening not in settled} == {
+        "retry": "JOB_RESERVE"
+    }
+
+
+def test_completed_and_canceled_are_final() -> None:
+    assert {status for status in JobStatus if not any(origin == status for origin, _ in TRANSITIONS)} == {
+        "completed",
+        "canceled",
+    }
+
+
+def test_the_diagram_has_every_row_of_the_table() -> None:
+    first, *lines = diagram().splitlines()
+    assert first == "stateDiagram-v2"
+    drawn = {tuple(line.partition(":")[0].split(" --> ")) for line in map(str.strip, lines)}
+    final = {("completed", "[*]"), ("canceled", "[*]")}
+    assert drawn == {(str(origin or "[*]"), str(status)) for origin, status in TRANSITIONS} | final
+    assert len(lines) == len(TRANSITIONS) + len(final)

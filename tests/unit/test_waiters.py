@@ -1,0 +1,142 @@
+"""Pollers that wait for work: one arrival wakes one or two who may take it, and nobody else."""
+
+from __future__ import annotations
+
+import asyncio
+
+from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.waiters import CHANNEL, WOKEN_PER_ARRIVAL, Waiters, arrivals
+from callsheet.jobs.execution import Execution, StartedLease
+from callsheet.jobs.polling import Polling
+
+GPU = Criteria((1, 2))
+OTHER = Criteria((3,))
+CLOUD = Criteria((1,), providers=("cloud",))
+STAGING = Criteria((1,), stage="staging")
+
+
+async def wait(waiters: Waiters, criteria: Criteria, seconds: float) -> bool:
+    with waiters.expecting(criteria) as arrival:
+        return await arrival.within(seconds)
+
+
+async def waiting(waiters: Waiters, *criteria: Criteria, seconds: float = 600) -> list[asyncio.Task[bool]]:
+    tasks = [asyncio.create_task(wait(waiters, one, seconds)) for one in criteria]
+    while len(waiters) < len(criteria):
+        await asyncio.sleep(0)
+    return tasks
+
+
+async def woken(tasks: list[asyncio.Task[bool]]) -> list[int]:
+    """Who was woken, by number; the others are sent home."""
+    for _ in range(4):
+        await asyncio.sleep(0)
+    numbers = [number for number, task in enumerate(tasks) if task.done() and not task.cancelled() and task.result()]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return numbers
+
+
+async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, *[GPU] * 1000)
+    waiters.received("1/production/self_hosted")
+    assert await woken(tasks) == [0, 1]
+    assert len(waiters) == 0
+
+
+async def test_each_arrival_wakes_others() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, *[GPU] * 5)
+    waiters.received("1/production/self_hosted")
+    waiters.received("2/production/self_hosted")
+    assert await woken(tasks) == [0, 1, 2, 3]
+
+
+async def test_only_those_are_woken_who_may_take_it() -> None:
+    for payload, expected in (
+        ("1/production/self_hosted", [1]),
+        ("3/production/self_hosted", [0]),
+        ("1/production/cloud", [2]),
+        ("1/staging/self_hosted", [3]),
+        ("2/staging/self_hosted", []),
+        ("4/production/self_hosted", []),
+    ):
+        waiters = Waiters()
+        tasks = await waiting(waiters, OTHER, GPU, CLOUD, STAGING)
+        waiters.received(payload)
+        assert await woken(tasks) == expected, payload
+
+
+async def test_no_more_are_woken_over_all_kinds_of_workers() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, GPU, Criteria((1,)), Criteria((1, 3)))
+    waiters.received("1/production/self_hosted")
+    assert len(await woken(tasks)) == WOKEN_PER_ARRIVAL
+
+
+async def test_after_messages_may_have_been_missed_everybody_looks() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, OTHER, GPU, GPU, CLOUD)
+    waiters.received(None)
+    assert await woken(tasks) == [0, 1, 2, 3]
+
+
+async def test_whose_time_is_over_is_told_so_and_forgotten() -> None:
+    waiters = Waiters()
+    assert await wait(waiters, GPU, 0.001) is False
+    assert len(waiters) == 0
+
+
+async def test_one_that_left_is_not_counted_as_woken() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, *[GPU] * 4)
+    tasks[0].cancel()
+    tasks[1].cancel()
+    waiters.received("1/production/self_hosted")
+    assert await woken(tasks) == [2, 3]
+
+
+async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> None:
+    waiters = Waiters()
+    with waiters.expecting(GPU), waiters.expecting(GPU):
+        tasks = await waiting(waiters, GPU, GPU, GPU)
+        waiters.received("1/production/self_hosted")
+        assert len(waiters) == 3
+    assert await woken(tasks) == [0, 1]
+
+
+async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed() -> None:
+    waiters = Waiters()
+
+    class Desk(Execution):
+        """Has nothing at first, and is given something the moment after it said so."""
+
+        def __init__(self) -> None:
+            self.asked = 0
+
+        async def lease_and_start(self, criteria: Criteria, worker_id: str) -> StartedLease | None:
+            self.asked += 1
+            if self.asked == 1:
+                waiters.received("1/production/self_hosted")
+            return None
+
+    desk = Desk()
+    assert await Polling(desk, waiters).next_job(GPU, "worker", 0.05) is None
+    assert desk.asked == 2
+    assert len(waiters) == 0
+
+
+async def test_what_a_queue_tells_is_what_waiters_hear() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, Criteria((7,), "staging", ("comfy_cloud",)))
+    heard: list[str] = []
+
+    def notify(channel: str, payload: str) -> None:
+        heard.append(channel)
+        waiters.received(payload)
+
+    arrivals(notify)(7, "staging", "comfy_cloud")
+    assert heard == [CHANNEL]
+    assert await woken(tasks) == [0]

@@ -1,0 +1,197 @@
+"""Calls that arrive together share one piece of work; one that is alone waits for nobody."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from callsheet.toolbox.batching import Batcher
+
+
+class Work:
+    """Doubles numbers, batch by batch; holds a batch back while `gate` is closed."""
+
+    def __init__(self, **options: Any) -> None:
+        self.batches: list[list[int]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.poison: dict[int, BaseException] = {}
+        self.batcher = Batcher(self.run, **options)
+
+    async def run(self, items: Sequence[int]) -> list[int]:
+        self.batches.append(list(items))
+        await self.gate.wait()
+        for item in items:
+            if item in self.poison:
+                raise self.poison[item]
+        return [item * 2 for item in items]
+
+    async def busy(self) -> asyncio.Task[int]:
+        """A batch of one (the number 0) that is in work until the gate opens."""
+        self.gate.clear()
+        task = asyncio.create_task(self.batcher(0))
+        while not self.batches:
+            await asyncio.sleep(0)
+        return task
+
+
+async def settle() -> None:
+    for _ in range(4):
+        await asyncio.sleep(0)
+
+
+async def test_a_call_that_is_alone_is_a_batch_of_one_at_once() -> None:
+    work = Work()
+    for number in (4, 5):
+        call = asyncio.create_task(work.batcher(number))
+        # A few turns of the loop and no timer.
+        await settle()
+        assert call.done()
+        assert call.result() == number * 2
+    assert work.batches == [[4], [5]]
+    assert (work.batcher.batches, work.batcher.items) == (2, 2)
+
+
+async def test_calls_that_arrive_together_are_one_batch_in_their_order() -> None:
+    work = Work()
+    assert await asyncio.gather(*(work.batcher(number) for number in range(20))) == [2 * n for n in range(20)]
+    assert work.batches == [list(range(20))]
+
+
+async def test_what_arrives_while_a_batch_runs_makes_the_next_one() -> None:
+    work = Work()
+    first = await work.busy()
+    others = [asyncio.create_task(work.batcher(number)) for number in (1, 2, 3)]
+    await settle()
+    assert work.batches == [[0]]
+    work.gate.set()
+    assert await asyncio.gather(first, *others) == [0, 2, 4, 6]
+    assert work.batches == [[0], [1, 2, 3]]
+
+
+async def test_no_batch_is_larger_than_the_limit_and_nothing_is_left_over() -> None:
+    work = Work(limit=4)
+    assert await asyncio.gather(*(work.batcher(number) for number in range(10))) == [2 * n for n in range(10)]
+    assert work.batches == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+
+
+async def test_a_poisoned_item_fails_alone() -> None:
+    work = Work(isolate=(ValueError,))
+    work.poison[7] = ValueError("bad row")
+    results = await asyncio.gather(*(work.batcher(number) for number in range(20)), return_exceptions=True)
+    assert [result for number, result in enumerate(results) if number != 7] == [2 * n for n in range(20) if n != 7]
+    assert isinstance(results[7], ValueError)
+    assert work.batches == [list(range(20)), *[[number] for number in range(20)]]
+
+
+async def test_an_error_that_is_not_isolated_reaches_everybody_of_the_batch_and_nobody_else() -> None:
+    work = Work(isolate=(ValueError,))
+    work.poison[2] = ConnectionError("gone")
+    first = await work.busy()
+    unlucky = [asyncio.create_task(work.batcher(number)) for number in (1, 2, 3)]
+    work.gate.set()
+    results = await asyncio.gather(first, *unlucky, return_exceptions=True)
+    assert results[0] == 0
+    assert [type(result) for result in results[1:]] == [ConnectionError] * 3
+    assert work.batches == [[0], [1, 2, 3]]
+    assert await work.batcher(5) == 10
+
+
+async def test_a_caller_that_leaves_before_the_work_begins_is_not_part_of_it() -> None:
+    work = Work()
+    first = await work.busy()
+    leaver, stayer = asyncio.create_task(work.batcher(1)), asyncio.create_task(work.batcher(2))
+    await settle()
+    leaver.cancel()
+    work.gate.set()
+    assert await asyncio.gather(first, stayer) == [0, 4]
+    assert leaver.cancelled()
+    assert work.batches == [[0], [2]]
+
+
+async def test_a_caller_that_leaves_while_its_item_is_in_work_is_told_and_the_others_are_served() -> None:
+    abandoned: list[tuple[int, int]] = []
+
+    async def give_back(item: int, result: int) -> None:
+        abandoned.append((item, result))
+
+    work = Work(abandoned=give_back)
+    work.gate.clear()
+    leaver, stayer = asyncio.create_task(work.batcher(1)), asyncio.create_task(work.batcher(2))
+    while not work.batches:
+        await asyncio.sleep(0)
+    leaver.cancel()
+    await settle()
+    work.gate.set()
+    assert await stayer == 4
+    assert leaver.cancelled()
+    assert work.batches == [[1, 2]]
+    assert abandoned == [(1, 2)]
+
+
+async def test_one_canceled_between_its_result_and_its_turn_is_told_too() -> None:
+    abandoned: list[tuple[int, int]] = []
+
+    async def give_back(item: int, result: int) -> None:
+        abandoned.append((item, result))
+
+    async def run(items: Sequence[int]) -> list[int]:
+        # Runs right after this batch has answered, before the caller's own turn.
+        asyncio.get_running_loop().call_soon(caller.cancel)
+        return [item * 2 for item in items]
+
+    batcher = Batcher(run, abandoned=give_back)
+    caller = asyncio.create_task(batcher(4))
+    with pytest.raises(asyncio.CancelledError):
+        await caller
+    assert abandoned == [(4, 8)]
+
+
+async def test_one_that_left_is_told_also_when_its_batch_was_run_one_by_one() -> None:
+    abandoned: list[int] = []
+
+    async def give_back(item: int, result: int) -> None:
+        abandoned.append(item)
+
+    work = Work(isolate=(ValueError,), abandoned=give_back)
+    work.poison[3] = ValueError("bad row")
+    work.gate.clear()
+    callers = [asyncio.create_task(work.batcher(number)) for number in (1, 2, 3)]
+    while not work.batches:
+        await asyncio.sleep(0)
+    callers[0].cancel()
+    callers[2].cancel()
+    await settle()
+    work.gate.set()
+    assert await callers[1] == 4
+    assert abandoned == [1]
+
+
+async def test_what_goes_wrong_in_telling_a_leaver_harms_nobody_who_stayed() -> None:
+    async def give_back(item: int, result: int) -> None:
+        raise ConnectionError("cannot give it back now")
+
+    work = Work(abandoned=give_back)
+    work.gate.clear()
+    callers = [asyncio.create_task(work.batcher(number)) for number in (1, 2)]
+    while not work.batches:
+        await asyncio.sleep(0)
+    later = asyncio.create_task(work.batcher(3))
+    await settle()
+    callers[0].cancel()
+    await settle()
+    work.gate.set()
+    async with asyncio.timeout(10):
+        assert await asyncio.gather(callers[1], later) == [4, 6]
+
+
+async def test_a_cancelled_worker_cancels_its_callers_instead_of_leaving_them_for_ever() -> None:
+    work = Work()
+    work.poison[1] = asyncio.CancelledError()
+    async with asyncio.timeout(10):
+        with pytest.raises(asyncio.CancelledError):
+            await work.batcher(1)
+        assert await work.batcher(2) == 4

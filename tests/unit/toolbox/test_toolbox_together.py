@@ -1,0 +1,32 @@
+"""Several things at once: one that fails is told only when all have come to their end."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from callsheet.toolbox.together import all_of
+
+
+async def test_results_come_in_the_order_of_the_work() -> None:
+    async def answer(number: int) -> int:
+        await asyncio.sleep(0.001 * (3 - number))
+        return number
+
+    assert await all_of(answer(number) for number in range(4)) == [0, 1, 2, 3]
+
+
+async def test_one_that_fails_neither_stops_the_others_nor_leaves_them_behind() -> None:
+    done = []
+
+    async def fail() -> None:
+        raise ConnectionError
+
+    async def slow() -> None:
+        await asyncio.sleep(0.001)
+        done.append("slow")
+
+    with pytest.raises(ConnectionError):
+        await all_of([fail(), slow()])
+    assert done == ["slow"]
