@@ -1,0 +1,428 @@
+"""A lease's life: started, kept alive, reported on, put back, deferred."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from callsheet.jobs.execution import FREE_REQUEUES, Failure, Report
+from callsheet.wire.errors import LeaseLost, NotFound
+from tests.support.core import Core, Member, report
+from tests.support.lives import (
+    CONSUMED,
+    POOLS,
+    REFUNDED,
+    RESERVED,
+    STARTED,
+    cancel,
+    deferred,
+    finished,
+    hot,
+    retry,
+    running,
+)
+
+
+@POOLS
+async def test_a_job_is_leased_started_kept_alive_and_completed(core: Core, pool: str) -> None:
+    ann = await core.member(pool, tokens=100)
+    job, started = await running(core, ann, payload={"prompt": "a cat"}, cost=10)
+    lease = started.lease
+    assert (started.user_id, started.payload) == (ann.user_id, {"prompt": "a cat"})
+    assert (lease.tenant_id, lease.charge_cycle, lease.lease_seq, lease.attempts) == (ann.tenant_id, 1, 1, 1)
+    assert (lease.worker_id, lease.lease_seconds, lease.run_limit_seconds) == ("worker-1", 900, 3600)
+    row = await core.job(ann, job.id)
+    assert (row["status"], row["lease_seq"], row["completed_at"]) == ("processing", 1, None)
+    assert row["started_at"] is not None
+    extended = await core.room.execution.heartbeat(report(started), run_started=True)
+    assert (extended.cancel_requested, extended.lease_expires_at > lease.lease_expires_at) == (False, True)
+
+    outcome = await core.room.execution.complete(report(started), {"output": "o.mp4"}, provider_job_id="prompt-7")
+    assert (outcome.job_id, outcome.status) == (job.id, "completed")
+    row = await core.job(ann, job.id)
+    assert (row["status"], row["result"], row["provider_job_id"]) == ("completed", {"output": "o.mp4"}, "prompt-7")
+    assert row["completed_at"] is not None
+    past = await finished(core, job)
+    assert (past["status"], past["lease_token"], past["worker_id"], past["provider_job_id"]) == (
+        *("completed", lease.lease_token),
+        *("worker-1", "prompt-7"),
+    )
+    assert past["queue_wait_seconds"] >= 0
+    assert past["duration_seconds"] >= 0
+    events = await core.events(ann, job.id)
+    assert await core.steps(ann, job.id) == [*STARTED, "processing>completed"]
+    assert [event["actor"] for event in events] == ["user", "relay", "worker:worker-1", "worker:worker-1"]
+    assert await core.ledger(ann, job.id) == [RESERVED, CONSUMED]
+    assert await core.lease() is None
+    await core.check_drained()
+
+
+async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
+    beat = core.room.execution.heartbeat
+    extended = await beat(report(started), run_started=True)
+    assert 90 < extended.ttl_seconds <= 100
+    first_start = (await hot(core, job))["run_started_at"]
+    assert (await beat(report(started), run_started=True)).lease_expires_at >= extended.lease_expires_at
+    row = await hot(core, job)
+    assert row["run_started_at"] == first_start
+    assert row["heartbeat_at"] is not None
+
+    # As if it had been running nearly as long as it may: the last lease ends with the limit.
+    query = (
+        "UPDATE ai_job_dispatches SET run_started_at = clock_timestamp() - interval '940 s', lease_expires_at = now()"
+    )
+    await core.rows(core.databases.central, query)
+    for _ in range(2):
+        assert 50 < (await beat(report(started))).ttl_seconds <= 60
+    query = query.replace("940", "1200")
+    await core.rows(core.databases.central, query)
+    assert (await beat(report(started))).ttl_seconds <= 0
+    await core.reap()
+    assert await core.status(ann, job.id) == "queued"
+    with pytest.raises(LeaseLost):
+        await beat(report(started))
+
+
+async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    before = (await hot(core, job))["lease_expires_at"]
+    with pytest.raises(NotFound):
+        await core.room.execution.heartbeat(
+            Report(started.lease.dispatch_id, started.lease.lease_token, "another-worker")
+        )
+    assert (await hot(core, job))["lease_expires_at"] == before
+
+
+async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_lease(core: Core, ann: Member) -> None:
+    leases = [(await running(core, ann))[1] for _ in range(4)]
+    await core.complete(leases[0])
+    foreign = Report(leases[1].lease.dispatch_id, leases[2].lease.lease_token, "worker-1")
+    answers = await asyncio.gather(
+        *(core.room.execution.heartbeat(report(started)) for started in leases),
+        core.room.execution.heartbeat(foreign),
+        return_exceptions=True,
+    )
+    assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["Extended"] * 3, "NotFound"]
+
+
+async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until_the_report(
+    core: Core, ann: Member
+) -> None:
+    job, started = await running(core, ann)
+    assert (await cancel(core, ann, job)).status == "canceled"
+    assert await core.balance(ann) == 1000
+    extended = await core.room.execution.heartbeat(report(started))
+    assert extended.cancel_requested
+    row = await hot(core, job)
+    assert (row["status"], row["worker_id"]) == ("leased", "worker-1")
+    assert await core.lease("worker-2") is None
+
+    # Whatever it reports now, the job stays canceled and is refunded once.
+    assert (await core.complete(started)).status == "canceled"
+    assert (await finished(core, job))["status"] == "canceled"
+    assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled", "canceled!completed"]
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    assert (await core.job(ann, job.id))["result"] is None
+    await core.check_drained()
+
+
+@pytest.mark.parametrize("how", ["fail", "fail retryable", "requeue", "lease ends"])
+async def test_a_canceled_job_that_was_running_is_never_run_again(core: Core, ann: Member, how: str) -> None:
+    job, started = await running(core, ann)
+    await cancel(core, ann, job)
+    if how == "requeue":
+        assert (await core.room.execution.requeue(report(started), "spot")).status == "canceled"
+    elif how == "lease ends":
+        await core.expire_lease(started.lease.dispatch_id)
+        await core.reap()
+    else:
+        assert (await core.fail(started, retryable=how == "fail retryable")).status == "canceled"
+    assert (await finished(core, job))["status"] == "canceled"
+    assert await core.lease() is None
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    await core.check_drained()
+
+
+@pytest.mark.parametrize("what", ["complete", "fail", "requeue", "retryable", "defer"])
+async def test_a_repeated_report_is_answered_with_what_is_recorded(core: Core, ann: Member, what: str) -> None:
+    job, started = await running(core, ann)
+    execution, told = core.room.execution, report(started)
+
+    async def say() -> str:
+        match what:
+            case "complete":
+                outcome = await execution.complete(told, {"output": "o.mp4"})
+            case "fail" | "retryable":
+                outcome = await execution.fail(told, Failure("t", "m", retryable=what == "retryable"))
+            case "requeue":
+                outcome = await execution.requeue(told, "spot")
+            case _:
+                outcome = await execution.defer(told, "p-1", datetime.now(UTC) + timedelta(hours=1))
+        assert outcome.job_id == job.id
+        return outcome.status
+
+    first = await say()
+    steps, ledger = await core.steps(ann, job.id), await core.ledger(ann, job.id)
+    recorded = {
+        "complete": "completed",
+        "fail": "failed",
+        "requeue": "queued",
+        "retryable": "queued",
+        "defer": "waiting",
+    }
+    assert [first, *await asyncio.gather(say(), say()), await say()] == [recorded[what]] * 4
+    assert (await core.steps(ann, job.id), await core.ledger(ann, job.id)) == (steps, ledger)
+    await core.check()
+
+
+async def test_a_report_after_the_job_was_completed_is_answered_with_that(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    await core.complete(started)
+    assert (await core.fail(started)).status == "completed"
+    assert (await core.room.execution.requeue(report(started), "late")).status == "completed"
+    with pytest.raises(LeaseLost, match="completed"):
+        await core.room.execution.heartbeat(report(started))
+    assert await core.status(ann, job.id) == "completed"
+    await core.check_drained()
+
+
+async def test_a_token_that_is_unknown_or_another_workers_finds_nothing_and_changes_nothing(
+    core: Core, ann: Member
+) -> None:
+    job, started = await running(core, ann)
+    lease, execution = started.lease, core.room.execution
+    foreign = [
+        Report(lease.dispatch_id, uuid4(), "worker-1"),
+        Report(lease.dispatch_id, lease.lease_token, "worker-2"),
+        Report(lease.dispatch_id + 1000, lease.lease_token, "worker-1"),
+    ]
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for stranger in foreign:
+        for call in (
+            execution.complete(stranger, {}),
+            execution.fail(stranger, Failure("t", "m")),
+            execution.fail(stranger, Failure("t", "m", retryable=True)),
+            execution.requeue(stranger, "spot"),
+            execution.defer(stranger, "p-1", later),
+        ):
+            with pytest.raises(NotFound):
+                await call
+    for stranger in (foreign[0], foreign[2]):
+        with pytest.raises(NotFound):
+            await execution.heartbeat(stranger)
+    assert await core.steps(ann, job.id) == STARTED
+    assert (await core.complete(started)).status == "completed"
+
+
+async def test_a_worker_that_was_overtaken_has_lost_its_lease_and_changes_nothing(core: Core, ann: Member) -> None:
+    job, old = await running(core, ann)
+    await core.expire_lease(old.lease.dispatch_id)
+    await core.reap()
+    new = await core.start("worker-2")
+    assert (new.lease.job_id, new.lease.lease_seq, new.lease.attempts) == (job.id, 2, 2)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    for _ in ("while the new one runs", "after it has finished"):
+        for call in (
+            core.room.execution.heartbeat(report(old)),
+            core.complete(old, {"output": "stale"}),
+            core.fail(old),
+            core.fail(old, retryable=True),
+            core.room.execution.requeue(report(old), "spot"),
+            core.room.execution.defer(report(old), "p-1", later),
+        ):
+            with pytest.raises(LeaseLost):
+                await call
+        if await core.status(ann, job.id) == "processing":
+            await core.complete(new, {"output": "fresh"})
+    assert (await core.job(ann, job.id))["result"] == {"output": "fresh"}
+    assert await core.steps(ann, job.id) == [
+        *STARTED,
+        *("processing>queued", "queued>processing", "processing>completed"),
+    ]
+    assert await core.ledger(ann, job.id) == [RESERVED, CONSUMED]
+    await core.check_drained()
+
+
+async def test_a_late_worker_may_still_complete_while_nobody_else_has_the_job(core: Core, ann: Member) -> None:
+    """Its lease ran out, but no reaper has been there: the work is done, and there is nobody whose it is instead."""
+    job, started = await running(core, ann)
+    await core.expire_lease(started.lease.dispatch_id)
+    assert (await core.complete(started)).status == "completed"
+    await core.reap()
+    assert await core.status(ann, job.id) == "completed"
+    await core.check_drained()
+
+
+async def test_a_retryable_failure_waits_its_delay_in_the_queue_and_is_tried_again(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    before = datetime.now(UTC)
+    assert (await core.fail(started, retryable=True)).status == "queued"
+    row = await hot(core, job)
+    assert (row["status"], row["attempts"], row["requeues"], row["last_error"]) == (
+        *("queued", 1, 0),
+        "The engine stopped.",
+    )
+    assert before < row["not_before"] <= before + timedelta(seconds=30)
+    assert await core.status(ann, job.id) == "queued"
+    events = await core.events(ann, job.id)
+    assert events[-1]["reason"] == "failed, will be tried again: The engine stopped."
+    assert await core.ledger(ann, job.id) == [RESERVED]
+
+    assert await core.lease() is None
+    assert await core.room.queue.promote() == 0
+    assert await core.room.queue.promote(row["not_before"]) == 1
+    again = await core.start("worker-2")
+    assert (again.lease.job_id, again.lease.attempts, again.lease.lease_seq) == (job.id, 2, 2)
+    await core.check()
+
+
+async def test_the_delay_grows_with_the_attempts(core: Core, ann: Member) -> None:
+    _, started = await running(core, ann, max_attempts=8)
+    delays = []
+    for _ in range(7):
+        now = datetime.now(UTC)
+        await core.fail(started, retryable=True)
+        [row] = await core.rows(core.databases.central, "SELECT not_before FROM ai_job_dispatches")
+        delays.append((row["not_before"] - now).total_seconds())
+        await core.room.queue.promote(row["not_before"])
+        started = await core.start()
+    assert all(0 < delay <= 301 for delay in delays)
+    assert delays[0] <= 11
+    assert max(delays[3:]) > 11
+
+
+@pytest.mark.parametrize("how", ["retryable failure", "lease ends"])
+async def test_a_job_whose_attempts_are_used_up_fails_and_is_refunded(core: Core, ann: Member, how: str) -> None:
+    job = await core.submit(ann, max_attempts=2)
+    for attempt in (1, 2):
+        started = await core.start(f"worker-{attempt}")
+        if how == "lease ends":
+            await core.expire_lease(started.lease.dispatch_id)
+            await core.reap()
+        else:
+            await core.fail(started, retryable=True)
+            await core.room.queue.promote(datetime.now(UTC) + timedelta(hours=1))
+    row = await core.job(ann, job.id)
+    assert row["status"] == "failed"
+    assert row["error"]["type"] == ("lease_expired" if how == "lease ends" else "engine_error")
+    assert await core.steps(ann, job.id) == [
+        *STARTED,
+        *("processing>queued", "queued>processing", "processing>failed"),
+    ]
+    assert (await finished(core, job))["attempts"] == 2
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    await core.check_drained()
+
+
+@POOLS
+async def test_a_failure_that_is_not_retryable_fails_at_once_and_keeps_what_admins_need(core: Core, pool: str) -> None:
+    ann = await core.member(pool)
+    job, started = await running(core, ann)
+    assert (await core.fail(started)).status == "failed"
+    error = (await core.job(ann, job.id))["error"]
+    assert error == {
+        "type": "engine_error",
+        "message": "The engine stopped.",
+        "details": {"node": 4},
+        "traceback": "Traceback …",
+    }
+    assert (await finished(core, job))["last_error"] == "The engine stopped."
+    assert (await core.events(ann, job.id))[-1]["reason"] == "The engine stopped."
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    await core.check_drained()
+
+
+async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann, max_attempts=2)
+    assert (await core.room.execution.requeue(report(started), "spot instance")).status == "queued"
+    row = await hot(core, job)
+    assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
+    assert (await core.events(ann, job.id))[-1]["reason"] == "Requeued: spot instance"
+
+    await core.rows(core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", FREE_REQUEUES - 1)
+    await core.room.execution.requeue(report(await core.start()), "spot")
+    row = await hot(core, job)
+    assert (row["attempts"], row["requeues"]) == (0, FREE_REQUEUES)
+    # From now on each costs its attempt, and the second of two is the last.
+    await core.room.execution.requeue(report(await core.start()), "spot")
+    assert (await hot(core, job))["attempts"] == 1
+    last = await core.room.execution.requeue(report(await core.start()), "spot")
+    assert last.status == "failed"
+    assert (await core.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    await core.check_drained()
+
+
+@POOLS
+async def test_a_deferred_job_frees_its_worker_and_the_callback_completes_it(core: Core, pool: str) -> None:
+    ann = await core.member(pool)
+    job, started = await deferred(core, ann)
+    row = await hot(core, job)
+    assert (row["status"], row["worker_id"], row["lease_token"], row["provider_job_id"]) == (
+        *("waiting", None),
+        *(None, "prediction-9"),
+    )
+    assert await core.room.queue.held_by("worker-1") == []
+    assert await core.status(ann, job.id) == "processing"
+    with pytest.raises(LeaseLost):
+        await core.room.execution.heartbeat(report(started))
+    await core.reap()
+    assert await core.lease() is None
+
+    callback = core.room.execution.complete_callback
+    with pytest.raises(NotFound):
+        await callback(row["dispatch_id"], 2, {"output": "o.png"}, "provider:x")
+    with pytest.raises(NotFound):
+        await callback(row["dispatch_id"] + 1000, 1, {"output": "o.png"}, "provider:x")
+    for _ in ("first", "duplicate"):
+        assert (await callback(row["dispatch_id"], 1, {"output": "o.png"}, "provider:x")).status == "completed"
+    assert (await core.job(ann, job.id))["result"] == {"output": "o.png"}
+    assert (await core.events(ann, job.id))[-1]["actor"] == "provider:x"
+    assert (await finished(core, job))["provider_job_id"] == "prediction-9"
+    assert await core.ledger(ann, job.id) == [RESERVED, CONSUMED]
+    await core.check_drained()
+
+
+async def test_a_callback_for_a_job_that_does_not_wait_changes_nothing(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    outcome = await core.room.execution.complete_callback(started.lease.dispatch_id, 1, {"output": "x"}, "provider:x")
+    assert outcome.status == "leased"
+    assert await core.steps(ann, job.id) == STARTED
+
+
+async def test_a_wait_that_lasts_too_long_expires_and_a_late_callback_changes_nothing(core: Core, ann: Member) -> None:
+    job, started = await deferred(core, ann)
+    dispatch_id = started.lease.dispatch_id
+    await core.expire_lease(dispatch_id)
+    await core.reap()
+    row = await core.job(ann, job.id)
+    assert (row["status"], row["error"]["type"]) == ("expired", "callback_expired")
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
+    callback = core.room.execution.complete_callback
+    assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
+    await core.check_drained()
+
+    # Retried, the callback of the cycle before is as late as it was.
+    await retry(core, ann, job)
+    second = await core.start()
+    later = datetime.now(UTC) + timedelta(hours=1)
+    await core.room.execution.defer(report(second), "prediction-10", later)
+    assert (await callback(dispatch_id, 1, {"output": "late"}, "provider:x")).status == "expired"
+    with pytest.raises(NotFound):
+        await callback(dispatch_id, 2, {"output": "late"}, "provider:x")
+    assert await core.status(ann, job.id) == "processing"
+    assert (await callback(second.lease.dispatch_id, 2, {"output": "fresh"}, "provider:x")).status == "completed"
+    assert (await core.job(ann, job.id))["result"] == {"output": "fresh"}
+    assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED, (2, "JOB_RESERVE", -10), (2, "JOB_CONSUME", 0)]
+    await core.check_drained()
+
+
+async def test_a_wait_never_outlives_the_deadline(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    await core.room.execution.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
+    row = await hot(core, job)
+    assert row["lease_expires_at"] == row["deadline_at"]
