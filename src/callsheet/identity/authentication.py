@@ -70,16 +70,7 @@ class Authentication:
         if row is None:
             raise NotAuthenticated("The API key is unknown or was revoked.")
         self._usage.record(row["key_id"])
-        return Principal(
-            user_id=row["user_id"],
-            tenant_id=row["tenant_id"],
-            tenant=row["tenant"],
-            pool=row["pool"],
-            email=row["email"],
-            name=row["name"],
-            role=Role(row["role"]),
-            signed_in_with="api_key",
-        )
+        return Principal.of(row, "api_key")
 
     async def _by_session(self, request: Request, token: str) -> Principal:
         principal = await self._sessions.find(token)

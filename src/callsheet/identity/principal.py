@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
+import asyncpg
+
 from callsheet.wire.identity import Role
 
 
@@ -20,3 +22,19 @@ class Principal:
     role: Role
     signed_in_with: Literal["api_key", "session"]
     csrf_token: str | None = None
+
+    @classmethod
+    def of(
+        cls, row: asyncpg.Record, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None
+    ) -> Principal:
+        return cls(
+            user_id=row["user_id"],
+            tenant_id=row["tenant_id"],
+            tenant=row["tenant"],
+            pool=row["pool"],
+            email=row["email"],
+            name=row["name"],
+            role=Role(row["role"]),
+            signed_in_with=signed_in_with,
+            csrf_token=csrf_token,
+        )

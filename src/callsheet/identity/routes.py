@@ -11,7 +11,7 @@ from callsheet.identity.authentication import COOKIE, Authentication
 from callsheet.identity.keys import Keys
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
-from callsheet.plumbing.pages import DEFAULT_LIMIT, MAXIMUM_LIMIT
+from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.settings import Settings
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
@@ -25,9 +25,6 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
-
-CURSOR = Query(None, description="`next_cursor` of the page before.")
-LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page.")
 
 
 def session_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:

@@ -23,7 +23,6 @@ from callsheet.toolbox.ids import secret_token
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import derive_key, sign, verify
 from callsheet.wire.errors import InvalidCredentials, RateLimited
-from callsheet.wire.identity import Role
 
 SQL = statements("callsheet.identity")
 
@@ -100,17 +99,7 @@ class Sessions:
         return hmac.digest(self._bucket_key, f"{kind}:{value}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
     def _principal(self, row: asyncpg.Record, token: str) -> Principal:
-        return Principal(
-            user_id=row["user_id"],
-            tenant_id=row["tenant_id"],
-            tenant=row["tenant"],
-            pool=row["pool"],
-            email=row["email"],
-            name=row["name"],
-            role=Role(row["role"]),
-            signed_in_with="session",
-            csrf_token=sign(self._csrf_key, token),
-        )
+        return Principal.of(row, "session", sign(self._csrf_key, token))
 
 
 class SessionSweeper(Loop):

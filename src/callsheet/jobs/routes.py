@@ -21,7 +21,7 @@ from callsheet.jobs.submission import NewJob
 from callsheet.jobs.views import event_view, job_view
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.pages import DEFAULT_LIMIT, MAXIMUM_LIMIT, page_of
+from callsheet.plumbing.pages import CURSOR, LIMIT, page_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobStatus, SubmitReadyJob
@@ -61,8 +61,8 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
     @router.get("")
     async def list_jobs(
         status: JobStatus | None = Query(None, description="Only jobs of this status."),
-        cursor: UUID | None = Query(None, description="`next_cursor` of the page before."),
-        limit: int = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Job]:
         """Your jobs, newest first."""
@@ -101,7 +101,7 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
     async def list_events(
         job_id: UUID,
         after: int = Query(0, ge=0, le=2**31 - 1, description="Only events with a larger `seq`."),
-        limit: int = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT),
+        limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> list[JobEvent]:
         """A job's history, oldest first."""

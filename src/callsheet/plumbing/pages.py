@@ -5,10 +5,15 @@ from __future__ import annotations
 from typing import Protocol, TypeVar
 from uuid import UUID
 
+from fastapi import Query
+
 from callsheet.wire.base import Page
 
 DEFAULT_LIMIT = 50
 MAXIMUM_LIMIT = 200
+
+CURSOR = Query(None, description="`next_cursor` of the page before.")
+LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page.")
 
 
 class HasId(Protocol):

@@ -11,7 +11,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.pages import DEFAULT_LIMIT, MAXIMUM_LIMIT
+from callsheet.plumbing.pages import LIMIT
 from callsheet.wallet.ledger import SQL, balance_of, credit
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
@@ -30,7 +30,7 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
     @router.get("/transactions")
     async def list_transactions(
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
-        limit: int = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page."),
+        limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Transaction]:
         """How it came about, newest first."""
