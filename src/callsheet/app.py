@@ -18,8 +18,10 @@ from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.routes import account_router, key_router, session_router
 from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.routes import JobReader, admin_job_router, job_router
+from callsheet.jobs.routes import admin_job_router, job_router
+from callsheet.jobs.streams import stream_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.media.sweeper import StorageSweeper
@@ -129,6 +131,7 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
     notifier = Notifier(databases.central)
     jobs = open_jobs(databases, notifier.notify, settings.jobs)
     jobs.listen(listener)
+    reader = JobReader(databases)
 
     loops: list[Loop] = [DatabaseWatch(databases), usage, SessionSweeper(databases, settings.identity), *jobs.loops]
     routers = [
@@ -136,7 +139,8 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
         session_router(sessions, authentication, settings),
         key_router(keys, authentication),
         account_router(accounts, authentication),
-        job_router(jobs, JobReader(databases), authentication),
+        stream_router(jobs, reader, authentication),
+        job_router(jobs, reader, authentication),
         admin_job_router(jobs, accounts, authentication),
         wallet_router(databases, authentication),
         credit_router(jobs.routing, accounts, authentication),

@@ -1,58 +1,23 @@
-"""`/api/ai-jobs`: a user's own jobs, their history, live streams; and jobs with a ready payload, for admins."""
+"""`/api/ai-jobs`: a user's own jobs and their history; and jobs with a ready payload, for admins."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from typing import Annotated, Any
 from uuid import UUID
 
-import asyncpg
-from fastapi import APIRouter, Depends, Header, Query, Response
-from pydantic import WithJsonSchema
-from starlette.responses import StreamingResponse
+from fastapi import APIRouter, Depends, Query, Response
 
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
-from callsheet.jobs.feeds import Line
 from callsheet.jobs.moves import SQL
+from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submission import NewJob
 from callsheet.jobs.views import event_view, job_view
-from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import CURSOR, LIMIT, page_of
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobStatus, SubmitReadyJob
-
-LastEventId = Annotated[
-    int | None,
-    Header(ge=0, le=2**62, description="Where to go on: the id of the last event seen."),
-    # A header is there or not; it is never null.
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
-]
-STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}
-}
-
-
-class JobReader:
-    """A user's own jobs: what belongs to somebody else is not there (G6)."""
-
-    def __init__(self, databases: Databases):
-        self._databases = databases
-
-    async def row(self, principal: Principal, job_id: UUID) -> asyncpg.Record:
-        pool = await self.pool(principal)
-        async with pool.connection() as connection:
-            row = await SQL["get_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
-        if row is None or row["user_id"] != principal.user_id:
-            raise NotFound("There is no such job.")
-        return row
-
-    async def pool(self, principal: Principal) -> Database:
-        return await self._databases.pool(principal.pool)
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.jobs import Job, JobEvent, JobStatus, SubmitReadyJob
 
 
 def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication) -> APIRouter:
@@ -78,20 +43,6 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
             )
         return page_of([job_view(row) for row in rows], limit)
 
-    @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
-    async def stream_all(
-        last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
-    ) -> Response:
-        """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
-        pool = await reader.pool(principal)
-        async with pool.connection() as connection:
-            last = await SQL["last_user_seq"].value(
-                connection, tenant_id=principal.tenant_id, user_id=principal.user_id
-            )
-        # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
-        after = last if last_event_id is None else min(last_event_id, last)
-        return _stream(room.feeds.follow_user(pool, principal.tenant_id, principal.user_id, after))
-
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """One of your jobs."""
@@ -112,18 +63,6 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
                 connection, tenant_id=principal.tenant_id, job_id=job_id, after=after, limit=limit
             )
         return [event_view(row) for row in rows]
-
-    @router.get("/{job_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
-    async def stream_job(
-        job_id: UUID, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
-    ) -> Response:
-        """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
-        row = await reader.row(principal, job_id)
-        after = min(last_event_id or 0, row["event_seq"])
-        if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
-            return Response(status_code=204)
-        pool = await reader.pool(principal)
-        return _stream(room.feeds.follow_job(pool, principal.tenant_id, job_id, after))
 
     @router.post("/{job_id}/cancel")
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
@@ -172,23 +111,3 @@ def admin_job_router(room: JobsRoom, accounts: Accounts, authentication: Authent
         return submitted.job
 
     return router
-
-
-def _stream(lines: AsyncIterator[Line | None]) -> StreamingResponse:
-    return StreamingResponse(
-        _encoded(lines),
-        media_type="text/event-stream",
-        # A proxy that gathers output would turn a live stream into a slow download.
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
-
-
-async def _encoded(lines: AsyncIterator[Line | None]) -> AsyncIterator[bytes]:
-    # The first bytes tell the client at once that the stream is open.
-    yield b": open\n\n"
-    async for line in lines:
-        if line is None:
-            yield b": nothing new\n\n"
-        else:
-            data = line.event.model_dump_json()
-            yield f"id: {line.position}\nevent: {line.event.event}\ndata: {data}\n\n".encode()

@@ -1,0 +1,82 @@
+"""`/api/ai-jobs/stream` and `/api/ai-jobs/{job_id}/stream`: server-sent events that resume where a client left off."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Header, Response
+from pydantic import WithJsonSchema
+from starlette.responses import StreamingResponse
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.feeds import Line
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.reader import JobReader
+from callsheet.jobs.room import JobsRoom
+from callsheet.wire.jobs import TERMINAL, JobStatus
+
+LastEventId = Annotated[
+    int | None,
+    Header(ge=0, le=2**62, description="Where to go on: the id of the last event seen."),
+    # A header is there or not; it is never null.
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
+]
+STREAM: dict[int | str, dict[str, Any]] = {
+    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}
+}
+
+
+def stream_router(room: JobsRoom, reader: JobReader, authentication: Authentication) -> APIRouter:
+    """Stands before the router of jobs, for which `stream` would be the id of a job."""
+    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+
+    @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
+    async def stream_all(
+        last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+    ) -> Response:
+        """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
+        pool = await reader.pool(principal)
+        async with pool.connection() as connection:
+            last = await SQL["last_user_seq"].value(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id
+            )
+        # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
+        after = last if last_event_id is None else min(last_event_id, last)
+        return _stream(room.feeds.follow_user(pool, principal.tenant_id, principal.user_id, after))
+
+    @router.get("/{job_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
+    async def stream_job(
+        job_id: UUID, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+    ) -> Response:
+        """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
+        row = await reader.row(principal, job_id)
+        after = min(last_event_id or 0, row["event_seq"])
+        if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
+            return Response(status_code=204)
+        pool = await reader.pool(principal)
+        return _stream(room.feeds.follow_job(pool, principal.tenant_id, job_id, after))
+
+    return router
+
+
+def _stream(lines: AsyncIterator[Line | None]) -> StreamingResponse:
+    return StreamingResponse(
+        _encoded(lines),
+        media_type="text/event-stream",
+        # A proxy that gathers output would turn a live stream into a slow download.
+        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _encoded(lines: AsyncIterator[Line | None]) -> AsyncIterator[bytes]:
+    # The first bytes tell the client at once that the stream is open.
+    yield b": open\n\n"
+    async for line in lines:
+        if line is None:
+            yield b": nothing new\n\n"
+        else:
+            data = line.event.model_dump_json()
+            yield f"id: {line.position}\nevent: {line.event.event}\ndata: {data}\n\n".encode()
