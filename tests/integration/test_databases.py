@@ -18,7 +18,8 @@ from tests.support.waiting import until
 async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_followed(tmp_path: Path) -> None:
     databases = await open_databases(load_settings(home=tmp_path / "home"))
     listener = Listener(databases.central)
-    listener.subscribe("news", lambda payload: None)
+    heard: list[str | None] = []
+    listener.subscribe("news", heard.append)
     listener.start()
     try:
         await listener.connected.wait()
@@ -33,7 +34,14 @@ async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_fo
             for database in (databases.central, *databases.pools):
                 async with database.connection() as connection:
                     assert await connection.fetchval("SELECT current_database()") == database.name
-            await listener.connected.wait()
+
+            async def is_heard() -> bool:
+                # Only a listener on the new port can hear what is sent there.
+                async with databases.central.connection() as connection:
+                    await connection.execute("NOTIFY news, 'from the new port'")
+                return "from the new port" in heard
+
+            await until(is_heard)
     finally:
         await listener.stop()
         await databases.close()
