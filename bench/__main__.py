@@ -16,6 +16,7 @@ from bench import (
     dispatch_idle_workers,
     dispatch_pickup,
     http_me,
+    http_protocol,
     jobs_full,
     startup_demo,
     storage_presign,
@@ -26,6 +27,7 @@ from bench.results import Result, show, write
 # of its own to run for, and arguments for the short form in `short`.
 MODULES = (
     http_me,
+    http_protocol,
     storage_presign,
     startup_demo,
     dispatch_core,

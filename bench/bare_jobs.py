@@ -53,6 +53,7 @@ class Order:
             "lease_seconds": 900,
             "run_limit_seconds": 3600,
             "payload": self.payload,
+            "input_file_ids": [],
             "actor": "user",
         }
 
@@ -112,7 +113,9 @@ class Pair:
         while len(leases) < jobs:
             wanted = jobs - len(leases)
             tokens = [uuid4() for _ in range(wanted)]
-            rows = await self.lease(workers=["bare"] * wanted, tokens=tokens, depth=wanted + CONNECTIONS * jobs)
+            rows = await self.lease(
+                workers=["bare"] * wanted, tokens=tokens, poll_ids=[None] * wanted, depth=wanted + CONNECTIONS * jobs
+            )
             leases += [row for row in rows if row["dispatch_id"] is not None]
         return leases
 

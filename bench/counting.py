@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 
 import asyncpg
 
 from bench.ground import Ground
-from callsheet.plumbing.databases import with_database
+from callsheet.plumbing.databases import Databases, with_database
 
 STATEMENTS = """
 SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
@@ -42,12 +42,16 @@ class Counter:
         return Counts(await self.statements(), int(await self._connection.fetchval(TRANSACTIONS)))
 
 
+def counter(ground: Ground) -> AbstractAsyncContextManager[Counter]:
+    return counting(ground.databases)
+
+
 @asynccontextmanager
-async def counter(ground: Ground) -> AsyncIterator[Counter]:
+async def counting(databases: Databases) -> AsyncIterator[Counter]:
     """Counts from a database of its own, so that counting is not counted."""
-    connection = await asyncpg.connect(with_database(ground.central.dsn, "postgres"))
+    connection = await asyncpg.connect(with_database(databases.central.dsn, "postgres"))
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
-        yield Counter(connection, [database.name for database in (ground.central, *ground.databases.pools)])
+        yield Counter(connection, [database.name for database in (databases.central, *databases.pools)])
     finally:
         await connection.close()

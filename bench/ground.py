@@ -73,7 +73,7 @@ async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -
     """A room of jobs on a fresh installation; with the named loops, and with wake-ups, as in production."""
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
-        undo.enter_context(_unread_logs())
+        undo.enter_context(unread_logs())
         databases = await open_databases(load_settings(home=home, database={"dsn": None}))
         undo.push_async_callback(databases.close)
         notifier = Notifier(databases.central)
@@ -92,7 +92,7 @@ async def open_ground(*, listening: bool = False, loops: tuple[str, ...] = ()) -
 
 
 @contextmanager
-def _unread_logs() -> Iterator[None]:
+def unread_logs() -> Iterator[None]:
     """The lines are made and written as in production; nobody reads them here."""
     with open(os.devnull, "w", encoding="utf-8") as nowhere:
         configure_logs("info", "json", nowhere)

@@ -59,9 +59,9 @@ async def run(seconds: float) -> list[Result]:
         # Whatever the shell says: users are created below, and never in somebody's real database.
         databases = await open_databases(load_settings(home=home, database={"dsn": None}))
         try:
-            user_id, key = await _create_user(databases)
+            user_id, key = await create_user(databases)
             port = (await free_address(HOST, 0))[1]
-            async with serving(home, port) as plane, _bare_server(databases.central.dsn, user_id) as (bare_pid, other):
+            async with serving(home, port) as plane, bare_server(databases.central.dsn, user_id) as (bare_pid, other):
                 me = Target(plane.pid, port, "/api/me", {"Authorization": f"Bearer {key}"})
                 bare, select = Target(bare_pid, other, "/bare"), Target(bare_pid, other, "/select")
                 await _take_turns([bare, me, select], seconds)
@@ -95,7 +95,7 @@ def _results(me: Target, bare: Target, select: Target) -> list[Result]:
     ]
 
 
-async def _create_user(databases: Databases) -> tuple[UUID, str]:
+async def create_user(databases: Databases) -> tuple[UUID, str]:
     accounts = Accounts(databases, Passwords())
     await accounts.create_tenant(CreateTenantRequest(slug="bench", name="Bench"))
     user = await accounts.create_user(
@@ -105,7 +105,7 @@ async def _create_user(databases: Databases) -> tuple[UUID, str]:
 
 
 @asynccontextmanager
-async def _bare_server(dsn: str, user_id: UUID) -> AsyncIterator[tuple[int, int]]:
+async def bare_server(dsn: str, user_id: UUID) -> AsyncIterator[tuple[int, int]]:
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "bench.bare_server", stdin=PIPE, stdout=PIPE, cwd=ROOT, env=dict(os.environ)

@@ -9,7 +9,7 @@ import signal
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -43,10 +43,13 @@ def environment(home: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def serving(home: Path, port: int) -> AsyncIterator[Process]:
+async def serving(home: Path, port: int, settings: Mapping[str, str] | None = None) -> AsyncIterator[Process]:
     """`callsheet serve`, ready to answer."""
     process = await asyncio.create_subprocess_exec(
-        *callsheet_command("serve", "--port", str(port)), env=environment(home), cwd=home.parent, stderr=PIPE
+        *callsheet_command("serve", "--port", str(port)),
+        env={**environment(home), **(settings or {})},
+        cwd=home.parent,
+        stderr=PIPE,
     )
     assert process.stderr is not None
     log = asyncio.create_task(process.stderr.read())

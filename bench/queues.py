@@ -40,7 +40,8 @@ class OurQueue:
     async def _call(self, worker: str) -> int:
         queue, criteria, done = self._ground.room.queue, self._ground.criteria, 0
         while (lease := await queue.lease(criteria, worker)) is not None:
-            done += await queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            closed = await queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+            done += closed is not None
         return done
 
 

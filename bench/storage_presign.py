@@ -37,7 +37,11 @@ async def run(seconds: float) -> list[Result]:
         "put": lambda: client.generate_presigned_url("put_object", described, SECONDS),
     }
     local = LocalStorage(
-        Path("never-written-to"), public_url="https://callsheet.example.com", secret=b"0" * 32, url_seconds=SECONDS
+        Path("never-written-to"),
+        public_url="https://callsheet.example.com",
+        secret=b"0" * 32,
+        url_seconds=SECONDS,
+        max_upload_bytes=SIZE,
     )
     s3 = S3Storage(S3, url_seconds=SECONDS)
     try:

@@ -21,6 +21,7 @@ from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
 from tests.support.installation import empty, installation, isolate
 from tests.support.people import People
+from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +117,14 @@ async def shared_databases(_shared_databases: Databases) -> Databases:
 async def core(shared_databases: Databases) -> Core:
     """The core without HTTP and without loops: nothing happens that the test does not do."""
     return await open_core(shared_databases).prepare()
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A real S3 server with one empty bucket."""
+    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
+        server.create_bucket(BUCKET)
+        yield server
 
 
 @pytest.fixture

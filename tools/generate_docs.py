@@ -156,7 +156,7 @@ def _default(field: FieldInfo) -> str:
         return "none"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
-    return f"`{value}`"
+    return f"`{', '.join(map(str, value)) if isinstance(value, tuple) else value}`"
 
 
 def _allowed(field: FieldInfo) -> str:

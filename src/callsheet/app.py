@@ -12,29 +12,49 @@ from prometheus_client import CollectorRegistry
 from starlette.types import ASGIApp
 
 from callsheet import __version__
+from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.catalog.routes import admin_asset_router, admin_effect_router, admin_workflow_router, effect_router
+from callsheet.fleet.admin_routes import admin_fleet_router, admin_worker_router, worker_log_router
+from callsheet.fleet.overview import FleetOverview
+from callsheet.fleet.overview_routes import overview_router
+from callsheet.fleet.protocol import open_protocol
+from callsheet.fleet.protocol_routes import shortcuts
+from callsheet.fleet.registration_routes import registration_router
+from callsheet.fleet.room import FleetRoom, open_fleet
+from callsheet.fleet.secret import FleetSecret
 from callsheet.identity.accounts import Accounts
+from callsheet.identity.attempts import Attempts
+from callsheet.identity.audit import AuditLog
+from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.routes import account_router, key_router, session_router
 from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.jobs.admin_routes import admin_job_router, dispatch_router
+from callsheet.jobs.effect_routes import effect_job_router
+from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.operations import DispatchOperations, JobOperations
+from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
-from callsheet.jobs.routes import admin_job_router, job_router
+from callsheet.jobs.routes import job_router
 from callsheet.jobs.streams import stream_router
+from callsheet.media.room import MediaRoom, open_media
+from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.media.sweeper import StorageSweeper
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
 from callsheet.plumbing.failpoints import arm_for_process
 from callsheet.plumbing.health import Draining, health_router
-from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics
+from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
+from callsheet.plumbing.shortcut import Shortcut
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
@@ -52,7 +72,10 @@ class ControlPlane:
     storage: Storage
     accounts: Accounts
     keys: Keys
+    media: MediaRoom
+    catalog: CatalogRoom
     jobs: JobsRoom
+    fleet: FleetRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -106,6 +129,7 @@ async def running_control_plane(settings: Settings) -> AsyncIterator[ControlPlan
         finally:
             plane.draining.begun = True
             plane.jobs.feeds.close()
+            plane.jobs.waiters.close()
             await server.stop()
             log.info("control_plane.stopped")
 
@@ -132,36 +156,78 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
     jobs = open_jobs(databases, notifier.notify, settings.jobs)
     jobs.listen(listener)
     reader = JobReader(databases)
+    fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
+    jobs.reaper.reaped = fleet.held.reaped
+    fleet_secret = FleetSecret(settings.fleet, secret, Attempts(databases, settings.identity, secret))
+    media = open_media(databases, storage, settings)
+    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
+    effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
+    audit = AuditLog(databases)
+    presenter = Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of)
+    job_operations = JobOperations(jobs.mover, jobs.overview, jobs.endings, presenter, audit)
+    dispatch_operations = DispatchOperations(
+        jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
+    )
 
-    loops: list[Loop] = [DatabaseWatch(databases), usage, SessionSweeper(databases, settings.identity), *jobs.loops]
+    protocol = open_protocol(databases, storage, jobs, fleet, settings, registry)
+    loops: list[Loop] = [
+        DatabaseWatch(databases),
+        usage,
+        SessionSweeper(databases, settings.identity),
+        *media.loops,
+        *jobs.loops,
+        *fleet.loops,
+        protocol.trail,
+    ]
+    overview = FleetOverview(
+        databases, fleet.capacity, loops, jobs.reconciler.healed, settings.jobs.queue_wait_alert_seconds
+    )
     routers = [
+        registration_router(fleet.registry, fleet_secret, fleet.authentication, authentication),
+        protocol.router,
         health_router(databases, draining, registry, settings.server),
         session_router(sessions, authentication, settings),
         key_router(keys, authentication),
         account_router(accounts, authentication),
+        audit_router(audit, authentication),
+        video_router(media, authentication),
+        file_router(media, authentication),
+        effect_router(catalog, authentication),
+        admin_workflow_router(catalog, authentication),
+        admin_effect_router(catalog, authentication),
+        admin_asset_router(catalog, authentication),
+        effect_job_router(effect_jobs, presenter, authentication),
         stream_router(jobs, reader, authentication),
-        job_router(jobs, reader, authentication),
-        admin_job_router(jobs, accounts, authentication),
+        job_router(jobs, reader, presenter, authentication),
+        admin_job_router(jobs, job_operations, presenter, accounts, audit, authentication),
+        dispatch_router(dispatch_operations, jobs.overview, authentication),
+        overview_router(overview, authentication),
         wallet_router(databases, authentication),
-        credit_router(jobs.routing, accounts, authentication),
+        credit_router(jobs.routing, accounts, audit, authentication),
+        admin_worker_router(fleet.workers, authentication),
+        worker_log_router(fleet.workers, authentication),
+        admin_fleet_router(fleet.fleets, authentication),
     ]
     if isinstance(storage, LocalStorage):
-        loops.append(StorageSweeper(storage))
         routers.append(storage_router(storage))
 
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
+    registry.register(ReconcilerMetrics(jobs.reconciler.healed))
     return ControlPlane(
         settings=settings,
         databases=databases,
         storage=storage,
         accounts=accounts,
         keys=keys,
+        media=media,
+        catalog=catalog,
         jobs=jobs,
+        fleet=fleet,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
         draining=draining,
-        asgi=Edge(_application(routers), settings.server, HttpMetrics(registry)),
+        asgi=Edge(Shortcut(_application(routers), shortcuts(protocol.router)), settings.server, HttpMetrics(registry)),
     )
 
 

@@ -52,6 +52,25 @@ def _parse_networks(value: object) -> object:
     return tuple(ip_network(str(part)) for part in parts) if isinstance(parts, list | tuple) else parts
 
 
+def _parse_names(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(parts) if isinstance(parts, list) else parts
+
+
+def _parse_media_types(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(str(part).lower() for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+def _are_media_types(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(r"[a-z0-9!#$&^_.+-]+/(\*|[a-z0-9!#$&^_.+-]+)", value):
+            raise ValueError("must be media types like video/mp4 or video/*")
+    if not values:
+        raise ValueError("must name one media type or more")
+    return values
+
+
 def _is_web_address(value: str) -> str:
     try:
         parts = urlsplit(value)
@@ -65,6 +84,8 @@ def _is_web_address(value: str) -> str:
 
 Network = IPv4Network | IPv6Network
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
+MediaTypes = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_media_types), AfterValidator(_are_media_types)]
 WebAddress = Annotated[str, AfterValidator(_is_web_address)]
 
 
@@ -162,6 +183,25 @@ class StorageSettings(Section):
     s3: S3Settings = Field(default_factory=S3Settings, description="The S3 backend.")
 
 
+class MediaSettings(Section):
+    allowed_types: MediaTypes = Field(
+        ("video/*", "image/*", "audio/*"),
+        description="Media types that may be uploaded, comma separated; video/* means every kind of video.",
+    )
+    upload_hours: int = Field(
+        24,
+        ge=1,
+        le=720,
+        description="How long an upload is waited for after its address expired, in hours; then it is swept.",
+    )
+    retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="How long videos and files are kept after they last changed, in days. Default: for ever.",
+    )
+
+
 class IdentitySettings(Section):
     session_hours: int = Field(336, ge=1, le=8760, description="How long a browser session lasts, in hours.")
     cookie_secure: bool | None = Field(
@@ -181,6 +221,49 @@ class JobSettings(Section):
     lifetime_seconds: int = Field(
         86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
     )
+    queue_wait_alert_seconds: int = Field(
+        900, ge=1, le=31_536_000, description="Admins are alerted when a job has waited longer than this, in seconds."
+    )
+
+
+class FleetSettings(Section):
+    secret: SecretStr | None = Field(
+        None,
+        description="What workers register with; the same on every control plane; 16 characters or more. "
+        "Default: derived from secret_key; `callsheet fleets secret` prints it.",
+    )
+    secret_attempts_per_address: int = Field(
+        20, ge=1, le=100_000, description="Wrong fleet secrets per network address within login_window_seconds."
+    )
+    auto_approve: bool = Field(True, description="Whether a new worker gets jobs before an admin has approved it.")
+    max_workers: int = Field(50, ge=1, le=1_000_000, description="Most workers that may be registered.")
+    # A worker that polls with the longest wait is heard of every 55 seconds.
+    stale_seconds: int = Field(
+        300, ge=120, le=86_400, description="A worker not heard of for so long is removed, in seconds."
+    )
+    output_validation: Literal["enforce", "warn"] = Field(
+        "enforce",
+        description="Whether an output that is missing, empty or not what was declared refuses the completion, or is "
+        "only logged.",
+    )
+    validate_asg_instance: bool = Field(
+        False, description="Whether a worker whose id is like i-… must be in an autoscaling group of AWS."
+    )
+    asg_names: Names = Field(
+        (), description="The autoscaling groups it may be in, comma separated. Default: any of the account."
+    )
+    asg_region: str | None = Field(None, description="Their region. Default: that of the AWS chain.")
+    asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
+    asg_timeout_seconds: float = Field(
+        3.0, gt=0, le=60, description="How long AWS is waited for, in seconds; then the worker is let in."
+    )
+
+    @field_validator("secret")
+    @classmethod
+    def _secret_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]{16,}", value.get_secret_value()):
+            raise ValueError("must have 16 characters or more, letters, digits and signs without spaces")
+        return value
 
 
 class LogSettings(Section):
@@ -217,8 +300,10 @@ class Settings(BaseSettings):
     server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
     database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
+    media: MediaSettings = Field(default_factory=MediaSettings, description="Uploads, videos and what is kept of them.")
     identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
+    fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."

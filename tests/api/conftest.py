@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -11,10 +12,27 @@ import pytest
 
 from callsheet.app import ControlPlane, running_control_plane, with_free_port
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.settings import Settings
+from callsheet.settings import S3Settings, Settings
 from tests.support.installation import changed, installation, isolate
+from tests.support.seaweedfs import S3Server
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
+
+
+@asynccontextmanager
+async def _shared_plane(
+    postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path, **sections: dict[str, Any]
+) -> AsyncIterator[ControlPlane]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            limits: dict[str, dict[str, Any]] = {
+                "identity": {"login_attempts_per_address": 100_000},
+                "fleet": {"max_workers": 100_000},
+            }
+            generous = changed(settings, **limits | sections)
+            async with running_control_plane(generous) as plane:
+                yield plane
 
 
 @pytest.fixture(scope="session")
@@ -22,13 +40,28 @@ async def plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """Starting one takes half a second, and most requests of these tests are refused and change nothing."""
-    directory = tmp_path_factory.mktemp("shared")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with installation(postgres, templates, directory / "home") as settings:
-            generous = changed(settings, identity={"login_attempts_per_address": 100_000})
-            async with running_control_plane(generous) as plane:
-                yield plane
+    async with _shared_plane(postgres, templates, tmp_path_factory.mktemp("shared")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+async def s3_plane(
+    postgres: EmbeddedPostgres,
+    templates: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+    s3_server: S3Server,
+) -> AsyncIterator[ControlPlane]:
+    """The same with its objects on a real S3 server."""
+    storage = {"backend": "s3", "s3": S3Settings.model_validate(s3_server.settings)}
+    async with _shared_plane(postgres, templates, tmp_path_factory.mktemp("shared"), storage=storage) as plane:
+        yield plane
+
+
+@pytest.fixture(params=["local", "s3"])
+def stored_plane(request: pytest.FixtureRequest) -> ControlPlane:
+    """One after the other: a control plane with local storage, and one with S3."""
+    chosen: ControlPlane = request.getfixturevalue("plane" if request.param == "local" else "s3_plane")
+    return chosen
 
 
 @pytest.fixture

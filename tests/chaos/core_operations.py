@@ -26,7 +26,7 @@ from callsheet.wire.errors import (
 from callsheet.wire.jobs import Job
 from tests.chaos import core_model as model
 from tests.chaos.core_state import DispatchKey, JobKey, JobState, State, UserKey
-from tests.support.core import Core, Member, report
+from tests.support.core import Core, Member, output_of, report
 
 Item = TypeVar("Item")
 CAP = 4
@@ -112,6 +112,7 @@ class Submit(Operation):
     async def run(self, core: Core, world: World) -> object:
         member = world.members[self.member]
         next_job_id.set(world.new_id(member.pool.name))
+        video_id, file_id = await core.video(member)
         submitted = await core.submitted(
             member,
             cost=self.cost,
@@ -121,6 +122,8 @@ class Submit(Operation):
             priority=self.priority,
             max_attempts=self.max_attempts,
             idempotency_key=self.key,
+            video_id=video_id,
+            input_file_ids=(file_id,),
         )
         self._remember(world, submitted)
         return submitted
@@ -286,7 +289,9 @@ class Callback(OnLease):
 
     async def say(self, core: Core, started: StartedLease) -> object:
         lease = started.lease
-        return await core.room.execution.complete_callback(lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider")
+        return await core.room.execution.complete_callback(
+            lease.dispatch_id, lease.charge_cycle, {"a": 1}, "provider", [output_of(started)]
+        )
 
     def predict(self, state: State, world: World, answer: object) -> None:
         started = newest(world.leases, self.lease)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import httpx
@@ -14,17 +14,9 @@ from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.settings import Settings
 from tests.support.asgi_server import free_port, serving
-from tests.support.seaweedfs import S3Server, seaweedfs
+from tests.support.seaweedfs import S3Server
 
 SECRET = b"a secret of at least thirty-two bytes"
-BUCKET = "callsheet-tests"
-
-
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    with seaweedfs(tmp_path_factory.mktemp("seaweedfs")) as server:
-        server.create_bucket(BUCKET)
-        yield server
 
 
 @pytest_asyncio.fixture(scope="session")
@@ -71,11 +63,4 @@ def folder() -> str:
 
 
 def s3_settings(server: S3Server, **changes: object) -> Settings:
-    s3 = {
-        "bucket": BUCKET,
-        "endpoint_url": server.url,
-        "access_key_id": server.access_key_id,
-        "secret_access_key": server.secret_access_key,
-        **changes,
-    }
-    return Settings.model_validate({"storage": {"backend": "s3", "s3": s3}})
+    return Settings.model_validate({"storage": {"backend": "s3", "s3": {**server.settings, **changes}}})

@@ -85,6 +85,18 @@ async def test_putting_again_replaces_bytes_and_type(storage: Storage, folder: s
     assert (await storage.read(key, 100), info.size, info.content_type) == (b"second", 6, "image/png")
 
 
+async def test_a_peek_tells_what_is_there_and_how_it_begins(storage: Storage, folder: str) -> None:
+    key = f"{folder}/object"
+    assert await storage.peek(key, 10) is None
+    for content in (b"", b"short", b"a longer one than is wanted"):
+        await storage.put(key, content, content_type="image/png")
+        found = await storage.peek(key, 10)
+        assert found is not None
+        info, beginning = found
+        assert (info.size, info.content_type, beginning) == (len(content), "image/png", content[:10])
+        assert info == await storage.head(key)
+
+
 async def test_what_is_not_there_is_said_to_be_not_there(storage: Storage, folder: str) -> None:
     missing = f"{folder}/missing"
     assert await storage.head(missing) is None
@@ -94,6 +106,14 @@ async def test_what_is_not_there_is_said_to_be_not_there(storage: Storage, folde
         await anext(aiter(storage.stream(missing)))
     with pytest.raises(NotFound):
         await storage.copy(missing, f"{folder}/target")
+
+
+@pytest.mark.parametrize("size", [0, 5, 9 * MEBIBYTE + 1])
+async def test_the_checksum_of_an_object_is_that_of_its_bytes(storage: Storage, folder: str, size: int) -> None:
+    content = random.Random(size).randbytes(size)
+    assert await storage.sha256_of(f"{folder}/object") is None
+    await storage.put(f"{folder}/object", content, content_type="video/mp4")
+    assert await storage.sha256_of(f"{folder}/object") == hashlib.sha256(content).hexdigest()
 
 
 async def test_an_object_larger_than_expected_is_not_read(storage: Storage, folder: str) -> None:
@@ -203,6 +223,7 @@ async def test_a_bad_key_is_refused_everywhere(storage: Storage, key: str) -> No
     calls = [
         lambda: storage.put(key, b"", content_type="text/plain"),
         lambda: storage.head(key),
+        lambda: storage.sha256_of(key),
         lambda: storage.read(key, 1),
         lambda: anext(aiter(storage.stream(key))),
         lambda: storage.delete(key),
@@ -353,6 +374,18 @@ async def test_a_longer_body_is_refused(
     answer = await client.put(signed.url, content=pieces(body) if chunked else body, headers=signed.headers)
     assert refused(answer)
     assert await storage.read(f"{folder}/object", 100) == b"what was there"
+
+
+@pytest.mark.parametrize("size", [0, 1, MEBIBYTE + 1])
+async def test_where_no_length_is_signed_a_body_of_any_length_is_stored(
+    storage: Storage, folder: str, client: httpx.AsyncClient, size: int
+) -> None:
+    key, body = f"{folder}/object", random.Random(size).randbytes(size)
+    signed = storage.presign_put(key, content_type="video/mp4", size=None)
+    assert (await send(client, signed, body)).status_code == 200
+    assert await storage.read(key, size) == body
+    # Everything else is bound as ever.
+    assert refused(await send(client, signed, body, **{"Content-Type": "text/html"}))
 
 
 async def test_reading_and_writing_are_signed_apart(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:

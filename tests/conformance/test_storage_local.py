@@ -24,12 +24,19 @@ from callsheet.wire.errors import InvalidRequest, Unavailable
 from tests.support.waiting import until
 
 TOMORROW = timedelta(hours=25)
+MOST_BYTES = 1000
+
+
+def bare(root: Path) -> LocalStorage:
+    return LocalStorage(
+        root, public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=MOST_BYTES
+    )
 
 
 @pytest.fixture
 async def storage(tmp_path: Path) -> AsyncIterator[LocalStorage]:
     """One with an empty directory of its own, not served."""
-    storage = LocalStorage(tmp_path / "storage", public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    storage = bare(tmp_path / "storage")
     yield storage
     await storage.close()
 
@@ -56,7 +63,8 @@ from callsheet.media.storage import LocalStorage
 from callsheet.plumbing.failpoints import Failpoint, armed, end_process
 
 async def main():
-    storage = LocalStorage(Path(sys.argv[1]), public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    options = dict(public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=1000)
+    storage = LocalStorage(Path(sys.argv[1]), **options)
     with armed({Failpoint.STORAGE_BEFORE_POINTER: end_process}):
         if sys.argv[2] == "put":
             await storage.put("job/output", b"new", content_type="image/png")
@@ -99,7 +107,8 @@ async def body():
     yield b"never"
 
 async def main():
-    storage = LocalStorage(Path(sys.argv[1]), public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    options = dict(public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=1000)
+    storage = LocalStorage(Path(sys.argv[1]), **options)
     await storage.put("job/output", body(), content_type="image/png")
 
 asyncio.run(main())
@@ -221,7 +230,7 @@ async def test_bytes_replaced_by_a_link_are_not_followed(storage: LocalStorage, 
 async def test_the_storage_folder_itself_may_be_a_link(tmp_path: Path) -> None:
     (tmp_path / "large-disk").mkdir()
     (tmp_path / "storage").symlink_to(tmp_path / "large-disk")
-    storage = LocalStorage(tmp_path / "storage", public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    storage = bare(tmp_path / "storage")
     await storage.check()
     await storage.close()
     assert (tmp_path / "large-disk" / "objects").is_dir()
@@ -255,7 +264,8 @@ from callsheet.media.storage import LocalStorage
 from callsheet.wire.errors import Unavailable
 
 async def main():
-    storage = LocalStorage(Path(sys.argv[1]), public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    options = dict(public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60, max_upload_bytes=1000)
+    storage = LocalStorage(Path(sys.argv[1]), **options)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
     try:
         await storage.put("object", bytes(2 << 20), content_type="image/png")
@@ -278,7 +288,7 @@ async def test_a_full_disk_leaves_the_old_object(storage: LocalStorage, tmp_path
 
 async def test_the_check_says_which_folder_cannot_be_used(tmp_path: Path) -> None:
     (tmp_path / "storage").write_text("a file where a folder should be")
-    storage = LocalStorage(tmp_path / "storage", public_url="http://127.0.0.1:1", secret=b"secret", url_seconds=60)
+    storage = bare(tmp_path / "storage")
     with pytest.raises(Unavailable, match=str(tmp_path / "storage")):
         await storage.check()
     await storage.close()
@@ -383,6 +393,12 @@ async def test_a_truncated_upload_stores_nothing(local_storage: LocalStorage, lo
         writer.close()
         await until(lambda: files(local_home / "storage", "incoming") == [])
         assert await local_storage.head(f"{folder}/object") is None
+
+
+async def test_where_no_length_is_known_the_settings_bound_it(storage: LocalStorage) -> None:
+    signed = storage.presign_put("object", content_type="video/mp4", size=None)
+    grant = storage.urls.read("PUT", "object", urlsplit(signed.url).query.encode())
+    assert grant.max_bytes == MOST_BYTES
 
 
 async def test_refusals_say_what_is_wrong(local_storage: LocalStorage, folder: str, client: httpx.AsyncClient) -> None:

@@ -41,6 +41,7 @@ async def leasing(race: Race, worker: str = "slow", undo: bool = False) -> Async
             providers=["self_hosted"],
             workers=[worker],
             tokens=[uuid4()],
+            poll_ids=[None],
             depth=9,
             now=None,
             locked=None,
@@ -413,7 +414,7 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
         locked = [row["identifier"] for row in await SQL["lock_limits"].rows(connection, **scope)]
         [lowering] = await waiting(race.central, race.one.room.queue.set_limit("gpu", 1))
         rows = await SQL["lease"].rows(
-            connection, **scope, workers=["w"], tokens=[uuid4()], depth=9, now=None, locked=locked
+            connection, **scope, workers=["w"], tokens=[uuid4()], poll_ids=[None], depth=9, now=None, locked=locked
         )
         assert rows[0]["dispatch_id"] is not None
     await lowering
@@ -434,7 +435,14 @@ async def test_a_lane_opened_after_the_limits_were_locked_is_left_to_the_next_le
         locked = [row["identifier"] for row in await SQL["lock_limits"].rows(connection, **scope)]
         await race.submit(concurrency_identifier="gpu", priority=9)
         rows = await SQL["lease"].rows(
-            connection, **scope, workers=["a", "b"], tokens=[uuid4(), uuid4()], depth=9, now=None, locked=locked
+            connection,
+            **scope,
+            workers=["a", "b"],
+            tokens=[uuid4(), uuid4()],
+            poll_ids=[None] * 2,
+            depth=9,
+            now=None,
+            locked=locked,
         )
         assert [row["lease_seq"] for row in rows] == [1]
     assert await lease(race.one, "next") is not None

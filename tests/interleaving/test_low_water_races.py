@@ -74,7 +74,7 @@ async def test_a_mark_raised_while_a_lease_is_open_does_not_pass_what_a_rollback
     async with rolled_back(race.central) as connection:
         scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
         rows = await SQL["lease"].rows(
-            connection, **scope, workers=["w"], tokens=[uuid4()], depth=9, now=None, locked=None
+            connection, **scope, workers=["w"], tokens=[uuid4()], poll_ids=[None], depth=9, now=None, locked=None
         )
         assert rows[0]["dispatch_id"] is not None
         await race.one.room.queue.raise_low_water()

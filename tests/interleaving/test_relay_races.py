@@ -9,6 +9,7 @@ import pytest
 
 from callsheet.jobs.moves import Move, move_jobs
 from callsheet.jobs.states import Happening
+from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.jobs import Job
 from tests.support.core import report
@@ -32,7 +33,7 @@ async def unrelayed(race: Race, point: Failpoint = Failpoint.SUBMIT_BEFORE_RELAY
         await race.one.submit(race.ann)
     rows = await race.one.rows(race.pool, "SELECT * FROM ai_jobs")
     [row] = [row for row in rows if row["id"] not in before]
-    return Job(**{name: row[name] for name in Job.model_fields})
+    return job_view(row)
 
 
 async def relayed(race: Race) -> None:

@@ -23,6 +23,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.execution import Failure, Outcome, Report, StartedLease
 from callsheet.jobs.journal import Notify
+from callsheet.jobs.moves import Output
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submission import NewJob, Submitted
 from callsheet.plumbing.database import Database
@@ -119,7 +120,41 @@ class Core:
         return started
 
     async def complete(self, started: StartedLease, result: Mapping[str, Any] | None = None) -> Outcome:
-        return await self.room.execution.complete(report(started), result or {"metadata": {"frames": 3}})
+        return await self.room.execution.complete(
+            report(started), result or {"metadata": {"frames": 3}}, outputs=[output_of(started)]
+        )
+
+    async def video(self, member: Member) -> tuple[UUID, UUID]:
+        """An uploaded file and its video: (video_id, file_id)."""
+        file_id, video_id = uuid7(), uuid7()
+        async with member.pool.transaction() as connection:
+            await connection.execute(
+                """INSERT INTO files
+                   (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at)
+                   VALUES ($1, $2, $3, 'upload', 'ready', 'local', $4, 'clip.mp4', 'video/mp4', 3, now())""",
+                member.tenant_id,
+                file_id,
+                member.user_id,
+                f"tenants/{member.tenant_id}/uploads/{file_id}/clip.mp4",
+            )
+            await connection.execute(
+                "INSERT INTO videos (tenant_id, id, user_id, original_file_id) VALUES ($1, $2, $3, $4)",
+                member.tenant_id,
+                video_id,
+                member.user_id,
+                file_id,
+            )
+        return video_id, file_id
+
+    async def submit_video(self, member: Member, **changes: Any) -> tuple[Job, UUID]:
+        """A job on a video of its own: (job, video_id)."""
+        video_id, file_id = await self.video(member)
+        job = await self.submit(member, video_id=video_id, input_file_ids=(file_id,), **changes)
+        return job, video_id
+
+    async def video_row(self, member: Member, video_id: UUID) -> Row:
+        query = "SELECT * FROM videos WHERE tenant_id = $1 AND id = $2"
+        return (await self.rows(member.pool, query, member.tenant_id, video_id))[0]
 
     async def fail(self, started: StartedLease, *, retryable: bool = False) -> Outcome:
         failure = Failure("engine_error", "The engine stopped.", {"node": 4}, "Traceback …", retryable)
@@ -240,6 +275,12 @@ def open_core(databases: Databases, told: Notify | None = None, **settings: Any)
 
 def report(started: StartedLease, worker: str | None = None) -> Report:
     return Report(started.lease.dispatch_id, started.lease.lease_token, worker or started.lease.worker_id)
+
+
+def output_of(started: StartedLease, name: str = "output.mp4") -> Output:
+    lease = started.lease
+    path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.mp4"
+    return Output(uuid7(), "local", path, name, "video/mp4", 7)
 
 
 @contextmanager

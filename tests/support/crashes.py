@@ -8,8 +8,8 @@ from collections.abc import Awaitable
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 
 # Those of other rooms are crashed at in their own tests.
-OTHER_ROOMS = ("migrate", "add_pool", "create_tenant", "storage")
-CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] not in OTHER_ROOMS)
+CORE = ("submit", "relay", "lease", "start", "complete", "fail", "put_back", "cancel", "retry", "reap", "expire")
+CORE_FAILPOINTS = frozenset(point for point in Failpoint if point.value.partition(".")[0] in CORE)
 
 
 async def crashed_at(point: Failpoint, operation: Awaitable[object]) -> bool:

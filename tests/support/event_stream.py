@@ -16,7 +16,8 @@ from tests.support.people import Person
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    id: int
+    # None for what has no place in the stream: progress and previews.
+    id: int | None
     name: str
     data: dict[str, Any]
 
@@ -57,7 +58,8 @@ class EventStream:
             if name:
                 fields[name] = value
             elif not line and fields:
-                return Event(int(fields["id"]), fields["event"], json.loads(fields["data"]))
+                number = int(fields["id"]) if "id" in fields else None
+                return Event(number, fields["event"], json.loads(fields["data"]))
         return None
 
 

@@ -16,7 +16,18 @@ from callsheet.wire.jobs import ACTIVE, JobStatus
 Row = Mapping[str, Any]
 HIDDEN = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes USING (lane_id)
             WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < low_water"""
-TENANT_TABLES = ("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox")
+TENANT_TABLES = (
+    *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
+    *("files", "videos", "job_progress", "output_sweeps"),
+)
+# A video shows its newest job, to the letter.
+STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v
+    JOIN ai_jobs j ON j.tenant_id = v.tenant_id AND j.id = v.job_id
+    WHERE v.status <> j.status OR v.processed_file_id IS DISTINCT FROM j.output_file_id
+       OR (v.processing_details ->> 'error') IS DISTINCT FROM (j.error ->> 'message')"""
+# What was delivered is there, and only then.
+STRAY_OUTPUTS = """SELECT f.id FROM files f JOIN ai_jobs j ON j.tenant_id = f.tenant_id AND j.id = f.job_id
+    WHERE j.status <> 'completed'"""
 ROUTE = ("workflow_id", "stage", "provider", "concurrency_identifier", "priority")
 
 
@@ -75,7 +86,10 @@ async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> li
         events = await connection.fetch("SELECT * FROM job_events ORDER BY tenant_id, job_id, seq")
         counters = await connection.fetch("SELECT * FROM user_streams")
         outbox = await connection.fetch("SELECT * FROM outbox")
-    found = []
+        found = [f"G1 a video is not as its job is: {dict(row)}" for row in await connection.fetch(STRAY_VIDEOS)]
+        found += [
+            f"G2 an output of a job that did not complete: {row['id']}" for row in await connection.fetch(STRAY_OUTPUTS)
+        ]
     told = {(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in outbox if row["action"] == "dispatch"}
     of_job, of_user = defaultdict(list), defaultdict(list)
     for event in events:

@@ -27,6 +27,7 @@ PARTS = ("master", "volume", "filer", "s3", "admin")
 # Buckets are then also reached as {bucket}.{DOMAIN}, by the Host header.
 DOMAIN = "s3.test"
 REGION = "us-east-1"
+BUCKET = "callsheet-tests"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,16 @@ class S3Server:
     url: str
     access_key_id: str
     secret_access_key: str
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """`storage.s3` of an installation that uses it."""
+        return {
+            "bucket": BUCKET,
+            "endpoint_url": self.url,
+            "access_key_id": self.access_key_id,
+            "secret_access_key": self.secret_access_key,
+        }
 
     def create_bucket(self, name: str) -> None:
         request = AWSRequest("PUT", f"{self.url}/{name}")

@@ -69,6 +69,13 @@ def test_networks_are_lists_in_toml_and_comma_separated_in_the_environment(monke
     assert settings.server.trusted_proxies == (ip_network("10.0.0.0/8"), ip_network("192.168.0.0/16"))
 
 
+def test_media_types_are_lists_in_toml_and_comma_separated_in_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("callsheet.toml").write_text("[media]\nallowed_types = ['image/PNG', 'video/*']\n")
+    assert load_settings().media.allowed_types == ("image/png", "video/*")
+    monkeypatch.setenv("CALLSHEET_MEDIA__ALLOWED_TYPES", "audio/*, image/gif")
+    assert load_settings().media.allowed_types == ("audio/*", "image/gif")
+
+
 @pytest.mark.parametrize(
     ("path", "value", "allowed"),
     [
@@ -88,6 +95,10 @@ def test_networks_are_lists_in_toml_and_comma_separated_in_the_environment(monke
         ("storage.s3.bucket", "ab", "at least 3 characters"),
         ("storage.s3.endpoint_url", "s3.example.com", "must be like https://host"),
         ("storage.url_seconds", "604801", "less than or equal to 604800"),
+        ("media.allowed_types", "video", "must be media types like video/mp4 or video/*"),
+        ("media.allowed_types", "*/*", "must be media types like video/mp4 or video/*"),
+        ("media.allowed_types", " , ", "must name one media type or more"),
+        ("media.retention_days", "0", "greater than or equal to 1"),
         ("identity.session_hours", "0", "greater than or equal to 1"),
         ("log.level", "loud", "'debug', 'info', 'warning' or 'error'"),
         ("engine.url", "ftp://127.0.0.1", "must be like https://host"),
@@ -241,7 +252,7 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
-    units = ("bytes", "seconds", "hours", "connections", "logins", "jobs", "port")
+    units = ("bytes", "seconds", "hours", "days", "connections", "logins", "jobs", "workers", "port")
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""
         assert description[:1].isupper(), name

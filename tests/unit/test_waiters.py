@@ -116,7 +116,9 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
         def __init__(self) -> None:
             self.asked = 0
 
-        async def lease_and_start(self, criteria: Criteria, worker_id: str) -> StartedLease | None:
+        async def lease_and_start(
+            self, criteria: Criteria, worker_id: str, poll_id: str | None = None
+        ) -> StartedLease | None:
             self.asked += 1
             if self.asked == 1:
                 waiters.received("1/production/self_hosted")
@@ -140,3 +142,12 @@ async def test_what_a_queue_tells_is_what_waiters_hear() -> None:
     arrivals(notify)(7, "staging", "comfy_cloud")
     assert heard == [CHANNEL]
     assert await woken(tasks) == [0]
+
+
+async def test_a_stopping_server_ends_every_wait() -> None:
+    waiters = Waiters()
+    with waiters.expecting(Criteria((1,))) as one, waiters.expecting(Criteria((2,))) as two:
+        waiters.close()
+        assert await one.within(60)
+        assert await two.within(60)
+    assert waiters.closed

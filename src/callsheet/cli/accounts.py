@@ -10,9 +10,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
-from pydantic import BaseModel, ValidationError
 
-from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.cli.console import checked, err, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
     from callsheet.identity.keys import Keys
 
 Result = TypeVar("Result")
-Model = TypeVar("Model", bound=BaseModel)
 
 tenants = typer.Typer(help="The tenants of this installation.", no_args_is_help=True)
 users = typer.Typer(help="The people of a tenant.", no_args_is_help=True)
@@ -49,7 +47,7 @@ def create_tenant(
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a tenant."""
-    request = _checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
+    request = checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
     tenant = _with_accounts(lambda accounts, _: accounts.create_tenant(request))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} lives in {tenant.pool}.")
 
@@ -76,7 +74,7 @@ def create_user(
     """Create a user. Without a terminal or --password-stdin a password is made up and printed once."""
     password, made_up = _new_password(password_stdin)
     role = Role.ADMIN if admin else Role.USER
-    request = _checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
+    request = checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
     user = _with_accounts(lambda accounts, _: accounts.create_user(request))
     shown = {"password": password} if made_up else {}
     if as_json:
@@ -118,7 +116,7 @@ def create_key(
     as_json: bool = AS_JSON,
 ) -> None:
     """Create an API key. It is printed this once."""
-    request = _checked(CreateKeyRequest, name=name)
+    request = checked(CreateKeyRequest, name=name)
 
     async def create(accounts: Accounts, keys: Keys) -> CreatedKey:
         return await keys.create((await _known_user(accounts, user)).id, request.name)
@@ -173,15 +171,6 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
     if not 10 <= len(password) <= 256:
         raise OperatorError("A password has 10 to 256 characters.")
     return password, False
-
-
-def _checked(model: type[Model], **values: object) -> Model:
-    try:
-        return model(**values)
-    except ValidationError as invalid:
-        first = invalid.errors()[0]
-        field = ".".join(str(part) for part in first["loc"])
-        raise OperatorError(f"{field} is {first['input']!r}: {first['msg']}.") from None
 
 
 def _with_accounts(work: Callable[[Accounts, Keys], Awaitable[Result]]) -> Result:

@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from rich.console import Console
 from rich.table import Table
+
+from callsheet.toolbox.errors import OperatorError
+
+Model = TypeVar("Model", bound=BaseModel)
 
 # Names and messages are shown as they are: markup only where a command asks for it. Into a pipe nothing is folded,
 # so that one row stays one line.
@@ -35,6 +39,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     for row in rows:
         table.add_row(*("" if cell is None else str(cell) for cell in row))
     out.print(table)
+
+
+def checked(model: type[Model], **values: object) -> Model:
+    """The request a command makes of its arguments, or one sentence about the first that is wrong."""
+    try:
+        return model(**values)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        field = ".".join(str(part) for part in first["loc"])
+        raise OperatorError(f"{field} is {first['input']!r}: {first['msg']}.") from None
 
 
 def _plain(value: object) -> object:

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli import accounts, database, doctor, serve, settings, wallet
+from callsheet.cli import accounts, catalog, database, doctor, fleet, serve, settings, wallet
 from callsheet.cli.console import complain
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -29,6 +29,10 @@ app.add_typer(accounts.tenants, name="tenants")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.keys, name="keys")
 app.add_typer(wallet.app, name="wallet")
+app.add_typer(fleet.fleets, name="fleets")
+app.add_typer(fleet.workers, name="workers")
+app.add_typer(catalog.workflows, name="workflows")
+app.add_typer(catalog.effects, name="effects")
 
 
 @app.command()

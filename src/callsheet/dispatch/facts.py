@@ -76,6 +76,10 @@ class Beat:
 
 @dataclass(frozen=True, slots=True)
 class Extended:
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_seq: int
     lease_expires_at: datetime
     ttl_seconds: float
     cancel_requested: bool
@@ -98,6 +102,12 @@ class Known:
     max_attempts: int
     requeues: int
     cancel_requested_at: datetime | None
+    workflow_id: int
+    provider: str
+    kind: str
+    lease_expires_at: datetime | None
+    lease_seconds: int
+    run_limit_seconds: int
     finished: bool
 
 
@@ -125,6 +135,8 @@ class Returned:
     lease_seq: int
     attempts: int
     not_before: datetime | None
+    workflow_id: int
+    held_seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +146,16 @@ class Ending:
     token: UUID | None = None
     provider_job_id: str | None = None
     error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """A dispatch that is finished now: how long its last run took, and how long its last lease was held."""
+
+    dispatch_id: int
+    workflow_id: int
+    duration_seconds: float | None
+    held_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +177,7 @@ class Expired:
     status: str
     lease_token: UUID | None
     lease_seq: int
+    worker_id: str | None
     attempts: int
     max_attempts: int
     cancel_requested_at: datetime | None

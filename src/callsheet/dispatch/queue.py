@@ -13,6 +13,7 @@ import asyncpg
 
 from callsheet.dispatch.facts import (
     Beat,
+    Closed,
     Criteria,
     Ending,
     Entry,
@@ -37,6 +38,8 @@ SPARE_CANDIDATES = 8
 DEEPEST = 2000
 
 Arrived = Callable[[int, str, str], None]
+# Who asks, and the poll's own id, if it has one.
+Asking = tuple[str, str | None]
 
 
 class Queue:
@@ -44,10 +47,10 @@ class Queue:
         self._central = central
         # Told after the commit of everything that put work into a lane: (workflow_id, stage, provider).
         self._arrived = arrived or (lambda workflow_id, stage, provider: None)
-        self._lease_batchers: dict[Criteria, Batcher[str, Lease | None]] = {}
+        self._lease_batchers: dict[Criteria, Batcher[Asking, Lease | None]] = {}
         self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
         self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
-        self._closings: Batcher[Ending, bool] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
+        self._closings: Batcher[Ending, Closed | None] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
         self._leased_workflows: set[int] = set()
 
     async def enqueue(self, entries: Sequence[Entry]) -> int:
@@ -78,7 +81,7 @@ class Queue:
         # Where it was raised, somebody may be waiting for just that.
         self._tell_arrivals(lanes)
 
-    async def lease(self, criteria: Criteria, worker_id: str) -> Lease | None:
+    async def lease(self, criteria: Criteria, worker_id: str, poll_id: str | None = None) -> Lease | None:
         if not criteria.workflow_ids:
             return None
         batcher = self._lease_batchers.get(criteria)
@@ -86,19 +89,26 @@ class Queue:
             batcher = Batcher(self._leasing(criteria), abandoned=self._give_up)
             self._lease_batchers[criteria] = batcher
         try:
-            return await batcher(worker_id)
+            return await batcher((worker_id, poll_id))
         finally:
             # Kept only while it is at work: every set of workflows a worker ever had would stay otherwise.
             if batcher.is_idle:
                 self._lease_batchers.pop(criteria, None)
 
-    async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
+    async def lease_many(
+        self,
+        criteria: Criteria,
+        workers: Sequence[str],
+        now: datetime | None = None,
+        poll_ids: Sequence[str | None] | None = None,
+    ) -> list[Lease]:
         """Up to one lease for each entry of `workers`, in order."""
+        asking = list(zip(workers, poll_ids or [None] * len(workers), strict=True))
         leases: list[Lease] = []
         depth = len(workers) + SPARE_CANDIDATES
         while True:
             try:
-                rows = await self._lease_rows(criteria, workers[len(leases) :], depth, now)
+                rows = await self._lease_rows(criteria, asking[len(leases) :], depth, now)
             except DATABASE_AWAY:
                 if leases:
                     return leases
@@ -112,7 +122,7 @@ class Queue:
             depth = min(depth * 8, DEEPEST)
 
     async def _lease_rows(
-        self, criteria: Criteria, workers: Sequence[str], depth: int, now: datetime | None
+        self, criteria: Criteria, asking: Sequence[Asking], depth: int, now: datetime | None
     ) -> list[asyncpg.Record]:
         scope = {
             "workflow_ids": list(criteria.workflow_ids),
@@ -120,8 +130,14 @@ class Queue:
             "providers": list(criteria.providers),
         }
         statement = SQL["lease"]
-        tokens = [uuid4() for _ in workers]
-        common = {**scope, "workers": list(workers), "tokens": tokens, "depth": depth, "now": now}
+        common = {
+            **scope,
+            "workers": [worker_id for worker_id, _ in asking],
+            "poll_ids": [poll_id for _, poll_id in asking],
+            "tokens": [uuid4() for _ in asking],
+            "depth": depth,
+            "now": now,
+        }
         async with self._central.connection() as connection:
             rows = await statement.rows(connection, **common, locked=None)
             if not rows[0]["limited"]:
@@ -162,7 +178,8 @@ class Queue:
 
     async def wait_for_callback(
         self, dispatch_id: int, token: UUID, provider_job_id: str, expires_at: datetime
-    ) -> bool:
+    ) -> float | None:
+        """Answers how many seconds the lease was held, or None where the token does not hold it."""
         async with self._central.connection() as connection:
             row = await SQL["wait"].row(
                 connection,
@@ -171,14 +188,14 @@ class Queue:
                 provider_job_id=provider_job_id,
                 expires_at=expires_at,
             )
-        return row is not None
+        return row["held_seconds"] if row else None
 
-    async def close(self, ending: Ending) -> bool:
-        """To history; False where it was closed before, or the token does not hold it."""
+    async def close(self, ending: Ending) -> Closed | None:
+        """To history; None where it was closed before, or the token does not hold it."""
         return await self._closings(ending)
 
-    async def close_many(self, endings: Sequence[Ending]) -> list[bool]:
-        return list(await self._close_batch(endings)) if endings else []
+    async def close_many(self, endings: Sequence[Ending]) -> list[Closed | None]:
+        return await self._close_batch(endings) if endings else []
 
     async def end_for_jobs(self, ends: Sequence[JobEnd]) -> None:
         """Closes what nobody holds; what is held is marked, and its holder told by heartbeat."""
@@ -253,14 +270,15 @@ class Queue:
             priorities=[entry.priority for entry in entries],
         )
 
-    def _leasing(self, criteria: Criteria) -> Callable[[Sequence[str]], Awaitable[Sequence[Lease | None]]]:
-        async def run(workers: Sequence[str]) -> list[Lease | None]:
-            leases = await self.lease_many(criteria, workers)
-            return [*leases, *[None] * (len(workers) - len(leases))]
+    def _leasing(self, criteria: Criteria) -> Callable[[Sequence[Asking]], Awaitable[Sequence[Lease | None]]]:
+        async def run(asking: Sequence[Asking]) -> list[Lease | None]:
+            workers, poll_ids = zip(*asking, strict=True)
+            leases = await self.lease_many(criteria, workers, poll_ids=poll_ids)
+            return [*leases, *[None] * (len(asking) - len(leases))]
 
         return run
 
-    async def _give_up(self, worker_id: str, lease: Lease | None) -> None:
+    async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
         # Whoever asked is gone: the lease goes back at once, with its attempt.
         if lease is not None:
             await self.put_back([PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False)])
@@ -277,7 +295,13 @@ class Queue:
             )
         extended = {
             (row["dispatch_id"], row["lease_token"]): Extended(
-                row["lease_expires_at"], row["ttl_seconds"], row["cancel_requested_at"] is not None
+                row["tenant_id"],
+                row["job_id"],
+                row["charge_cycle"],
+                row["lease_seq"],
+                row["lease_expires_at"],
+                row["ttl_seconds"],
+                row["cancel_requested_at"] is not None,
             )
             for row in rows
         }
@@ -289,12 +313,12 @@ class Queue:
         known = {row["dispatch_id"]: _known(row) for row in rows}
         return [known.get(dispatch_id) for dispatch_id in dispatch_ids]
 
-    async def _close_batch(self, endings: Sequence[Ending]) -> list[bool]:
+    async def _close_batch(self, endings: Sequence[Ending]) -> list[Closed | None]:
         async with self._central.connection() as connection:
             rows = await _close_rows(connection, endings)
         self._tell_free_slots(rows)
-        closed = {row["dispatch_id"] for row in rows}
-        return [ending.dispatch_id in closed for ending in endings]
+        closed = {row["dispatch_id"]: Closed(*(row[name] for name in Closed.__slots__)) for row in rows}
+        return [closed.get(ending.dispatch_id) for ending in endings]
 
     def _tell_free_slots(self, closed: Sequence[asyncpg.Record]) -> None:
         # Where a slot of a limit is free, somebody may be waiting for just that.

@@ -122,6 +122,7 @@ WITH lane AS MATERIALIZED (
         status = 'leased',
         worker_id = (:workers::text[])[given.place],
         lease_token = (:tokens::uuid[])[given.place],
+        poll_id = (:poll_ids::text[])[given.place],
         lease_seq = d.lease_seq + 1,
         attempts = d.attempts + 1,
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
@@ -169,17 +170,20 @@ UPDATE ai_job_dispatches d SET
         coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
         coalesce(d.run_started_at, d.last_leased_at) + make_interval(secs => d.run_limit_seconds)))
 FROM held WHERE d.dispatch_id = held.dispatch_id
-RETURNING d.dispatch_id, d.lease_token, d.lease_expires_at, d.cancel_requested_at,
+RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
+    d.lease_expires_at, d.cancel_requested_at,
     extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp()))::float8 AS ttl_seconds
 
 -- name: find
 -- What is known of each dispatch, live or finished.
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
-    d.past_lease_tokens, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at, false AS finished
+    d.past_lease_tokens, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at, d.workflow_id,
+    d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished
 FROM ai_job_dispatches d WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
-    h.past_lease_tokens, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, true
+    h.past_lease_tokens, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id, h.provider, h.kind, NULL, 0,
+    0, true
 FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
@@ -211,6 +215,7 @@ UPDATE ai_job_dispatches d SET
     worker_id = NULL,
     past_lease_tokens = d.past_lease_tokens || d.lease_token,
     lease_token = NULL,
+    poll_id = NULL,
     lease_expires_at = NULL,
     heartbeat_at = NULL,
     run_started_at = NULL,
@@ -221,7 +226,8 @@ UPDATE ai_job_dispatches d SET
     last_error = coalesce(held.error, d.last_error)
 FROM held WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
-    d.workflow_id, d.stage, d.provider, d.concurrency_identifier
+    d.workflow_id, d.stage, d.provider, d.concurrency_identifier,
+    extract(epoch FROM coalesce(:now, clock_timestamp()) - d.last_leased_at)::float8 AS held_seconds
 
 -- name: wait
 -- Submitted to a provider: neither a lease nor a worker's slot is held, but the row counts in the provider's limit.
@@ -233,7 +239,8 @@ UPDATE ai_job_dispatches d SET
     provider_job_id = :provider_job_id,
     lease_expires_at = least(:expires_at, d.deadline_at)
 WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
-RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq
+RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.workflow_id,
+    extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 AS held_seconds
 
 -- name: close
 -- Finished: from the hot table to history. A token, where one is given, must be the current one. Rows are deleted in the
@@ -258,7 +265,8 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8
 FROM gone
 ON CONFLICT DO NOTHING
-RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider
+RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider, duration_seconds,
+    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds
 
 -- name: end_for_jobs
 -- The job ended in its pool. A dispatch nobody holds is finished; one that is held learns it with its next heartbeat.
@@ -277,7 +285,7 @@ RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
 -- name: find_expired
 -- Leases and waits whose time is over, and waits of jobs that have ended: nobody holds those, so nobody would report.
 -- Reads the work in hand, never the queue: in the order of dispatches_held, or the planner walks the primary key.
-SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, attempts,
+SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id, attempts,
     max_attempts, cancel_requested_at
 FROM ai_job_dispatches
 WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp())
@@ -314,7 +322,9 @@ WITH due AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET not_before = NULL
 FROM due
 WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.status = 'queued'
-  AND d.not_before <= coalesce(:now, clock_timestamp())
+  -- Moved to another lane meanwhile, it waits for the next round, which lowers that lane's mark. (PostgreSQL 18 looks at the
+  -- place again and would not find it; older ones do find it.)
+  AND d.lane_id = due.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
 RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider
 
 -- name: lock_lanes

@@ -43,6 +43,12 @@ class Arrival:
 class Waiters:
     def __init__(self) -> None:
         self._waiting: dict[Criteria, OrderedDict[Arrival, None]] = {}
+        self.closed = False
+
+    def close(self) -> None:
+        """Ends every wait, so that a stopping server need not sit out its workers' long polls; they come back."""
+        self.closed = True
+        self.received(None)
 
     @contextmanager
     def expecting(self, criteria: Criteria) -> Iterator[Arrival]:

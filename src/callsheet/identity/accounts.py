@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from callsheet.identity.audit import OPERATOR, record
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -30,7 +31,7 @@ class Accounts:
         self._databases = databases
         self._passwords = passwords
 
-    async def create_tenant(self, request: CreateTenantRequest) -> Tenant:
+    async def create_tenant(self, request: CreateTenantRequest, actor: str = OPERATOR) -> Tenant:
         tenant_id = uuid7()
         async with self._databases.central.connection() as connection:
             pool = await self._choose_pool(connection, request.pool)
@@ -44,13 +45,17 @@ class Accounts:
             row = await SQL["create_tenant"].row(
                 connection, id=tenant_id, slug=request.slug, name=request.name, pool=pool
             )
+            if row is not None:
+                await record(
+                    connection, actor, "tenant.create", "tenant", tenant_id, tenant_id, slug=request.slug, pool=pool
+                )
         if row is None:
             raise Conflict(
                 f"There is a tenant {request.slug!r} already.", errors=[FieldProblem("slug", "is taken already")]
             )
         return Tenant(**row)
 
-    async def create_user(self, request: CreateUserRequest) -> User:
+    async def create_user(self, request: CreateUserRequest, actor: str = OPERATOR) -> User:
         password_hash = await self._passwords.hash(request.password)
         async with self._databases.central.transaction() as connection:
             tenant = await SQL["find_tenant"].row(connection, slug=request.tenant)
@@ -65,6 +70,17 @@ class Accounts:
                 password_hash=password_hash,
                 role=request.role.value,
             )
+            if row is not None:
+                await record(
+                    connection,
+                    actor,
+                    "user.create",
+                    "user",
+                    row["id"],
+                    tenant["id"],
+                    email=request.email,
+                    role=request.role,
+                )
         if row is None:
             raise Conflict(
                 "This e-mail address has a user already.", errors=[FieldProblem("email", "is taken already")]

@@ -7,6 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from callsheet.identity.accounts import Accounts
+from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import COOKIE, Authentication
 from callsheet.identity.keys import Keys
 from callsheet.identity.principal import Principal
@@ -92,8 +93,8 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
         return await accounts.list_tenants(cursor, limit)
 
     @router.post("/tenants", status_code=201)
-    async def create_tenant(body: CreateTenantRequest) -> Tenant:
-        return await accounts.create_tenant(body)
+    async def create_tenant(body: CreateTenantRequest, principal: Principal = Depends(authentication.admin)) -> Tenant:
+        return await accounts.create_tenant(body, actor_of(principal))
 
     @router.get("/users")
     async def list_users(
@@ -104,8 +105,8 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
         return await accounts.list_users(tenant, cursor, limit)
 
     @router.post("/users", status_code=201)
-    async def create_user(body: CreateUserRequest) -> User:
-        return await accounts.create_user(body)
+    async def create_user(body: CreateUserRequest, principal: Principal = Depends(authentication.admin)) -> User:
+        return await accounts.create_user(body, actor_of(principal))
 
     return router
 

@@ -5,14 +5,12 @@ The cookie holds a random token that scripts cannot read and other sites cannot 
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from ipaddress import IPv6Address, IPv6Network, ip_address
 
 import asyncpg
 
+from callsheet.identity.attempts import Attempts
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
@@ -22,7 +20,7 @@ from callsheet.settings import IdentitySettings
 from callsheet.toolbox.ids import secret_token
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import derive_key, sign, verify
-from callsheet.wire.errors import InvalidCredentials, RateLimited
+from callsheet.wire.errors import InvalidCredentials
 
 SQL = statements("callsheet.identity")
 
@@ -39,7 +37,7 @@ class Sessions:
         self._passwords = passwords
         self._settings = settings
         self._csrf_key = derive_key(secret, "csrf token")
-        self._bucket_key = derive_key(secret, "login attempts")
+        self._attempts = Attempts(databases, settings, secret)
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success."""
@@ -53,9 +51,7 @@ class Sessions:
         fresh = await self._passwords.hash(password) if self._passwords.needs_rehash(checked) else checked
         token = secret_token("css")
         async with self._databases.central.transaction() as connection:
-            await SQL["forgive_attempts"].run(
-                connection, buckets=buckets, window_seconds=self._settings.login_window_seconds
-            )
+            await self._attempts.forgive(connection, buckets)
             created = await SQL["create_session"].run(
                 connection,
                 id_hash=hash_secret(token),
@@ -81,22 +77,12 @@ class Sessions:
         return verify(self._csrf_key, given, token)
 
     async def _count_attempt(self, email: str, address: str) -> list[bytes]:
-        # Keyed hashes: the table must not become a list of who tried to sign in from where.
         limits = {
-            self._bucket("account", email): self._settings.login_attempts,
-            self._bucket("address", _neighbourhood(address)): self._settings.login_attempts_per_address,
+            self._attempts.bucket("account", email): self._settings.login_attempts,
+            self._attempts.address(address): self._settings.login_attempts_per_address,
         }
-        async with self._databases.central.transaction() as connection:
-            rows = await SQL["count_attempts"].rows(
-                connection, buckets=list(limits), window_seconds=self._settings.login_window_seconds
-            )
-        waits = [row["seconds_left"] for row in rows if row["attempts"] > limits[row["bucket"]]]
-        if waits:
-            raise RateLimited(max(1, *waits))
+        await self._attempts.count(limits)
         return list(limits)
-
-    def _bucket(self, kind: str, value: str) -> bytes:
-        return hmac.digest(self._bucket_key, f"{kind}:{value}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
     def _principal(self, row: asyncpg.Record, token: str) -> Principal:
         return Principal.of(row, "session", sign(self._csrf_key, token))
@@ -118,15 +104,6 @@ class SessionSweeper(Loop):
             await SQL["sweep_sessions"].run(connection, now=now)
             before = now - timedelta(seconds=2 * self._settings.login_window_seconds)
             await SQL["sweep_attempts"].run(connection, before=before)
-
-
-def _neighbourhood(address: str) -> str:
-    """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    return str(IPv6Network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
 
 
 def _storable(text: str) -> str:

@@ -16,7 +16,7 @@ from callsheet.jobs.relay import Relay
 from callsheet.jobs.states import Happening
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.errors import InsufficientTokens, NotFound, TooManyActiveJobs
+from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, TooManyActiveJobs
 from callsheet.wire.jobs import Job
 
 # A status can change between reading the cycle and moving; it cannot do so for ever.
@@ -57,6 +57,10 @@ class Endings:
                 balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
                 active = await SQL["count_active"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
                 moved = await move_jobs(connection, Happening.RETRY, [move], tell_central="dispatch")
+                if moved and not await SQL["inputs_are_ready"].value(
+                    connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
+                ):
+                    raise InvalidRequest.field("input_file_id", "a file of this job was deleted; submit a new job")
                 if moved and capped and active >= self._cap:
                     raise TooManyActiveJobs(active, self._cap)
         except asyncpg.CheckViolationError as violation:

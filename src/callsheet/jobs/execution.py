@@ -6,8 +6,8 @@ To hand out or put back, central comes first; to end, the pool comes first. Whoe
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any, cast
@@ -16,7 +16,7 @@ from uuid import UUID
 from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Extended, JobEnd, Known, Lease, PutBack
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.mover import Mover, ended_in
-from callsheet.jobs.moves import Move
+from callsheet.jobs.moves import SQL, Move, Moved, Output
 from callsheet.jobs.states import Happening, target
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
@@ -24,6 +24,7 @@ from callsheet.wire.errors import LeaseLost, NotFound
 
 # After this many requeues a requeue costs its attempt, so that a job nobody can keep does not circle for ever.
 FREE_REQUEUES = 20
+NOT_TAKEN = "its worker was gone before it had the job"
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
@@ -33,6 +34,7 @@ RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 class StartedLease:
     lease: Lease
     user_id: UUID
+    effect_id: UUID | None
     payload: Mapping[str, Any]
 
 
@@ -63,9 +65,24 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
+class Settled:
+    """What a lease came to when a report ended it."""
+
+    dispatch_id: int
+    tenant_id: UUID
+    workflow_id: int
+    effect_id: UUID | None
+    # From the run's start (or the lease's, where the worker never said) to the end; None where it goes on.
+    duration_seconds: float | None
+    lease_seconds_held: float
+
+
+@dataclass(frozen=True, slots=True)
 class Outcome:
     job_id: UUID
     status: str
+    # Only where this very report ended the lease; a repeated one changes nothing.
+    settled: Settled | None = field(default=None, compare=False)
 
 
 class Execution:
@@ -73,10 +90,12 @@ class Execution:
         self._queue = queue
         self._mover = mover
 
-    async def lease_and_start(self, criteria: Criteria, worker_id: str) -> StartedLease | None:
+    async def lease_and_start(
+        self, criteria: Criteria, worker_id: str, poll_id: str | None = None
+    ) -> StartedLease | None:
         """The next job for this worker, or None. A dispatch whose job has ended is closed on the way."""
         while True:
-            lease = await self._queue.lease(criteria, worker_id)
+            lease = await self._queue.lease(criteria, worker_id, poll_id)
             if lease is None:
                 return None
             start = asyncio.create_task(self._start(lease))
@@ -96,7 +115,7 @@ class Execution:
         )
         moved = await self._mover.move(Happening.START, move)
         if moved is not None:
-            return StartedLease(lease, moved.user_id, moved.payload or {})
+            return StartedLease(lease, moved.user_id, moved.effect_id, moved.payload or {})
         end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
@@ -104,14 +123,36 @@ class Execution:
         # Otherwise a newer lease overtook this one while it stalled; it is not ours to touch.
         return None
 
+    async def repeat(self, dispatch_id: int, token: UUID, worker_id: str) -> StartedLease | None:
+        """A lease the worker holds, once more: its answer was lost on the way, or its addresses grew old."""
+        known = await self.holding(Report(dispatch_id, token, worker_id))
+        if isinstance(known, Outcome):
+            return None
+        lease = _lease_of(known)
+        pool = await self._mover.pool_of(known.tenant_id)
+        async with pool.connection() as connection:
+            row = await SQL["get_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
+        if row is not None and (row["charge_cycle"], row["lease_seq"]) == (known.charge_cycle, known.lease_seq):
+            return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"])
+        # A crash came between lease and start.
+        return await self._start(lease)
+
+    async def release(self, started: StartedLease) -> None:
+        """Nobody will run it: the answer could not be made, or had nobody to go to. Back with its attempt."""
+        lease = started.lease
+        report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
+        known = await self.holding(report)
+        if not isinstance(known, Outcome):
+            await self._put_back(known, PutBack(lease.dispatch_id, lease.lease_token, False), NOT_TAKEN, report)
+
     async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None]) -> None:
         """Nobody will run it: back at once, with its attempt; and the job too, once its start has come to an end."""
         await self._queue.put_back([PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False)])
         await asyncio.wait({start})
         if not start.cancelled() and start.exception() is None and start.result() is not None:
             await hit(Failpoint.PUT_BACK_BEFORE_POOL)
-            actor, reason = _worker(lease.worker_id), "its worker was gone before it had the job"
-            move = Move(lease.tenant_id, lease.job_id, lease.charge_cycle, actor, lease.lease_seq, reason=reason)
+            actor = _worker(lease.worker_id)
+            move = Move(lease.tenant_id, lease.job_id, lease.charge_cycle, actor, lease.lease_seq, reason=NOT_TAKEN)
             await self._mover.move(Happening.PUT_BACK, move)
 
     async def heartbeat(self, report: Report, run_started: bool = False) -> Extended:
@@ -121,16 +162,38 @@ class Execution:
             raise LeaseLost(f"The job is {settled.status}.")
         return extended
 
-    async def complete(self, report: Report, result: Mapping[str, Any], provider_job_id: str | None = None) -> Outcome:
-        known = await self._holding(report)
+    async def complete(
+        self,
+        report: Report,
+        result: Mapping[str, Any],
+        provider_job_id: str | None = None,
+        outputs: Sequence[Output] = (),
+    ) -> Outcome:
+        known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
+        return await self.complete_held(known, report, result, provider_job_id, outputs)
+
+    async def complete_held(
+        self,
+        known: Known,
+        report: Report,
+        result: Mapping[str, Any],
+        provider_job_id: str | None = None,
+        outputs: Sequence[Output] = (),
+    ) -> Outcome:
+        """For a caller that has looked at what the report's lease holds, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
-        move = self._move(known, report, result=result, provider_job_id=provider_job_id)
+        move = self._move(known, report, result=result, provider_job_id=provider_job_id, outputs=tuple(outputs))
         return await self._end(Happening.COMPLETE, known, move, provider_job_id=provider_job_id)
 
     async def complete_callback(
-        self, dispatch_id: int, charge_cycle: int, result: Mapping[str, Any], actor: str
+        self,
+        dispatch_id: int,
+        charge_cycle: int,
+        result: Mapping[str, Any],
+        actor: str,
+        outputs: Sequence[Output] = (),
     ) -> Outcome:
         """A provider called back. What is late (another cycle, an ended job) changes nothing."""
         known = await self._queue.find(dispatch_id)
@@ -138,11 +201,19 @@ class Execution:
             raise NotFound("There is no such dispatch.")
         if known.finished or known.status != "waiting":
             return Outcome(known.job_id, known.status)
-        move = Move(known.tenant_id, known.job_id, known.charge_cycle, actor, lease_seq=known.lease_seq, result=result)
+        move = Move(
+            known.tenant_id,
+            known.job_id,
+            known.charge_cycle,
+            actor,
+            lease_seq=known.lease_seq,
+            result=result,
+            outputs=tuple(outputs),
+        )
         return await self._end(Happening.COMPLETE, known, move)
 
     async def fail(self, report: Report, failure: Failure) -> Outcome:
-        known = await self._holding(report)
+        known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
         if failure.retryable and known.attempts < known.max_attempts and known.cancel_requested_at is None:
@@ -154,28 +225,65 @@ class Execution:
 
     async def requeue(self, report: Report, reason: str) -> Outcome:
         """For interruptions that are not the job's fault: the attempt is given back."""
-        known = await self._holding(report)
+        known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
+        return await self._requeue(known, report, reason)
+
+    async def _requeue(self, known: Known, report: Report, reason: str, actor: str | None = None) -> Outcome:
         costs = known.requeues >= FREE_REQUEUES
         if costs and known.attempts >= known.max_attempts:
             failure = Failure("attempts_exhausted", f"Requeued too often: {reason}")
-            move = self._move(known, report, reason=failure.message, error=failure.as_error())
+            move = self._move(known, report, actor=actor, reason=failure.message, error=failure.as_error())
             return await self._end(Happening.FAIL, known, move, error=failure.message)
         text = f"Requeued: {reason}"
         back = PutBack(known.dispatch_id, report.token, costs, counts_as_requeue=True, error=text)
-        return await self._put_back(known, back, text, report)
+        return await self._put_back(known, back, text, report, actor)
 
     async def defer(self, report: Report, provider_job_id: str, expires_at: datetime) -> Outcome:
         """Submitted to a provider: the worker is free, the job waits for its callback."""
-        known = await self._holding(report)
+        known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
-        if not await self._queue.wait_for_callback(report.dispatch_id, report.token, provider_job_id, expires_at):
+        held = await self._queue.wait_for_callback(report.dispatch_id, report.token, provider_job_id, expires_at)
+        if held is None:
             return await self._settled(report)
-        return Outcome(known.job_id, "waiting")
+        return Outcome(known.job_id, "waiting", _settled_by(known, None, held))
 
-    async def _holding(self, report: Report) -> Known | Outcome:
+    async def put_back_held(
+        self, worker_id: str, *, keep_attempt: bool, reason: str, actor: str
+    ) -> list[tuple[int, Outcome]]:
+        """Everything a worker holds, back to the queue; answers what was put back, and what became of each job.
+
+        A worker that says good-bye gets its attempts back; one that was revoked or disappeared does not, and a job that
+        has none left fails, or it would wait for ever.
+        """
+        outcomes = []
+        for row in await self._queue.held_by(worker_id):
+            report = Report(row["dispatch_id"], row["lease_token"], worker_id)
+            try:
+                outcome = await self.take_back(report, keep_attempt=keep_attempt, reason=reason, actor=actor)
+            except (LeaseLost, NotFound):
+                continue  # reported on, reaped or taken back by somebody else this instant
+            if outcome.settled is not None:
+                outcomes.append((row["dispatch_id"], outcome))
+        return outcomes
+
+    async def take_back(self, report: Report, *, keep_attempt: bool, reason: str, actor: str) -> Outcome:
+        """One lease taken from its worker."""
+        known = await self.holding(report)
+        if isinstance(known, Outcome):
+            return known
+        if not keep_attempt:
+            return await self._requeue(known, report, reason, actor)
+        if known.attempts >= known.max_attempts or known.cancel_requested_at is not None:
+            failure = Failure("lease_lost", f"No worker could finish it: {reason}.")
+            move = self._move(known, report, actor=actor, reason=failure.message, error=failure.as_error())
+            return await self._end(Happening.FAIL, known, move, error=failure.message)
+        back = PutBack(known.dispatch_id, report.token, True, error=reason)
+        return await self._put_back(known, back, reason, report, actor)
+
+    async def holding(self, report: Report) -> Known | Outcome:
         """The dispatch while this report's lease holds it; what is recorded where it was settled before."""
         known = await self._queue.find(report.dispatch_id)
         if known is None:
@@ -192,12 +300,12 @@ class Execution:
             raise NotFound("There is no such dispatch.")
         return _recorded(known, report)
 
-    def _move(self, known: Known, report: Report, **changes: Any) -> Move:
+    def _move(self, known: Known, report: Report, *, actor: str | None = None, **changes: Any) -> Move:
         return Move(
             known.tenant_id,
             known.job_id,
             known.charge_cycle,
-            _worker(report.worker_id),
+            actor or _worker(report.worker_id),
             lease_seq=known.lease_seq,
             **changes,
         )
@@ -225,28 +333,34 @@ class Execution:
             # Otherwise it is the same report again, after a crash before the close.
             end = found
         await hit(Failpoint.COMPLETE_BEFORE_CLOSE if happening is Happening.COMPLETE else Failpoint.FAIL_BEFORE_CLOSE)
-        if not await self._queue.close(Ending(known.dispatch_id, end, known.lease_token, provider_job_id, error)):
+        closed = await self._queue.close(Ending(known.dispatch_id, end, known.lease_token, provider_job_id, error))
+        if closed is None:
             # Reaped meanwhile, in central only: it must not be handed out again.
             await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
-        return Outcome(known.job_id, end)
+            return Outcome(known.job_id, end)
+        held = _settled_by(known, moved, closed.held_seconds or 0.0, closed.duration_seconds)
+        return Outcome(known.job_id, end, held)
 
-    async def _put_back(self, known: Known, back: PutBack, reason: str, report: Report) -> Outcome:
+    async def _put_back(
+        self, known: Known, back: PutBack, reason: str, report: Report, actor: str | None = None
+    ) -> Outcome:
         returned = await self._queue.put_back([back])
         if not returned:
             return await self._settled(report)
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)
-        moved = await self._mover.move(Happening.PUT_BACK, self._move(known, report, reason=reason))
+        moved = await self._mover.move(Happening.PUT_BACK, self._move(known, report, actor=actor, reason=reason))
+        settled = _settled_by(known, moved, returned[0].held_seconds)
         if moved is None:
             end = ended_in(await self._mover.look(known.tenant_id, known.job_id), known.charge_cycle)
             if end is not None:
                 await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
-                return Outcome(known.job_id, end)
-        return Outcome(known.job_id, "queued")
+                return Outcome(known.job_id, end, settled)
+        return Outcome(known.job_id, "queued", settled)
 
 
 def _recorded(known: Known, report: Report) -> Outcome:
     """The answer to a report whose lease is over."""
-    if known.finished and known.lease_token == report.token:
+    if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
         return Outcome(known.job_id, known.status)
     if report.token not in known.past_lease_tokens:
         raise NotFound("There is no such lease of this worker.")
@@ -255,6 +369,33 @@ def _recorded(known: Known, report: Report) -> Outcome:
     if known.finished and known.lease_token is None:
         return Outcome(known.job_id, known.status)
     raise LeaseLost()
+
+
+def _settled_by(known: Known, moved: Moved | None, held: float, duration: float | None = None) -> Settled:
+    effect_id = moved.effect_id if moved is not None else None
+    return Settled(known.dispatch_id, known.tenant_id, known.workflow_id, effect_id, duration, held)
+
+
+def _lease_of(known: Known) -> Lease:
+    assert known.lease_token is not None
+    assert known.worker_id is not None
+    assert known.lease_expires_at is not None
+    return Lease(
+        dispatch_id=known.dispatch_id,
+        tenant_id=known.tenant_id,
+        job_id=known.job_id,
+        charge_cycle=known.charge_cycle,
+        lease_token=known.lease_token,
+        lease_seq=known.lease_seq,
+        lease_expires_at=known.lease_expires_at,
+        lease_seconds=known.lease_seconds,
+        workflow_id=known.workflow_id,
+        provider=known.provider,
+        kind=known.kind,
+        worker_id=known.worker_id,
+        attempts=known.attempts,
+        run_limit_seconds=known.run_limit_seconds,
+    )
 
 
 def _worker(worker_id: str) -> str:

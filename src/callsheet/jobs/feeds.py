@@ -1,7 +1,8 @@
 """Live streams: events in order, from wherever the reader left off, across restarts of any process (G9).
 
 The database is the stream; a notification only says "look now". A reader that hears nothing looks anyway once in a
-while, so a lost notification costs seconds and never an event.
+while, so a lost notification costs seconds and never an event. Between the events stands the latest progress of what is
+running: no history, so it has no place in the stream and is not sent again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.jobs.moves import SQL
+from callsheet.jobs.progress import Watch
 from callsheet.jobs.views import event_view
 from callsheet.plumbing.database import Database
-from callsheet.wire.jobs import TERMINAL, JobEvent, JobStatus
+from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress, JobStatus
 
 LOOK_ANYWAY_SECONDS = 15.0
 AT_ONCE = 200
@@ -31,8 +33,21 @@ class Line:
     event: JobEvent
 
 
-# Reads what comes after a position; also says whether nothing more will ever come.
-Read = Callable[[int], Awaitable[tuple[Sequence[Line], bool]]]
+Latest = JobProgress | JobPreview
+# What a reader gets; None where nothing came for a while.
+Item = Line | Latest | None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What comes after a position, what is new of running jobs, and whether nothing more will ever come."""
+
+    lines: Sequence[Line]
+    latest: Sequence[Latest] = ()
+    ended: bool = False
+
+
+Read = Callable[[int], Awaitable[Found]]
 
 
 class Feeds:
@@ -61,50 +76,57 @@ class Feeds:
         """How many readers there are."""
         return sum(len(events) for events in self._waiting.values())
 
-    async def follow(self, key: Key, read: Read, after: int) -> AsyncIterator[Line | None]:
-        """Lines after `after`, until there will be no more; None where nothing came for a while."""
+    async def follow(self, key: Key, read: Read, after: int) -> AsyncIterator[Item]:
+        """Lines after `after` and the latest of what runs, until there will be no more; None while nothing comes."""
         news = asyncio.Event()
         self._waiting[key].add(news)
         try:
             while not self.closed:
                 news.clear()
-                lines, ended = await read(after)
-                for line in lines:
+                found = await read(after)
+                for line in found.lines:
                     yield line
                     after = line.position
-                if ended:
+                for value in found.latest:
+                    yield value
+                if found.ended:
                     return
-                if len(lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
+                if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
                     yield None
         finally:
             self._waiting[key].discard(news)
             if not self._waiting[key]:
                 del self._waiting[key]
 
-    def follow_job(self, pool: Database, tenant_id: UUID, job_id: UUID, after: int) -> AsyncIterator[Line | None]:
-        """A job's events; ends when the job has ended and all of them were read."""
+    def follow_job(self, pool: Database, tenant_id: UUID, job_id: UUID, after: int) -> AsyncIterator[Item]:
+        """A job's events and progress; ends when the job has ended and all of them were read."""
+        watch = Watch(tenant_id)
 
-        async def read(position: int) -> tuple[list[Line], bool]:
+        async def read(position: int) -> Found:
             async with pool.connection() as connection:
                 rows = await SQL["events_of_job"].rows(
                     connection, tenant_id=tenant_id, job_id=job_id, after=position, limit=AT_ONCE
                 )
                 lines = [Line(row["seq"], event_view(row)) for row in rows]
                 job = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id)
+                status = JobStatus(job["status"]) if job else None
+                latest = await watch.news_of_job(connection, job_id) if status is JobStatus.PROCESSING else []
             last = lines[-1].position if lines else position
-            return lines, job is None or (JobStatus(job["status"]) in TERMINAL and job["event_seq"] <= last)
+            return Found(lines, latest, job is None or (status in TERMINAL and job["event_seq"] <= last))
 
         return self.follow((str(tenant_id), str(job_id)), read, after)
 
-    def follow_user(self, pool: Database, tenant_id: UUID, user_id: UUID, after: int) -> AsyncIterator[Line | None]:
-        """The events of all jobs of a user."""
+    def follow_user(self, pool: Database, tenant_id: UUID, user_id: UUID, after: int) -> AsyncIterator[Item]:
+        """The events and progress of all jobs of a user."""
+        watch = Watch(tenant_id)
 
-        async def read(position: int) -> tuple[list[Line], bool]:
+        async def read(position: int) -> Found:
             async with pool.connection() as connection:
                 rows = await SQL["events_of_user"].rows(
                     connection, tenant_id=tenant_id, user_id=user_id, after=position, limit=AT_ONCE
                 )
-            return [Line(row["user_seq"], event_view(row)) for row in rows], False
+                latest = await watch.news_of_user(connection, user_id)
+            return Found([Line(row["user_seq"], event_view(row)) for row in rows], latest)
 
         return self.follow((str(tenant_id), str(user_id)), read, after)
 

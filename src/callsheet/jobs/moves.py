@@ -6,7 +6,7 @@ What is allowed comes from the state machine; what money it costs is named here,
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from types import MappingProxyType
 from typing import Any, Literal
@@ -32,6 +32,20 @@ LEDGER: Mapping[Happening, Literal["JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]] 
 
 
 @dataclass(frozen=True, slots=True)
+class Output:
+    """An object that a completed job brought; it becomes a file of the job's user."""
+
+    file_id: UUID
+    disk: Literal["local", "s3"]
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
 class Move:
     """One job's part of a happening. It moves only in this charge cycle and, where named, under this lease.
 
@@ -51,6 +65,7 @@ class Move:
     result: Mapping[str, Any] | None = None
     provider_job_id: str | None = None
     data: Mapping[str, Any] | None = None
+    outputs: Sequence[Output] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +81,8 @@ class Moved:
     lease_seq: int
     last_seq: int
     last_user_seq: int
+    effect_id: UUID | None
+    video_id: UUID | None
     payload: Mapping[str, Any] | None
 
 
@@ -104,6 +121,7 @@ def arguments(
         "ledger": LEDGER.get(happening),
         "is_retry": happening is Happening.RETRY,
         "is_end": is_end,
+        "completed": JobStatus.COMPLETED.value,
         # Once the dispatch exists, or is wanted no more, the outbox row that asks for it is done with.
         "sent": happening is Happening.QUEUE or is_end,
         "with_payload": happening is Happening.START,
@@ -136,6 +154,21 @@ def _as_json(move: Move) -> dict[str, Any]:
         "result": move.result,
         "provider_job_id": move.provider_job_id,
         "data": move.data,
+        # Null, not empty: a job without outputs is not asked for them.
+        "outputs": [_output_as_json(output) for output in move.outputs] or None,
+    }
+
+
+def _output_as_json(output: Output) -> dict[str, Any]:
+    return {
+        "file_id": str(output.file_id),
+        "disk": output.disk,
+        "path": output.path,
+        "name": output.name,
+        "mime_type": output.mime_type,
+        "size": output.size,
+        "sha256": output.sha256,
+        "metadata": output.metadata,
     }
 
 
@@ -152,5 +185,7 @@ def _moved(row: Row) -> Moved:
         lease_seq=row["lease_seq"],
         last_seq=row["last_seq"],
         last_user_seq=row["last_user_seq"],
+        effect_id=row["effect_id"],
+        video_id=row["video_id"],
         payload=row["payload"],
     )

@@ -14,12 +14,14 @@ class Polling:
         self._execution = execution
         self._waiters = waiters
 
-    async def next_job(self, criteria: Criteria, worker_id: str, wait_seconds: float) -> StartedLease | None:
+    async def next_job(
+        self, criteria: Criteria, worker_id: str, wait_seconds: float, poll_id: str | None = None
+    ) -> StartedLease | None:
         """Issues no query while it waits. A wait that is over without work answers None."""
         until = time.monotonic() + wait_seconds
         while True:
             with self._waiters.expecting(criteria) as arrival:
-                started = await self._execution.lease_and_start(criteria, worker_id)
-                left = until - time.monotonic()
+                started = await self._execution.lease_and_start(criteria, worker_id, poll_id)
+                left = 0.0 if self._waiters.closed else until - time.monotonic()
                 if started is not None or left <= 0 or not await arrival.within(left):
                     return started

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
 from typing import cast
 from uuid import UUID
@@ -33,6 +33,8 @@ class Reaper(Loop):
         super().__init__()
         self._queue = queue
         self._mover = mover
+        # Told of each lease that was taken from its worker, and what became of its job.
+        self.reaped: Callable[[Expired, str], Awaitable[None]] | None = None
 
     async def tick(self, now: datetime) -> bool:
         # Time in leases is the database's own; `now` only paces the loop.
@@ -49,11 +51,14 @@ class Reaper(Loop):
         if lease.status == "waiting":
             error = {"type": "callback_expired", "message": "The provider did not call back in time."}
             await self._end(Happening.EXPIRE, lease, error)
-        elif lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
+            return
+        if lease.cancel_requested_at is not None or lease.attempts >= lease.max_attempts:
             error = {"type": "lease_expired", "message": "No worker could finish it."}
-            await self._end(Happening.FAIL, lease, error)
+            became = await self._end(Happening.FAIL, lease, error)
         else:
-            await self._put_back(lease, at)
+            became = await self._put_back(lease, at)
+        if became is not None and self.reaped is not None:
+            await self.reaped(lease, became)
 
     async def _forget_ended(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> None:
         """A crash can leave a dispatch behind whose job has ended. A worker that leases it closes it; past its deadline
@@ -62,19 +67,21 @@ class Reaper(Loop):
         if end is not None:
             await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, charge_cycle, end)])
 
-    async def _put_back(self, lease: Expired, at: datetime | None) -> None:
+    async def _put_back(self, lease: Expired, at: datetime | None) -> str | None:
         assert lease.lease_token is not None
         back = PutBack(lease.dispatch_id, lease.lease_token, True, only_expired=True, error="Lease expired.")
         if not await self._queue.put_back([back], at):
-            return
+            return None
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)
         move = self._move(lease, reason="lease expired")
         if await self._mover.move(Happening.PUT_BACK, move) is None:
             end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
             if end is not None:
                 await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
+                return end
+        return "queued"
 
-    async def _end(self, happening: Happening, lease: Expired, error: dict[str, str]) -> None:
+    async def _end(self, happening: Happening, lease: Expired, error: dict[str, str]) -> str | None:
         move = self._move(lease, reason=error["message"], error=error)
         moved = await self._mover.move(happening, move)
         if moved is not None:
@@ -87,6 +94,7 @@ class Reaper(Loop):
             if not await self._queue.close(ending):
                 # Put back by its worker meanwhile: it must not be handed out again.
                 await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
+        return end
 
     @staticmethod
     def _move(lease: Expired, **changes: object) -> Move:

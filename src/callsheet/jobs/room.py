@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.waiters import Waiters, arrivals
@@ -15,7 +16,9 @@ from callsheet.jobs.journal import CHANNEL as EVENT_CHANNEL
 from callsheet.jobs.journal import Journal, Notify
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.polling import Polling
+from callsheet.jobs.progress import Progress, ProgressSweeper
 from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaper
+from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.submission import Submission
 from callsheet.plumbing.databases import Databases
@@ -27,6 +30,7 @@ from callsheet.toolbox.loops import Loop
 @dataclass(frozen=True, slots=True)
 class JobsRoom:
     queue: Queue
+    overview: Overview
     waiters: Waiters
     routing: TenantRouting
     mover: Mover
@@ -38,11 +42,21 @@ class JobsRoom:
     reaper: Reaper
     deadlines: Deadlines
     lane_keeper: LaneKeeper
+    reconciler: Reconciler
     feeds: Feeds
+    progress: Progress
+    progress_sweeper: ProgressSweeper
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.relay, self.reaper, self.deadlines, self.lane_keeper)
+        return (
+            self.relay,
+            self.reaper,
+            self.deadlines,
+            self.lane_keeper,
+            self.reconciler,
+            self.progress_sweeper,
+        )
 
     def listen(self, listener: Listener) -> None:
         """Lets notifications wake waiting pollers and readers of streams."""
@@ -52,6 +66,7 @@ class JobsRoom:
 
 def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> JobsRoom:
     queue = Queue(databases.central, arrivals(notify))
+    overview = Overview(databases.central, arrivals(notify))
     routing = TenantRouting(databases)
     journal = Journal(notify)
     mover = Mover(routing, journal)
@@ -60,6 +75,7 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
     execution = Execution(queue, mover)
     return JobsRoom(
         queue=queue,
+        overview=overview,
         waiters=waiters,
         routing=routing,
         mover=mover,
@@ -71,5 +87,8 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
         reaper=Reaper(queue, mover),
         deadlines=Deadlines(lambda: databases.pools, mover, relay),
         lane_keeper=LaneKeeper(queue),
+        reconciler=Reconciler(lambda: databases.pools, queue, overview, mover),
         feeds=Feeds(),
+        progress=Progress(routing, notify),
+        progress_sweeper=ProgressSweeper(lambda: databases.pools),
     )

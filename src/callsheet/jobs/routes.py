@@ -1,26 +1,24 @@
-"""`/api/ai-jobs`: a user's own jobs and their history; and jobs with a ready payload, for admins."""
+"""`/api/ai-jobs`: a user's own jobs and their history."""
 
 from __future__ import annotations
 
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query
 
-from callsheet.identity.accounts import Accounts
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.moves import SQL
+from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
-from callsheet.jobs.submission import NewJob
 from callsheet.jobs.views import event_view, job_view
 from callsheet.plumbing.pages import CURSOR, LIMIT, page_of
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.jobs import Job, JobEvent, JobStatus, SubmitReadyJob
+from callsheet.wire.jobs import Job, JobEvent, JobStatus
 
 
-def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication) -> APIRouter:
+def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> APIRouter:
     router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("")
@@ -30,7 +28,7 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Job]:
-        """Your jobs, newest first."""
+        """Your jobs, newest first. Pictures of running jobs come with the single job and in its stream."""
         pool = await reader.pool(principal)
         async with pool.connection() as connection:
             rows = await SQL["list_jobs"].rows(
@@ -41,12 +39,13 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
                 status=status.value if status else None,
                 limit=limit + 1,
             )
-        return page_of([job_view(row) for row in rows], limit)
+        page = page_of([job_view(row) for row in rows], limit)
+        return page.model_copy(update={"items": await presenter.many(principal.tenant_id, page.items)})
 
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
-        """One of your jobs."""
-        return job_view(await reader.row(principal, job_id))
+        """One of your jobs: what it made, how far it is, or why it waits and for how long."""
+        return await presenter.one(principal.tenant_id, job_view(await reader.row(principal, job_id)))
 
     @router.get("/{job_id}/events")
     async def list_events(
@@ -68,46 +67,14 @@ def job_router(room: JobsRoom, reader: JobReader, authentication: Authentication
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Ends the job and gives its tokens back."""
         await reader.row(principal, job_id)
-        return await room.endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        job = await room.endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        return await presenter.one(principal.tenant_id, job)
 
     @router.post("/{job_id}/retry")
     async def retry_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """Runs a failed or expired job once more; its cost is reserved again."""
         await reader.row(principal, job_id)
-        return await room.endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
-
-    return router
-
-
-def admin_job_router(room: JobsRoom, accounts: Accounts, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
-
-    @router.post("/jobs", status_code=201)
-    async def submit_job(
-        body: SubmitReadyJob, response: Response, principal: Principal = Depends(authentication.admin)
-    ) -> Job:
-        """Submits a job whose payload and cost are ready, for a user."""
-        owner = await accounts.owner_of(body.user_id)
-        if owner is None:
-            raise InvalidRequest.field("user_id", "there is no such user")
-        workflow = await room.queue.workflow(body.workflow)
-        submitted = await room.submission.submit(
-            NewJob(
-                tenant_id=owner.tenant_id,
-                user_id=body.user_id,
-                kind=body.kind,
-                workflow_id=workflow.id,
-                payload=body.payload,
-                cost=body.cost,
-                priority=body.priority,
-                run_limit_seconds=workflow.run_limit_seconds,
-                idempotency_key=body.idempotency_key,
-                actor=f"admin:{principal.user_id}",
-            )
-        )
-        if submitted.replayed:
-            response.status_code = 200
-            response.headers["Idempotent-Replayed"] = "true"
-        return submitted.job
+        job = await room.endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        return await presenter.one(principal.tenant_id, job)
 
     return router

@@ -8,27 +8,37 @@ WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, payload jsonb, idempotency_key text, request_hash text, actor text)
+        run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
+        idempotency_key text, request_hash text, actor text)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
 ), guard AS MATERIALIZED (
-    SELECT wallet.*, active_jobs(tenant_id, user_id) AS active, clock_timestamp() AS now FROM wallet
+    SELECT wallet.*, active_jobs(tenant_id, user_id) AS active, clock_timestamp() AS now,
+        CASE WHEN input_file_ids = '{}' THEN true
+             ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
+        CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video
+    FROM wallet
 ), job AS (
     INSERT INTO ai_jobs (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
-        priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, idempotency_key,
-        request_hash, created_at, submitted_at, deadline_at
+        priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
+        input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
-        priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, idempotency_key,
-        decode(request_hash, 'hex'), now, now, now + make_interval(secs => :lifetime_seconds::integer)
-    FROM guard WHERE balance >= cost AND active < :cap
+        priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
+        input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
+        now + make_interval(secs => :lifetime_seconds::integer)
+    FROM guard WHERE balance >= cost AND active < :cap AND has_files AND has_video
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
-        concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, result, error, created_at,
-        submitted_at, deadline_at, started_at, completed_at
+        concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
+        error, created_at, submitted_at, deadline_at, started_at, completed_at
+), video AS (
+    UPDATE videos v SET status = job.status, job_id = job.id, effect_id = job.effect_id, processed_file_id = NULL,
+        processing_details = NULL, updated_at = clock_timestamp()
+    FROM job WHERE v.tenant_id = job.tenant_id AND v.id = job.video_id
 ), event AS (
     INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor, data)
     SELECT tenant_id, id, 1, user_id, next_user_seq(tenant_id, user_id, 1), 'job.created', status, actor,
@@ -43,10 +53,12 @@ WITH entry AS MATERIALIZED (
 ), reserved AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL) FROM job
 )
-SELECT guard.tenant_id, guard.job_id, guard.balance, guard.active, (SELECT count(*) FROM reserved) AS reserved,
+SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active, guard.has_files, guard.has_video,
+    (SELECT count(*) FROM reserved) AS reserved,
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
-    job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.result,
-    job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at, job.completed_at
+    job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
+    job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,
+    job.completed_at
 FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
 
 -- name: move
@@ -56,7 +68,7 @@ FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.j
 WITH move AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:moves::jsonb) AS m (
         tenant_id uuid, job_id uuid, charge_cycle integer, lease_seq bigint, up_to_lease_seq bigint, new_lease_seq bigint,
-        actor text, reason text, error jsonb, result jsonb, provider_job_id text, data jsonb)
+        actor text, reason text, error jsonb, result jsonb, provider_job_id text, data jsonb, outputs jsonb)
 ), step AS MATERIALIZED (
     SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
         AS s (origin, number, from_status, to_status)
@@ -75,7 +87,7 @@ WITH move AS MATERIALIZED (
 ), job AS MATERIALIZED (
     -- Lateral, so that each is found by its primary key whatever the planner believes of the table.
     SELECT m.tenant_id, m.job_id, locked.status AS from_status, m.new_lease_seq, m.actor, m.reason, m.error, m.result,
-        m.provider_job_id, m.data
+        m.provider_job_id, m.data, m.outputs
     FROM (SELECT * FROM move ORDER BY tenant_id, job_id) m CROSS JOIN LATERAL (
         SELECT j.status FROM ai_jobs j
         WHERE j.tenant_id = m.tenant_id AND j.id = m.job_id
@@ -101,12 +113,13 @@ WITH move AS MATERIALIZED (
         completed_at = CASE WHEN :is_end THEN clock_timestamp() END,
         error = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.error, j.error) END,
         result = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.result, j.result) END,
-        provider_job_id = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.provider_job_id, j.provider_job_id) END
+        provider_job_id = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.provider_job_id, j.provider_job_id) END,
+        output_file_id = (job.outputs -> 0 ->> 'file_id')::uuid
     FROM job JOIN last_step ON last_step.origin = job.from_status
     WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
         j.lease_seq, j.event_seq - last_step.number AS event_base, last_step.number AS steps, job.actor, job.reason,
-        job.data,
+        job.data, job.outputs, j.effect_id, j.video_id, j.output_file_id, j.error,
         CASE WHEN :with_payload THEN j.payload END AS payload
 ), numbered AS MATERIALIZED (
     SELECT ordered.*, next_user_seq(tenant_id, user_id, steps) AS user_base
@@ -116,6 +129,25 @@ WITH move AS MATERIALIZED (
     SELECT n.tenant_id, n.job_id, n.event_base + step.number, n.user_id, n.user_base + step.number - 1, 'job.transition',
         step.from_status, step.to_status, n.actor, n.reason, CASE WHEN step.number = n.steps THEN n.data END
     FROM numbered n JOIN step ON step.origin = n.from_status
+), output AS (
+    INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, metadata, job_id,
+        ready_at)
+    SELECT n.tenant_id, o.file_id, n.user_id, 'output', 'ready', o.disk, o.path, o.name, o.mime_type, o.size, o.sha256,
+        o.metadata, n.job_id, clock_timestamp()
+    FROM numbered n CROSS JOIN LATERAL jsonb_to_recordset(n.outputs) AS o (
+        file_id uuid, disk text, path text, name text, mime_type text, size bigint, sha256 text, metadata jsonb)
+), video AS (
+    -- Only while this is the video's newest job.
+    UPDATE videos v SET status = n.status, processed_file_id = n.output_file_id,
+        processing_details = CASE WHEN n.error IS NOT NULL THEN jsonb_build_object('error', n.error ->> 'message') END,
+        updated_at = clock_timestamp()
+    FROM numbered n WHERE v.tenant_id = n.tenant_id AND v.id = n.video_id AND v.job_id = n.job_id
+), left_behind AS (
+    -- Whatever leases other than the one that completed it have uploaded.
+    INSERT INTO output_sweeps (tenant_id, job_id)
+    SELECT tenant_id, job_id FROM numbered
+    WHERE :is_end AND lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END
+    ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
 ), unsent AS (
     DELETE FROM outbox WHERE ctid = ANY (ARRAY (
         SELECT sent.ctid FROM numbered n CROSS JOIN LATERAL (
@@ -138,7 +170,7 @@ WITH move AS MATERIALIZED (
     FROM numbered n WHERE :ledger::text IS NOT NULL
 )
 SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status, n.charge_cycle, n.lease_seq,
-    n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.payload
+    n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload
 FROM numbered n WHERE (SELECT count(*) FROM settled) >= 0
 
 -- name: deny
@@ -177,6 +209,9 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: lock_wallet
 SELECT wallet_lock(:tenant_id, :user_id)
+
+-- name: inputs_are_ready
+SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[])
 
 -- name: count_active
 SELECT active_jobs(:tenant_id, :user_id)

@@ -12,11 +12,11 @@ from starlette.responses import StreamingResponse
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
-from callsheet.jobs.feeds import Line
+from callsheet.jobs.feeds import Item, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
-from callsheet.wire.jobs import TERMINAL, JobStatus
+from callsheet.wire.jobs import TERMINAL, JobProgress, JobStatus
 
 LastEventId = Annotated[
     int | None,
@@ -25,7 +25,11 @@ LastEventId = Annotated[
     WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
 ]
 STREAM: dict[int | str, dict[str, Any]] = {
-    200: {"content": {"text/event-stream": {}}, "description": "Server-sent events."}
+    200: {
+        "content": {"text/event-stream": {}},
+        "description": "Server-sent events. `job.…`: a JobEvent, with its id. `progress`: a JobProgress; `preview`: a "
+        "JobPreview; both without an id, because they are the latest value and are not sent again.",
+    }
 }
 
 
@@ -62,21 +66,26 @@ def stream_router(room: JobsRoom, reader: JobReader, authentication: Authenticat
     return router
 
 
-def _stream(lines: AsyncIterator[Line | None]) -> StreamingResponse:
+def _stream(items: AsyncIterator[Item]) -> StreamingResponse:
     return StreamingResponse(
-        _encoded(lines),
+        _encoded(items),
         media_type="text/event-stream",
         # A proxy that gathers output would turn a live stream into a slow download.
         headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
     )
 
 
-async def _encoded(lines: AsyncIterator[Line | None]) -> AsyncIterator[bytes]:
+async def _encoded(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
     # The first bytes tell the client at once that the stream is open.
     yield b": open\n\n"
-    async for line in lines:
-        if line is None:
+    async for item in items:
+        if item is None:
             yield b": nothing new\n\n"
+        elif isinstance(item, Line):
+            data = item.event.model_dump_json()
+            yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         else:
-            data = line.event.model_dump_json()
-            yield f"id: {line.position}\nevent: {line.event.event}\ndata: {data}\n\n".encode()
+            name = "progress" if isinstance(item, JobProgress) else "preview"
+            # A preview follows as its own event: the value would only say that there is none in it.
+            data = item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)
+            yield f"event: {name}\ndata: {data}\n\n".encode()

@@ -21,7 +21,14 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, TooManyActiveJobs
+from callsheet.wire.errors import (
+    FieldProblem,
+    IdempotencyKeyReused,
+    InsufficientTokens,
+    InUse,
+    InvalidRequest,
+    TooManyActiveJobs,
+)
 from callsheet.wire.jobs import Job, JobStatus
 
 
@@ -42,11 +49,19 @@ class NewJob:
     max_attempts: int = 3
     lease_seconds: int = 900
     run_limit_seconds: int = 3600
+    effect_id: UUID | None = None
+    video_id: UUID | None = None
+    # Everything of the user's that the job reads; the first is its primary input.
+    input_file_ids: tuple[UUID, ...] = ()
+    # What the caller asked for, where the rest was built from it.
+    request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     actor: str = field(default="user", compare=False)
 
     def request_hash(self) -> bytes:
         """What makes two requests the same: everything the caller decided, not who carried it."""
+        if self.request is not None:
+            return hash_of(self.request)
         parts = [
             self.kind,
             self.workflow_id,
@@ -58,7 +73,11 @@ class NewJob:
             self.priority,
             self.max_attempts,
         ]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
+        return hash_of(parts)
+
+
+def hash_of(request: object) -> bytes:
+    return hashlib.sha256(json.dumps(request, sort_keys=True).encode("utf-8", "surrogatepass")).digest()
 
 
 Numbered = tuple[NewJob, UUID]
@@ -94,6 +113,13 @@ class Submission:
         status = await self._relay.dispatch_now(row)
         return Submitted(job_view({**row, "status": status}), replayed=False)
 
+    async def earlier(
+        self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
+    ) -> Submitted | None:
+        """The job this key was used for, before anything is built for a new one."""
+        pool = await self._mover.pool_of(tenant_id)
+        return await self._find_earlier(pool, tenant_id, user_id, idempotency_key, hash_of(request))
+
     async def _insert(self, pool: Database, numbered: Numbered) -> asyncpg.Record:
         batcher = self._batchers.get(pool.name)
         if batcher is None:
@@ -126,18 +152,29 @@ class Submission:
             earlier = await self._earlier(pool, new)
             if earlier is not None:
                 return earlier
+        if not row["has_files"]:
+            raise InvalidRequest.field("input_file_id", "a file of this job was deleted meanwhile")
+        if not row["has_video"]:
+            reason = "is gone, or a job works on it"
+            raise InUse(f"The video {reason}.", errors=[FieldProblem("video_id", reason)])
         if row["balance"] < new.cost:
             raise InsufficientTokens(new.cost, row["balance"])
         raise TooManyActiveJobs(row["active"], self._settings.active_per_user)
 
     async def _earlier(self, pool: Database, new: NewJob) -> Submitted | None:
+        assert new.idempotency_key is not None
+        return await self._find_earlier(pool, new.tenant_id, new.user_id, new.idempotency_key, new.request_hash())
+
+    async def _find_earlier(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, idempotency_key: str, request_hash: bytes
+    ) -> Submitted | None:
         async with pool.connection() as connection:
             row = await SQL["find_by_idempotency_key"].row(
-                connection, tenant_id=new.tenant_id, user_id=new.user_id, idempotency_key=new.idempotency_key
+                connection, tenant_id=tenant_id, user_id=user_id, idempotency_key=idempotency_key
             )
         if row is None:
             return None
-        if row["request_hash"] != new.request_hash():
+        if row["request_hash"] != request_hash:
             raise IdempotencyKeyReused()
         return Submitted(job_view(row), replayed=True)
 
@@ -168,6 +205,9 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "lease_seconds": new.lease_seconds,
         "run_limit_seconds": new.run_limit_seconds,
         "payload": new.payload,
+        "effect_id": str(new.effect_id) if new.effect_id else None,
+        "video_id": str(new.video_id) if new.video_id else None,
+        "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
         "idempotency_key": new.idempotency_key,
         "request_hash": new.request_hash().hex() if new.idempotency_key is not None else None,
         "actor": new.actor,

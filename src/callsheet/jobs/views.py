@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from callsheet.plumbing.sql import Row
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
+from callsheet.wire.operations import AdminJob, FullError
 
 
 def job_view(row: Row) -> Job:
@@ -15,6 +16,8 @@ def job_view(row: Row) -> Job:
         charge_cycle=row["charge_cycle"],
         cost=row["cost"],
         priority=row["priority"],
+        effect_id=row["effect_id"],
+        video_id=row["video_id"],
         result=row["result"],
         # Details and traceback are for admins; users see type and sentence.
         error=JobError(type=error["type"], message=error["message"]) if error else None,
@@ -23,6 +26,24 @@ def job_view(row: Row) -> Job:
         deadline_at=row["deadline_at"],
         started_at=row["started_at"],
         completed_at=row["completed_at"],
+    )
+
+
+def admin_job_view(row: Row) -> AdminJob:
+    """With the whole error; payload and dispatch are for whoever shows one job alone."""
+    return AdminJob(
+        **dict(job_view(row)),
+        tenant_id=row["tenant_id"],
+        user_id=row["user_id"],
+        workflow_id=row["workflow_id"],
+        stage=row["stage"],
+        provider=row["provider"],
+        concurrency_identifier=row["concurrency_identifier"],
+        max_attempts=row["max_attempts"],
+        lease_seq=row["lease_seq"],
+        provider_job_id=row["provider_job_id"],
+        idempotency_key=row["idempotency_key"],
+        full_error=FullError(**row["error"]) if row["error"] else None,
     )
 
 

@@ -1,14 +1,117 @@
-"""Removes what crashed or abandoned writes left behind in local storage."""
+"""What nobody names any more goes away: uploads that never came, deleted files, what jobs and crashes left behind.
+
+Safe on any number of control planes and killed anywhere: rows are marked before their objects are deleted, and
+forgotten after. Doing a piece of it twice changes nothing.
+"""
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from uuid import UUID
 
-from callsheet.media.storage import LocalStorage
+from callsheet.media.files import SQL
+from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row
+from callsheet.settings import Settings
+from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+
+log = get_logger(__name__)
+BATCH = 200
+# A PUT that began just before its address expired may still be under way.
+UPLOAD_MARGIN = timedelta(hours=1)
+# How far the clocks of the object store and the database may be apart.
+CLOCK_MARGIN = timedelta(minutes=10)
+
+
+class MediaSweeper(Loop):
+    name = "media_sweeper"
+    interval_seconds = 60.0
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], storage: Storage, settings: Settings):
+        super().__init__()
+        self._pools = pools
+        self._storage = storage
+        self._disk = settings.storage.backend
+        # No signed address lives longer than this after it was given out.
+        self._grace = timedelta(seconds=settings.storage.url_seconds) + UPLOAD_MARGIN
+
+    async def tick(self, now: datetime) -> bool:
+        return any(await all_of(self.sweep(pool) for pool in self._pools()))
+
+    async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
+        """True while there is more."""
+        more_files = await self._sweep_files(pool, at)
+        more_outputs = await self._sweep_outputs(pool, at)
+        return more_files or more_outputs
+
+    async def _sweep_files(self, pool: Database, at: datetime | None) -> bool:
+        async with pool.connection() as connection:
+            expired = await SQL["mark_expired"].run(connection, now=at, disk=self._disk, limit=BATCH)
+            rows = await SQL["find_deleted"].rows(
+                connection, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
+            )
+        if rows:
+            await self._storage.delete_many([row["path"] for row in rows])
+            await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
+            async with pool.connection() as connection:
+                forgotten = await SQL["forget_files"].run(
+                    connection, tenant_ids=[row["tenant_id"] for row in rows], file_ids=[row["id"] for row in rows]
+                )
+            log.info("media.files_swept", pool=pool.name, files=forgotten)
+        return BATCH in (expired, len(rows))
+
+    async def _sweep_outputs(self, pool: Database, at: datetime | None) -> bool:
+        async with pool.connection() as connection:
+            rows = await SQL["find_output_sweeps"].rows(
+                connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH
+            )
+        for row in rows:
+            await self._sweep_output(pool, row, at)
+        return len(rows) == BATCH
+
+    async def _sweep_output(self, pool: Database, row: Row, at: datetime | None) -> None:
+        settled = not row["too_early"]
+        if settled:
+            # A job that is retried from here on writes objects that are younger than this.
+            before = (at or row["looked_at"]) - CLOCK_MARGIN
+            settled = await self._sweep_folder(pool, row["tenant_id"], row["job_id"], before)
+            await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
+        statement = SQL["forget_output_sweep"] if settled else SQL["postpone_output_sweep"]
+        async with pool.connection() as connection:
+            await statement.run(connection, tenant_id=row["tenant_id"], job_id=row["job_id"], since=row["since"])
+
+    async def _sweep_folder(self, pool: Database, tenant_id: UUID, job_id: UUID, before: datetime) -> bool:
+        """Deletes the objects of a job that no file is; False where some are too young to tell."""
+        found = [entry async for entry in self._storage.list(f"tenants/{tenant_id}/ai-jobs/{job_id}")]
+        strays = await self._strays(pool, found)
+        old = [entry.key for entry in strays if entry.modified_at <= before]
+        if old:
+            await self._storage.delete_many(old)
+            log.info("media.outputs_swept", pool=pool.name, job_id=str(job_id), objects=len(old))
+        return len(old) == len(strays)
+
+    @staticmethod
+    async def _strays(pool: Database, found: Sequence[ObjectEntry]) -> list[ObjectEntry]:
+        if not found:
+            return []
+        async with pool.connection() as connection:
+            rows = await SQL["known_paths"].rows(connection, paths=[entry.key for entry in found])
+        known = {row["path"] for row in rows}
+        return [entry for entry in found if entry.key not in known]
+
+    @property
+    def _settle_seconds(self) -> int:
+        return int(self._grace.total_seconds())
 
 
 class StorageSweeper(Loop):
+    """Removes what crashed or abandoned writes left behind in local storage."""
+
     name = "storage_sweeper"
     interval_seconds = 3600.0
 

@@ -33,7 +33,17 @@ class Failpoint(StrEnum):
     RETRY_BEFORE_RELAY = "retry.before_relay"
     REAP_BEFORE_CLOSE = "reap.before_close"
     EXPIRE_BEFORE_RELAY = "expire.before_relay"
+    RECONCILE_BEFORE_POOL = "reconcile.before_pool"
+    PRIORITY_BEFORE_POOL = "priority.before_pool"
+    REGISTER_BEFORE_PUT_BACK = "register.before_put_back"
+    DEREGISTER_BEFORE_REMOVE = "deregister.before_remove"
+    REVOKE_BEFORE_PUT_BACK = "revoke.before_put_back"
+    SWEEP_WORKER_BEFORE_REMOVE = "sweep_worker.before_remove"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
+    MEDIA_DELETE_BEFORE_OBJECTS = "media.delete_before_objects"
+    MEDIA_SWEEP_BEFORE_ROWS = "media.sweep_before_rows"
+    CATALOG_BEFORE_ROW = "catalog.before_row"
+    EFFECT_BEFORE_SUBMIT = "effect.before_submit"
 
 
 class Crashed(BaseException):

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Match
 from callsheet.plumbing.database import DATABASE_AWAY, DatabaseError
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
+    AlreadyRegistered,
     FieldProblem,
     InvalidRequest,
     MalformedRequest,
@@ -50,6 +51,9 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "not_found": 404,
     "method_not_allowed": 405,
     "conflict": 409,
+    "in_use": 409,
+    "wrong_state": 409,
+    "already_registered": 409,
     "invalid_transition": 409,
     "lease_lost": 409,
     "body_too_large": 413,
@@ -98,7 +102,7 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
 
 def _headers(refusal: Refusal) -> dict[str, str]:
     match refusal:
-        case RateLimited():
+        case RateLimited() | AlreadyRegistered():
             return {"Retry-After": str(refusal.retry_after_seconds)}
         case RangeNotSatisfiable():
             return {"Content-Range": f"bytes */{refusal.size}"}
@@ -159,10 +163,15 @@ def _methods_taken(request: Request) -> list[str]:
 
 
 async def _on_database_away(request: Request, error: Exception) -> Response:
+    return problem_response(refusal_of_absence(error), request_id_of(request))
+
+
+def refusal_of_absence(error: Exception) -> Refusal:
+    """Of one of UNAVAILABLE: what the client is told, or the error itself where it is no absence."""
     if isinstance(error, ValueError):
         raise error  # asyncpg's client-side DataError is an InterfaceError too, and our bug
     log.warning("database.unavailable", error=repr(error))
-    return problem_response(Unavailable("The database cannot be reached."), request_id_of(request))
+    return Unavailable("The database cannot be reached.")
 
 
 def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:

@@ -65,6 +65,8 @@ def redact_text(text: str) -> str:
 
 def redact(value: object, key: str = "") -> object:
     """A copy of the value that JSON can hold and that shows no secret. Never raises."""
+    if type(value) is str:  # nearly everything that is logged, and nothing can go wrong with it
+        return MASK if key and is_secret_key(key) else redact_text(value)
     try:
         return _redact(value, key, 0)
     except Exception:  # noqa: BLE001 - a value that cannot be shown must not take the log line with it

@@ -22,11 +22,8 @@ def sign(key: bytes, *parts: str | bytes) -> str:
 
     Every part is preceded by its length: ("ab", "c") and ("a", "bc") have different signatures.
     """
-    message = bytearray()
-    for part in parts:
-        data = _bytes(part)
-        message += len(data).to_bytes(8)
-        message += data
+    encoded = [_bytes(part) for part in parts]
+    message = b"".join([piece for data in encoded for piece in (len(data).to_bytes(8), data)])
     return base64.urlsafe_b64encode(hmac.digest(key, message, "sha256")).rstrip(b"=").decode("ascii")
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query
 
 from callsheet.identity.accounts import Accounts
+from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
@@ -49,17 +50,31 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
     return router
 
 
-def credit_router(routing: TenantRouting, accounts: Accounts, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/users", tags=["admin"], dependencies=[Depends(authentication.admin)])
+def credit_router(
+    routing: TenantRouting, accounts: Accounts, audit: AuditLog, authentication: Authentication
+) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/users", tags=["admin"])
 
     @router.post("/{user_id}/credits")
-    async def add_credits(user_id: UUID, body: Credit) -> Credited:
+    async def add_credits(
+        user_id: UUID, body: Credit, principal: Principal = Depends(authentication.admin)
+    ) -> Credited:
         """Adds tokens to a user's wallet. The same payment twice is one credit."""
         owner = await accounts.owner_of(user_id)
         if owner is None:
             raise NotFound("There is no such user.")
         pool = await routing.pool_of(owner.tenant_id)
         balance, replayed = await credit(pool, owner.tenant_id, user_id, body.amount, body.provider_transaction_id)
+        if not replayed:
+            await audit.add(
+                actor_of(principal),
+                "wallet.credit",
+                "user",
+                user_id,
+                owner.tenant_id,
+                amount=body.amount,
+                provider_transaction_id=body.provider_transaction_id,
+            )
         return Credited(balance=balance, replayed=replayed)
 
     return router

@@ -43,6 +43,17 @@ Email = Annotated[
 ]
 
 
+def _not_boolean(value: object) -> object:
+    # `false` would be 0. Not strict=True, which also refuses 2.0, an integer to JSON.
+    if isinstance(value, bool | str):
+        raise ValueError("should be a whole number")
+    return value
+
+
+# After the bounds, which the documentation would lose otherwise: Annotated[int, Field(ge=0), WHOLE].
+WHOLE = BeforeValidator(_not_boolean)
+
+
 def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What PostgreSQL's jsonb can hold: it has no NUL, no half of a surrogate pair, and JSON has no NaN."""
     waiting: list[object] = [value]

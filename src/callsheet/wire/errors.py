@@ -126,6 +126,31 @@ class Conflict(Refusal):
     code = "conflict"
 
 
+class InUse(Refusal):
+    """Something else still needs it."""
+
+    code = "in_use"
+
+
+class AlreadyRegistered(Refusal):
+    """A worker of this id is registered and was seen a moment ago."""
+
+    code = "already_registered"
+
+    def __init__(self, worker_id: str, retry_after_seconds: int):
+        super().__init__(
+            f"Worker {worker_id!r} is alive. If that was you, try again in {retry_after_seconds} seconds.",
+            retry_after_seconds=retry_after_seconds,
+        )
+        self.retry_after_seconds = retry_after_seconds
+
+
+class WrongState(Refusal):
+    """It is not in a state in which this can be done."""
+
+    code = "wrong_state"
+
+
 class RateLimited(Refusal):
     """Too many attempts. Wait, then try again."""
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import Answer, Document, Line, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
 
 
 class JobStatus(StrEnum):
@@ -33,6 +33,57 @@ class JobError(Answer):
     message: str
 
 
+class JobProgress(Answer):
+    """The latest word of a running job."""
+
+    job_id: UUID
+    percent: float | None = Field(None, description="0 to 100, where the worker says it.")
+    message: str | None = None
+    elapsed_ms: int | None = Field(None, description="How long it has been running, by its worker's clock.")
+    updated_at: datetime
+    preview_url: str | None = Field(
+        None, description="The newest picture, as a `data:` address. Only where one job is asked for, not in lists."
+    )
+
+
+class JobPreview(Answer):
+    """A newer picture of a running job."""
+
+    job_id: UUID
+    preview_url: str = Field(description="A `data:` address, as an <img> takes it.")
+    at: datetime
+
+
+class JobOutput(Answer):
+    """A file that a job made."""
+
+    file_id: UUID
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None = None
+    url: str | None = Field(None, description="Where it is read; it needs no key and expires.")
+    url_expires_at: datetime | None = None
+
+
+class WhyWaiting(Answer):
+    """Why a job is not running yet."""
+
+    code: Literal[
+        "accepted",
+        "retry_at",
+        "no_live_worker",
+        "scaling_up",
+        "provider_at_limit",
+        "ahead",
+        "workers_at_capacity",
+        "next",
+    ]
+    message: str = Field(description="The same as a sentence for people.")
+    ahead: int | None = Field(None, description="Jobs that come first; 1000 also stands for more.")
+    retry_at: datetime | None = Field(None, description="It is not tried again before this time.")
+
+
 class Job(Answer):
     id: UUID
     kind: str
@@ -40,13 +91,27 @@ class Job(Answer):
     charge_cycle: int
     cost: int
     priority: int
+    effect_id: UUID | None = None
+    video_id: UUID | None = None
     result: dict[str, Any] | None = None
+    outputs: list[JobOutput] = Field(default_factory=list, description="Of a completed job; the first is the main one.")
     error: JobError | None = None
     created_at: datetime
     submitted_at: datetime
     deadline_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None
+    progress: JobProgress | None = Field(None, description="Of a running job that has said something.")
+    queue_position: int | None = Field(
+        None, description="1 is next, 0 is running. 1000 also stands for more. Null for a job that has ended."
+    )
+    queue_position_text: str | None = Field(None, description="The same for people: exact up to `1000`, then `1000+`.")
+    eta_seconds: int | None = Field(
+        None,
+        description="In how many seconds it should be done, from how long such jobs take; at least that for `1000+`. "
+        "Null where nobody can tell: no such job has run yet, or no worker is there.",
+    )
+    why_waiting: WhyWaiting | None = Field(None, description="Of an active job that is not running.")
 
 
 class SubmitReadyJob(UserRequest):
@@ -55,9 +120,9 @@ class SubmitReadyJob(UserRequest):
     user_id: UUID
     workflow: Annotated[str, StringConstraints(max_length=128, pattern=r"^[a-z0-9][a-z0-9:_.-]*$")]
     payload: Document
-    cost: int = Field(ge=0, le=2**53)
+    cost: Annotated[int, Field(ge=0, le=2**53), WHOLE]
     kind: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,31}$")] = "effect"
-    priority: int = Field(0, ge=-(2**31), le=2**31 - 1)
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = 0
     idempotency_key: Line | None = None
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Annotated, Literal
 from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import Answer, Line, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Line, UserRequest
 
 
 class Wallet(Answer):
@@ -26,7 +26,7 @@ class Transaction(Answer):
 
 
 class Credit(UserRequest):
-    amount: int = Field(gt=0, le=2**53)
+    amount: Annotated[int, Field(gt=0, le=2**53), WHOLE]
     provider_transaction_id: Line = Field(description="The payment's own id; unique per tenant.")
 
 

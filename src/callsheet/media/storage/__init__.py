@@ -21,4 +21,5 @@ def open_storage(settings: Settings, secret: bytes) -> Storage:
         public_url=settings.public_url,
         secret=secret,
         url_seconds=chosen.url_seconds,
+        max_upload_bytes=chosen.max_upload_bytes,
     )

@@ -58,8 +58,8 @@ def validate_sha256(sha256: str | None) -> str | None:
     return sha256
 
 
-def validate_size(size: int) -> int:
-    if size < 0:
+def validate_size(size: int | None) -> int | None:
+    if size is not None and size < 0:
         raise InvalidRequest.field("size", "must not be negative")
     return size
 

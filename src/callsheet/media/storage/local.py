@@ -56,12 +56,20 @@ class OpenObject:
 
 class LocalStorage:
     def __init__(
-        self, root: Path, *, public_url: str, secret: bytes, url_seconds: int, clock: Clock | None = None
+        self,
+        root: Path,
+        *,
+        public_url: str,
+        secret: bytes,
+        url_seconds: int,
+        max_upload_bytes: int,
+        clock: Clock | None = None,
     ) -> None:
         self._clock = clock or SystemClock()
         self._disk = Disk(root)
         self._threads = FileThreads(THREADS)
         self._url_seconds = url_seconds
+        self._max_upload_bytes = max_upload_bytes
         self.urls = UrlSigner(secret, public_url, self._clock)
 
     async def put(
@@ -95,6 +103,22 @@ class LocalStorage:
     async def head(self, key: str) -> ObjectInfo | None:
         pointer = await self._run(self._disk.find, validate_key(key))
         return None if pointer is None else _info(key, pointer)
+
+    async def peek(self, key: str, size: int) -> tuple[ObjectInfo, bytes] | None:
+        found = await self._run(self._begin, validate_key(key), size)
+        return None if found is None else (_info(key, found[0]), found[1])
+
+    def _begin(self, key: str, size: int) -> tuple[Pointer, bytes] | None:
+        found = self._disk.open(key)
+        if found is None:
+            return None
+        pointer, file = found
+        with file:
+            return pointer, file.read(size)
+
+    async def sha256_of(self, key: str) -> str | None:
+        info = await self.head(key)
+        return None if info is None else info.sha256
 
     async def open(self, key: str) -> OpenObject | None:
         found = await self._run(self._disk.open, validate_key(key))
@@ -163,14 +187,14 @@ class LocalStorage:
         return SignedRequest("GET", self.urls.url(grant), {}, grant.expires_at)
 
     def presign_put(
-        self, key: str, *, content_type: str, size: int, seconds: int | None = None, sha256: str | None = None
+        self, key: str, *, content_type: str, size: int | None, seconds: int | None = None, sha256: str | None = None
     ) -> SignedRequest:
         grant = Grant(
             "PUT",
             validate_key(key),
             self._expires(seconds),
             content_type=validate_content_type(content_type),
-            max_bytes=validate_size(size),
+            max_bytes=self._max_upload_bytes if validate_size(size) is None else size,
             sha256=validate_sha256(sha256),
         )
         return SignedRequest("PUT", self.urls.url(grant), {"Content-Type": content_type}, grant.expires_at)

@@ -48,6 +48,17 @@ class Storage(Protocol):
 
     async def head(self, key: str) -> ObjectInfo | None: ...
 
+    async def peek(self, key: str, size: int) -> tuple[ObjectInfo, bytes] | None:
+        """What is there and how it begins, in one go: up to `size` bytes, one at least."""
+        ...
+
+    async def sha256_of(self, key: str) -> str | None:
+        """The checksum of the bytes that are there, hexadecimal; None where there is no object.
+
+        A backend that does not keep it reads the whole object.
+        """
+        ...
+
     def stream(self, key: str, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
         """The bytes from `start` up to, not including, `end`."""
         ...
@@ -73,9 +84,12 @@ class Storage(Protocol):
         ...
 
     def presign_put(
-        self, key: str, *, content_type: str, size: int, seconds: int | None = None, sha256: str | None = None
+        self, key: str, *, content_type: str, size: int | None, seconds: int | None = None, sha256: str | None = None
     ) -> SignedRequest:
-        """Writing bytes of this type and, if given, this checksum. `size` is the exact length on S3, the most here."""
+        """Writing bytes of this type and, if given, this checksum. `size` is the exact length on S3, the most here.
+
+        None, where the length is not known yet: any length on S3, the largest upload the settings allow here.
+        """
         ...
 
     async def check(self) -> None:

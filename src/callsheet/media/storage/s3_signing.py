@@ -70,8 +70,9 @@ class S3Signer:
     def get_as(self, key: str, seconds: int, content_disposition: str) -> str:
         return self._sign("GET", key, seconds, {}, {"response-content-disposition": content_disposition})
 
-    def put(self, key: str, seconds: int, headers: Mapping[str, str], size: int) -> str:
-        return self._sign("PUT", key, seconds, {**headers, "Content-Length": str(size)}, {})
+    def put(self, key: str, seconds: int, headers: Mapping[str, str], size: int | None) -> str:
+        length = {} if size is None else {"Content-Length": str(size)}
+        return self._sign("PUT", key, seconds, {**headers, **length}, {})
 
     def _sign(
         self,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Literal
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, quote
 
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.signing import derive_key, sign, verify
@@ -15,6 +16,7 @@ PATH = "/storage/"
 # Stands before the signature and in what is signed, so that a later scheme can live beside this one.
 VERSION = "v1"
 _PURPOSE = "storage-urls"
+_UNRESERVED = re.compile(r"[A-Za-z0-9_.~-]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,8 @@ class UrlSigner:
     def url(self, grant: Grant) -> str:
         fields = _fields(grant)
         fields["signature"] = f"{VERSION}.{sign(self._key, VERSION, grant.method, grant.key, *_signed(fields))}"
-        return f"{self._base}{quote(grant.key)}?{urlencode(fields, quote_via=quote)}"
+        query = "&".join(f"{name}={_quoted(value)}" for name, value in fields.items())
+        return f"{self._base}{_quoted(grant.key, safe='/')}?{query}"
 
     def read(self, method: Literal["GET", "PUT"], key: str, query: bytes) -> Grant:
         """The grant behind an address; raises SignatureInvalid or SignatureExpired."""
@@ -63,6 +66,12 @@ class UrlSigner:
         if self._clock.now().timestamp() >= grant.expires:
             raise SignatureExpired()
         return grant
+
+
+def _quoted(text: str, safe: str = "") -> str:
+    """Most of what stands in these addresses needs no quoting, and finding that out by `quote` took half of a poll's
+    work on them."""
+    return text if _UNRESERVED.fullmatch(text.replace("/", "") if safe else text) else quote(text, safe=safe)
 
 
 def _fields(grant: Grant) -> dict[str, str]:

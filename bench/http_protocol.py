@@ -1,0 +1,208 @@
+"""The worker protocol over HTTP: poll-with-job and complete, in pairs, through one control-plane process.
+
+The ceiling is the same server and framework answering one indexed SELECT; the peer is the control plane itself doing
+just that (`GET /api/me`). And a queue that fifty workers drain: nothing lost or done twice, nobody idle while work
+waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+
+from bench.counting import Counter, counting
+from bench.ground import TOKENS, unread_logs
+from bench.http_me import HOST, Target, bare_server, create_user
+from bench.processes import ROOT, fresh_home, serving
+from bench.results import Result
+from callsheet.jobs.room import JobsRoom, open_jobs
+from callsheet.jobs.submission import NewJob
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.server import free_address
+from callsheet.settings import JobSettings, load_settings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wallet.ledger import credit
+
+name = "http.protocol"
+seconds = 20.0
+short = {"round_jobs": 48, "queue": 200}
+WORKERS, DRAINING = 24, 50
+FLEET_SECRET = "the-secret-of-a-bench-fleet"
+# What a small effect sends along: a graph, an input to fetch, an output to deliver.
+PAYLOAD = {
+    "workflow": {str(node): {"class_type": "Node", "inputs": {"value": node, "text": "a cat"}} for node in range(12)},
+    "assets": [
+        {
+            "key": "clip",
+            "placeholder": "__INPUT_PATH__",
+            "path": "catalog/clip.mp4",
+            "content_hash": "0" * 64,
+            "type": "video",
+            "is_primary_input": True,
+            "name": "clip.mp4",
+            "mime_type": "video/mp4",
+        }
+    ],
+    "output_node_id": "9",
+    "output_extension": "mp4",
+    "output_mime_type": "video/mp4",
+    "input_path_placeholder": "__INPUT_PATH__",
+    "input_name": "clip.mp4",
+    "input_mime_type": "video/mp4",
+    "extra_data": {},
+}
+
+
+@dataclass(slots=True)
+class Rounds:
+    """What the rounds of pairs gave."""
+
+    per_second: list[float] = field(default_factory=list)
+    cpu_microseconds: list[float] = field(default_factory=list)
+    statements: list[float] = field(default_factory=list)
+    p50_ms: list[float] = field(default_factory=list)
+    p99_ms: list[float] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """A control plane under load, and a way to fill its queue from outside."""
+
+    pid: int
+    port: int
+    room: JobsRoom
+    workflow_id: int
+    tenant_id: Any
+    users: Sequence[Any]
+    workers: dict[str, str]
+
+    async def fill(self, jobs: int) -> None:
+        await asyncio.gather(*(self._submit(number) for number in range(jobs)))
+
+    async def _submit(self, number: int) -> None:
+        await self.room.submission.submit(
+            NewJob(self.tenant_id, self.users[number % len(self.users)], "effect", self.workflow_id, PAYLOAD, 1)
+        )
+
+    async def simulate(self, what: str, jobs: int, workers: int) -> dict[str, Any]:
+        chosen = dict(list(self.workers.items())[:workers])
+        order = {"what": what, "host": HOST, "port": self.port, "workers": chosen, "jobs": jobs, "pid": self.pid}
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-m", "bench.simulated_workers"),
+            cwd=ROOT,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+        )
+        # On standard input, not on the command line: tokens are in it.
+        output, _ = await process.communicate(json.dumps(order).encode())
+        if process.returncode != 0:
+            raise RuntimeError("the simulated workers failed; what they said is above")
+        return dict(json.loads(output))
+
+
+async def run(seconds: float, round_jobs: int = 480, queue: int = 5000) -> list[Result]:
+    with fresh_home() as home, unread_logs():
+        databases = await open_databases(load_settings(home=home, database={"dsn": None}))
+        try:
+            user_id, key = await create_user(databases)
+            port = (await free_address(HOST, 0))[1]
+            settings = {"CALLSHEET_FLEET__SECRET": FLEET_SECRET, "CALLSHEET_FLEET__MAX_WORKERS": str(DRAINING)}
+            async with (
+                serving(home, port, settings) as plane,
+                bare_server(databases.central.dsn, user_id) as (bare_pid, other),
+                counting(databases) as counter,
+            ):
+                site = await _open_site(databases, plane.pid, port)
+                select = Target(bare_pid, other, "/select")
+                me = Target(plane.pid, port, "/api/me", {"Authorization": f"Bearer {key}"})
+                results = await _pairs(site, counter, me, select, seconds, round_jobs)
+                return [*results, *await _drain(site, queue)]
+        finally:
+            await databases.close()
+
+
+async def _pairs(site: Site, counter: Counter, me: Target, select: Target, seconds: float, jobs: int) -> list[Result]:
+    rounds = Rounds()
+    # Before anything counts: connections are opened, statements prepared.
+    await _round(site, jobs, Rounds(), counter)
+    for _ in range(max(1, round(seconds / 4))):
+        await select.slice(min(1.0, seconds))
+        await _round(site, jobs, rounds, counter)
+        await me.slice(min(1.0, seconds))
+    return [
+        Result(
+            name=name,
+            value=statistics.median(rounds.per_second),
+            unit="pairs/s",
+            ceiling=select.per_second(),
+            peer=me.per_second(),
+            p50_ms=statistics.median(rounds.p50_ms),
+            p99_ms=statistics.median(rounds.p99_ms),
+        ),
+        Result(
+            name=f"{name}.cpu",
+            value=statistics.median(rounds.cpu_microseconds),
+            unit="µs CPU/pair",
+            ceiling=select.cpu(),
+            peer=me.cpu(),
+        ),
+        Result(
+            name=f"{name}.statements",
+            value=statistics.median(rounds.statements),
+            unit=f"statements/pair, {WORKERS} workers",
+        ),
+    ]
+
+
+async def _round(site: Site, jobs: int, rounds: Rounds, counter: Counter) -> None:
+    await site.fill(jobs)
+    before = await counter.statements()
+    report = await site.simulate("pairs", jobs, WORKERS)
+    rounds.statements.append((await counter.statements() - before) / jobs)
+    rounds.cpu_microseconds.append(1e6 * report["cpu_seconds"] / jobs)
+    rounds.per_second.append(jobs / (report["poll_seconds"] + report["complete_seconds"]))
+    rounds.p50_ms.append(report["p50_ms"])
+    rounds.p99_ms.append(report["p99_ms"])
+
+
+async def _drain(site: Site, jobs: int) -> list[Result]:
+    await site.fill(jobs)
+    report = await site.simulate("drain", jobs, DRAINING)
+    return [
+        Result(name=f"{name}.drain", value=report["jobs"] / report["seconds"], unit=f"jobs/s, {DRAINING} workers"),
+        Result(name=f"{name}.drain.lost", value=jobs - report["distinct"], unit=f"of {jobs} jobs"),
+        Result(name=f"{name}.drain.twice", value=report["jobs"] - report["distinct"], unit=f"of {jobs} jobs"),
+        Result(name=f"{name}.drain.idle", value=report["idle"], unit="polls without a job while one waited"),
+    ]
+
+
+async def _open_site(databases: Databases, pid: int, port: int) -> Site:
+    async with databases.central.connection() as connection:
+        workflow_id = await connection.fetchval(
+            "INSERT INTO workflows (slug, name) VALUES ('bench', 'Bench') RETURNING id"
+        )
+        tenant_id = await connection.fetchval("SELECT id FROM tenants WHERE slug = 'bench'")
+    users = [uuid7() for _ in range(100)]
+    for user in users:
+        await credit(databases.pools[0], tenant_id, user, TOKENS, f"bench-{user}")
+    room = open_jobs(databases, lambda channel, payload: None, JobSettings(active_per_user=100_000))
+    return Site(pid, port, room, workflow_id, tenant_id, users, await _register(port, DRAINING))
+
+
+async def _register(port: int, count: int) -> dict[str, str]:
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{port}", trust_env=False) as client:
+        tokens: dict[str, str] = {}
+        for number in range(count):
+            worker_id = f"bench-{number}"
+            body = {"worker_id": worker_id, "workflow_slugs": ["bench"], "max_concurrency": 1000}
+            answer = await client.post("/api/worker/register", json=body, headers={"X-Fleet-Secret": FLEET_SECRET})
+            answer.raise_for_status()
+            tokens[worker_id] = answer.json()["token"]
+    return tokens

@@ -1,0 +1,134 @@
+"""Images and videos of the catalog itself: overlays, masks, whatever a workflow needs beside the user's file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from callsheet.identity.audit import record
+from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.storage import Storage
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.catalog import Asset, CreateAsset, CreatedAsset, Property
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.media import UploadRequest
+
+SQL = statements("callsheet.catalog")
+FOLDER = "catalog/assets"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyAsset:
+    id: UUID
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    sha256: str
+
+
+class Assets:
+    def __init__(self, databases: Databases, storage: Storage, largest_bytes: int):
+        self._databases = databases
+        self._storage = storage
+        self._largest_bytes = largest_bytes
+
+    async def create(self, request: CreateAsset, actor: str) -> CreatedAsset:
+        if request.size > self._largest_bytes:
+            raise InvalidRequest.field("size", f"should be at most {self._largest_bytes}")
+        asset_id = uuid7()
+        path = f"{FOLDER}/{asset_id}/upload"
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["create_asset"].row(connection, id=asset_id, path=path, **request.model_dump())
+            assert row is not None
+            await record(connection, actor, "asset.create", "asset", asset_id, name=request.name)
+        signed = self._storage.presign_put(
+            path, content_type=request.mime_type, size=request.size, sha256=request.sha256
+        )
+        upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
+        return CreatedAsset(asset=Asset(**row), upload=upload)
+
+    async def confirm(self, asset_id: UUID, actor: str) -> Asset:
+        """Makes what was uploaded usable, if it is what was declared. Confirming again changes nothing."""
+        row = await self._row(asset_id)
+        if row["status"] == "ready":
+            return _view(row)
+        if await self._storage.head(row["path"]) is None:
+            raise ContentMismatch("Nothing was uploaded for this asset yet.")
+        # A copy that nobody has a signed address of: what is looked at here is what jobs will get.
+        path = f"{FOLDER}/{asset_id}/{uuid7()}"
+        await self._storage.copy(row["path"], path)
+        try:
+            sha256 = await self._verify(row, path)
+            await hit(Failpoint.CATALOG_BEFORE_ROW)
+            async with self._databases.central.transaction() as connection:
+                ready = await SQL["confirm_asset"].row(connection, id=asset_id, path=path, sha256=sha256)
+                if ready is not None:
+                    await record(connection, actor, "asset.confirm", "asset", asset_id, sha256=sha256)
+        except Exception:
+            await self._storage.delete(path)
+            raise
+        # The one that is kept may be that of a twin that was faster.
+        kept = (await self._row(asset_id))["path"]
+        leftovers = [entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}") if entry.key != kept]
+        await self._storage.delete_many(leftovers)
+        return await self.get(asset_id)
+
+    async def _verify(self, row: Row, path: str) -> str:
+        found = await self._storage.head(path)
+        sha256 = await self._storage.sha256_of(path)
+        if found is None or sha256 is None:
+            raise ContentMismatch("The upload is gone.")
+        if found.size != row["size"]:
+            raise ContentMismatch(errors=[FieldProblem("size", f"is {found.size}, not {row['size']} as declared")])
+        beginning = b"".join([piece async for piece in self._storage.stream(path, 0, SNIFFED_BYTES)])
+        looks_like = contradiction(row["mime_type"], beginning)
+        if looks_like is not None:
+            reason = f"was declared as {row['mime_type']}, but the bytes look like {looks_like}"
+            raise ContentMismatch(errors=[FieldProblem("mime_type", reason)])
+        if row["sha256"] is not None and sha256 != row["sha256"]:
+            raise ContentMismatch(errors=[FieldProblem("sha256", f"is {sha256}, not {row['sha256']} as declared")])
+        return sha256
+
+    async def get(self, asset_id: UUID) -> Asset:
+        return _view(await self._row(asset_id))
+
+    async def list(self, status: str | None, before: UUID | None, limit: int) -> Page[Asset]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_assets"].rows(connection, status=status, before=before, limit=limit + 1)
+        return page_of([Asset(**row) for row in rows], limit)
+
+    async def _row(self, asset_id: UUID) -> Row:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_asset"].row(connection, id=asset_id)
+        if row is None:
+            raise NotFound("There is no such asset.")
+        return row
+
+
+def _view(row: Row) -> Asset:
+    return Asset(**{name: row[name] for name in Asset.model_fields})
+
+
+async def ready_assets(connection: Connection, ids: Iterable[UUID]) -> Mapping[UUID, ReadyAsset]:
+    rows = await SQL["ready_assets"].rows(connection, ids=list(ids))
+    return {row["id"]: ReadyAsset(**row) for row in rows}
+
+
+async def check_assets(connection: Connection, wanted: Mapping[str, tuple[Property, str]]) -> list[FieldProblem]:
+    """What is wrong with the assets that properties name, by field: `{field: (property, asset id)}`."""
+    found = await ready_assets(connection, {UUID(asset_id) for _, asset_id in wanted.values()})
+    problems: list[FieldProblem] = []
+    for field, (each, asset_id) in wanted.items():
+        asset = found.get(UUID(asset_id))
+        if asset is None:
+            problems.append(FieldProblem(field, "there is no such asset, or it is not uploaded and confirmed yet"))
+        elif not asset.mime_type.startswith(f"{each.type.value}/"):
+            problems.append(FieldProblem(field, f"should be a {each.type.value}; the asset is {asset.mime_type}"))
+    return problems

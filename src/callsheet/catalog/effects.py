@@ -1,0 +1,245 @@
+"""Effects: what is sold. Each is a workflow with some of its values set, a price and a name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from callsheet.catalog.assets import check_assets
+from callsheet.catalog.properties import check_overrides, primary_input
+from callsheet.catalog.workflows import refuse
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.catalog import (
+    FILES,
+    CreateEffect,
+    Effect,
+    EffectInput,
+    EffectProperty,
+    EffectRecord,
+    Property,
+    UpdateEffect,
+)
+from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound
+
+SQL = statements("callsheet.catalog")
+COLUMNS = ("name", "description", "overrides", "credits_cost", "is_published", "provider", "stage")
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """Everything about a published effect that a job of it is made from."""
+
+    effect_id: UUID
+    has_jobs: bool
+    workflow_id: int
+    is_active: bool
+    properties: tuple[Property, ...]
+    overrides: dict[str, Any]
+    cost: int
+    provider: str
+    stage: str
+    run_limit_seconds: int
+    graph_path: str
+    output_node_id: str
+    output_extension: str
+    output_mime_type: str
+
+
+class Effects:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def create(self, request: CreateEffect, actor: str) -> EffectRecord:
+        if _as_id(request.slug) is not None:
+            raise InvalidRequest.field("slug", "reads like an id; choose a name")
+        effect_id = uuid7()
+        async with self._databases.central.transaction() as connection:
+            workflow = await _hold_workflow(connection, request.workflow, request.overrides)
+            row = await SQL["create_effect"].row(
+                connection,
+                id=effect_id,
+                slug=request.slug,
+                workflow_id=workflow["id"],
+                **request.model_dump(include=set(COLUMNS)),
+            )
+            if row is None:
+                problem = FieldProblem("slug", "is taken already")
+                raise Conflict(f"There is an effect {request.slug!r} already.", errors=[problem])
+            await record(
+                connection,
+                actor,
+                "effect.create",
+                "effect",
+                effect_id,
+                slug=request.slug,
+                credits_cost=request.credits_cost,
+                is_published=request.is_published,
+            )
+        return EffectRecord(**row, workflow=request.workflow)
+
+    async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
+        given = request.model_dump(exclude_unset=True, exclude_none=True)
+        async with self._databases.central.transaction() as connection:
+            current = await SQL["lock_effect"].row(connection, **_named(id_or_slug))
+            if current is None:
+                raise NotFound(f"There is no effect {id_or_slug!r}.")
+            values = {name: given.get(name, current[name]) for name in COLUMNS}
+            slug = given.get("workflow", current["workflow"])
+            workflow = await _hold_workflow(connection, slug, values["overrides"])
+            row = await SQL["update_effect"].row(connection, id=current["id"], workflow_id=workflow["id"], **values)
+            assert row is not None
+            shown = {name: value for name, value in given.items() if name not in ("overrides", "description")}
+            details = {"fields": sorted(given), **shown}
+            await record(connection, actor, "effect.update", "effect", current["id"], **details)
+        return EffectRecord(**row, workflow=slug)
+
+    async def delete(self, id_or_slug: str, actor: str) -> None:
+        """Only what no job names: their history would point to nothing."""
+        async with self._databases.central.transaction() as connection:
+            current = await SQL["lock_effect"].row(connection, **_named(id_or_slug))
+            if current is None:
+                raise NotFound(f"There is no effect {id_or_slug!r}.")
+            if await SQL["effect_has_jobs"].value(connection, id=current["id"]):
+                raise InUse("Jobs were made with this effect. Unpublish it instead: set is_published to false.")
+            await SQL["delete_effect"].run(connection, id=current["id"])
+            await record(connection, actor, "effect.delete", "effect", current["id"], slug=current["slug"])
+
+    async def get(self, id_or_slug: str) -> EffectRecord:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_effect"].row(connection, **_named(id_or_slug))
+        if row is None:
+            raise NotFound(f"There is no effect {id_or_slug!r}.")
+        return EffectRecord(**row)
+
+    async def list(
+        self, workflow: str | None, is_published: bool | None, before: UUID | None, limit: int
+    ) -> Page[EffectRecord]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_effects"].rows(
+                connection, workflow=workflow, is_published=is_published, before=before, limit=limit + 1
+            )
+        return page_of([EffectRecord(**row) for row in rows], limit)
+
+    async def list_published(self, search: str | None, before: UUID | None, limit: int) -> Page[Effect]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_published"].rows(connection, search=search, before=before, limit=limit + 1)
+        return page_of([effect_view(row) for row in rows], limit)
+
+    async def get_published(self, id_or_slug: str) -> Effect:
+        row = await self._published(id_or_slug)
+        if row is None:
+            raise NotFound(f"There is no effect {id_or_slug!r}.")
+        return effect_view(row)
+
+    async def recipe(self, id_or_slug: str) -> Recipe | None:
+        """What a job of this effect is made from; none where it is not published."""
+        row = await self._published(id_or_slug)
+        return _recipe(row) if row is not None else None
+
+    async def mark_used(self, recipe: Recipe) -> bool:
+        """To be called before a job is written that names it; false where it was deleted meanwhile."""
+        if recipe.has_jobs:
+            return True
+        async with self._databases.central.connection() as connection:
+            return await SQL["mark_used"].value(connection, id=recipe.effect_id) is not None
+
+    async def _published(self, id_or_slug: str) -> Row | None:
+        async with self._databases.central.connection() as connection:
+            return await SQL["find_published"].row(connection, **_named(id_or_slug))
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _named(id_or_slug: str) -> dict[str, Any]:
+    return {"id": _as_id(id_or_slug), "slug": id_or_slug}
+
+
+async def _hold_workflow(connection: Connection, slug: str, overrides: dict[str, Any]) -> Row:
+    """The workflow, locked as it is, if an effect with these values can rest on it."""
+    workflow = await SQL["hold_workflow"].row(connection, slug=slug)
+    if workflow is None:
+        raise InvalidRequest.field("workflow", f"there is no workflow {slug!r}")
+    if workflow["comfyui_workflow_path"] is None:
+        raise InvalidRequest.field("workflow", f"{slug!r} has no graph, so no effect can be made of it")
+    properties = [Property.model_validate(each) for each in workflow["properties"]]
+    refuse(check_overrides(properties, overrides))
+    files = {
+        f"overrides.{each.key}": (each, overrides[each.key])
+        for each in properties
+        if each.type in FILES and each.key in overrides
+    }
+    refuse(await check_assets(connection, files))
+    return workflow
+
+
+def effect_view(row: Row) -> Effect:
+    properties = [Property.model_validate(each) for each in row["properties"]]
+    primary = primary_input(properties)
+    return Effect(
+        id=row["id"],
+        slug=row["slug"],
+        name=row["name"],
+        description=row["description"],
+        credits_cost=row["credits_cost"],
+        is_available=row["is_active"],
+        last_processing_time_seconds=row["last_processing_time_seconds"],
+        input=_input_view(primary) if primary else None,
+        properties=[
+            _property_view(each, row["overrides"])
+            for each in properties
+            if each.user_configurable and not each.is_primary_input
+        ],
+    )
+
+
+def _input_view(primary: Property) -> EffectInput:
+    return EffectInput(
+        type="video" if primary.type.value == "video" else "image",
+        label=primary.label or primary.key,
+        description=primary.description,
+        max_bytes=primary.limits.max_bytes,
+    )
+
+
+def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
+    value = overrides.get(each.key, each.default)
+    return EffectProperty(
+        key=each.key,
+        type=each.type,
+        label=each.label or each.key,
+        description=each.description,
+        required=each.required and value is None,
+        # An asset of the catalog is nothing a user could fetch or send back.
+        default=None if each.type in FILES else value,
+        limits=each.limits,
+    )
+
+
+def _recipe(row: Row) -> Recipe:
+    return Recipe(
+        effect_id=row["id"],
+        has_jobs=row["has_jobs"],
+        workflow_id=row["workflow_id"],
+        is_active=row["is_active"],
+        properties=tuple(Property.model_validate(each) for each in row["properties"]),
+        overrides=row["overrides"],
+        cost=row["credits_cost"],
+        provider=row["provider"],
+        stage=row["stage"],
+        run_limit_seconds=row["run_limit_seconds"],
+        graph_path=row["comfyui_workflow_path"],
+        output_node_id=row["output_node_id"],
+        output_extension=row["output_extension"],
+        output_mime_type=row["output_mime_type"],
+    )

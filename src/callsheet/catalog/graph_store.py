@@ -1,0 +1,50 @@
+"""Graphs in object storage, each under the hash of its bytes: what a job was built from is never overwritten."""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from typing import Any
+
+from callsheet.catalog.graphs import Graph
+from callsheet.media.storage import Storage
+from callsheet.toolbox.signing import sha256_hex
+from callsheet.wire.errors import NotFound, Unavailable
+
+FOLDER = "catalog/workflows"
+# Four times what a body may have by default; a graph of a thousand nodes has half a megabyte.
+LARGEST_GRAPH = 4 * 1024 * 1024
+KEPT_GRAPHS = 64
+
+
+def encoded(graph: Graph) -> bytes:
+    return json.dumps(graph, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
+
+
+class GraphStore:
+    def __init__(self, storage: Storage):
+        self._storage = storage
+        # Keys are never written twice with other bytes, so what was read once stays true.
+        self._kept: OrderedDict[str, dict[str, Any]] = OrderedDict()
+
+    async def write(self, slug: str, graph: Graph) -> str:
+        """Stores it and answers its key. Left over after a crash, it is what the next attempt finds again."""
+        content = encoded(graph)
+        # A slug may have a colon and be longer than a segment of a key.
+        key = f"{FOLDER}/{slug.replace(':', '=')[:100]}/{sha256_hex(content)}.json"
+        await self._storage.put(key, content, content_type="application/json")
+        return key
+
+    async def read(self, key: str) -> dict[str, Any]:
+        """The graph; whoever gets it must not change it."""
+        found = self._kept.get(key)
+        if found is None:
+            try:
+                found = json.loads(await self._storage.read(key, LARGEST_GRAPH))
+            except NotFound:
+                raise Unavailable("The graph of this workflow is not in storage any more.") from None
+            self._kept[key] = found
+            if len(self._kept) > KEPT_GRAPHS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(key)
+        return found

@@ -1,0 +1,153 @@
+"""ComfyUI graphs in API format: what they must look like, and where texts stand in them. Pure.
+
+`{"3": {"class_type": "KSampler", "inputs": {"seed": 1, "model": ["4", 0]}}}`: an input is a value, or a link to an
+output of another node. https://docs.comfy.org/development/core-concepts/workflow
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from callsheet.wire.errors import FieldProblem
+
+Graph = Mapping[str, Any]
+# Of a chain of 1000 nodes ComfyUI 0.7 says "maximum recursion depth exceeded", or its executor dies; 600 passed.
+DEEPEST_CHAIN = 500
+DEEPEST_VALUE = 30
+LINK_LENGTH = 2
+UI_FORMAT = (
+    "is ComfyUI's UI format, which engines do not run. In ComfyUI choose Workflow → Export (API), or turn on the "
+    "dev mode options in its settings and use Save (API format), and send that file"
+)
+
+_LOADER = re.compile(r"load", re.IGNORECASE)
+_FILE_INPUT = re.compile(
+    r"image|video|audio|mask|file|filename|filename_prefix|path|directory|folder|subfolder|url"
+    r"|.*_(?:path|file|filename|dir|directory|folder|url)",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in an input of a node."""
+
+    node_id: str
+    class_type: str
+    input: str
+    text: str
+    in_pair: bool
+    """Whether it is an element of a list of two: with a number behind it that is a link to another node."""
+
+
+def check_graph(graph: Graph) -> list[FieldProblem]:
+    """What is wrong with it, however it was made; nothing else here may be asked about such a graph."""
+    if isinstance(graph.get("nodes"), list) and "links" in graph:
+        return [FieldProblem("graph", UI_FORMAT)]
+    if isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
+        return [FieldProblem("graph", "is a whole request to ComfyUI: send what stands in its `prompt`")]
+    if not graph:
+        return [FieldProblem("graph", "has no nodes")]
+    problems = [problem for node_id, node in graph.items() for problem in _check_node(node_id, node)]
+    return problems or _check_links(graph)
+
+
+def _check_node(node_id: str, node: Any) -> Iterator[FieldProblem]:
+    where = f"graph.{node_id[:100]}"
+    if not isinstance(node, dict):
+        yield FieldProblem(where, "should be a node: an object with class_type and inputs")
+        return
+    if not (isinstance(node.get("class_type"), str) and node["class_type"]):
+        yield FieldProblem(f"{where}.class_type", "should be the name of a node's class")
+    # A node without them, or with a list, kills the executor of ComfyUI 0.7: nothing runs again until a restart.
+    if not isinstance(node.get("inputs"), dict):
+        yield FieldProblem(f"{where}.inputs", "should be an object")
+    elif _depth(node) > DEEPEST_VALUE:
+        yield FieldProblem(f"{where}.inputs", "is nested too deeply")
+
+
+def _depth(value: Any) -> int:
+    deepest, waiting = 0, [(value, 1)]
+    while waiting:
+        current, depth = waiting.pop()
+        deepest = max(deepest, depth)
+        match current:
+            case dict():
+                waiting.extend((member, depth + 1) for member in current.values())
+            case list():
+                waiting.extend((item, depth + 1) for item in current)
+    return deepest
+
+
+def is_link(value: Any) -> bool:
+    # As ComfyUI decides it (comfy_execution.graph_utils.is_link).
+    return (
+        isinstance(value, list)
+        and len(value) == LINK_LENGTH
+        and isinstance(value[0], str)
+        and isinstance(value[1], int | float)
+    )
+
+
+def _check_links(graph: Graph) -> list[FieldProblem]:
+    problems: list[FieldProblem] = []
+    before: dict[str, set[str]] = {}
+    for node_id, node in graph.items():
+        before[node_id] = set()
+        for name, value in node["inputs"].items():
+            if is_link(value) and value[0] not in graph:
+                reason = f"is linked to node {value[0][:100]!r}, which is not in the graph"
+                problems.append(FieldProblem(f"graph.{node_id[:100]}.inputs.{name[:100]}", reason))
+            elif is_link(value):
+                before[node_id].add(value[0])
+    return problems or _check_chains(before)
+
+
+def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
+    length = 0
+    while before:
+        ready = {node_id for node_id, sources in before.items() if not sources}
+        if not ready:
+            nodes = ", ".join(sorted(before)[:5])
+            return [FieldProblem("graph", f"runs in a circle; these nodes wait for one another: {nodes[:200]}")]
+        length += 1
+        if length > DEEPEST_CHAIN:
+            return [FieldProblem("graph", f"has a chain of more than {DEEPEST_CHAIN} nodes")]
+        before = {node_id: sources - ready for node_id, sources in before.items() if node_id not in ready}
+    return []
+
+
+def normalized(graph: Graph) -> dict[str, Any]:
+    """Without `is_changed`, which prompts taken from pictures carry: with it ComfyUI overlooks that a file changed."""
+    return {
+        node_id: {name: value for name, value in node.items() if name != "is_changed"}
+        for node_id, node in graph.items()
+    }
+
+
+def texts_of(graph: Graph) -> Iterator[Text]:
+    """Every text in the inputs of the nodes, at any depth; keys are no texts."""
+    for node_id, node in graph.items():
+        for name, value in node["inputs"].items():
+            for text, in_pair in _texts(value, in_pair=False):
+                yield Text(node_id, node["class_type"], name, text, in_pair)
+
+
+def _texts(value: Any, in_pair: bool) -> Iterator[tuple[str, bool]]:
+    match value:
+        case str():
+            yield value, in_pair
+        case list():
+            for item in value:
+                yield from _texts(item, len(value) == LINK_LENGTH)
+        case dict():
+            for member in value.values():
+                yield from _texts(member, in_pair=False)
+
+
+def takes_file(class_type: str, name: str) -> bool:
+    """Whether an engine opens what stands in this input: there a path like ../../secret would be read or written."""
+    return bool(_LOADER.search(class_type) or _FILE_INPUT.fullmatch(name))

@@ -1,0 +1,186 @@
+"""Building what a worker gets: defaults, then the effect's values, then the user's; the graph filled, files listed.
+
+Addresses to download from are made when a worker polls: they would not live as long as a job waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+from uuid import UUID
+
+from callsheet.catalog.assets import ReadyAsset, ready_assets
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.graphs import Graph
+from callsheet.catalog.placeholders import Smuggled, substitute
+from callsheet.catalog.properties import (
+    DEFAULT_INPUT_PLACEHOLDER,
+    Unfit,
+    Value,
+    fit,
+    input_placeholder,
+)
+from callsheet.catalog.workflows import refuse
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.catalog import FILES, Property, PropertyType
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Unavailable
+
+FIELD = "input_payload"
+
+
+class InputFile(Protocol):
+    """A file of the user's, as far as a payload needs it."""
+
+    @property
+    def id(self) -> UUID: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def mime_type(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def sha256(self) -> str | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What each property is, in three layers; nothing of it was looked up yet."""
+
+    values: Mapping[str, Value]
+    """By placeholder: what goes into the graph."""
+    user_files: Mapping[str, UUID]
+    """By key: files that the user named, besides the primary input."""
+    assets: Mapping[str, UUID]
+    """By key: assets of the catalog."""
+
+
+def resolve(recipe: Recipe, given: Mapping[str, Any]) -> Resolved:
+    """Raises a refusal that names each bad property as `input_payload.{key}`."""
+    by_key = {each.key: each for each in recipe.properties}
+    problems = [
+        FieldProblem(f"{FIELD}.{key[:100]}", reason) for key in given if (reason := _not_theirs(by_key.get(key)))
+    ]
+    values: dict[str, Value] = {}
+    user_files: dict[str, UUID] = {}
+    assets: dict[str, UUID] = {}
+    for each in recipe.properties:
+        if each.is_primary_input:
+            continue
+        try:
+            value = _layered(each, recipe.overrides, given)
+        except Unfit as unfit:
+            problems.append(FieldProblem(f"{FIELD}.{each.key}", str(unfit)))
+            continue
+        if each.type not in FILES:
+            values[each.placeholder] = value
+        elif each.key in given:
+            user_files[each.key] = UUID(str(value))
+        else:
+            assets[each.key] = UUID(str(value))
+    refuse(problems)
+    return Resolved(values, user_files, assets)
+
+
+def _not_theirs(each: Property | None) -> str | None:
+    if each is None:
+        return "is not a property of this effect"
+    if each.is_primary_input:
+        return "is what the effect works on: send it as video_id or input_file_id"
+    return None if each.user_configurable else "cannot be set by users"
+
+
+def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, Any]) -> Value:
+    if each.user_configurable and each.key in given:
+        return fit(each, given[each.key])
+    value = overrides.get(each.key, each.default)
+    if value is not None:
+        return fit(each, value)
+    if each.type is PropertyType.TEXT and not each.required:
+        return ""
+    raise Unfit("is required")
+
+
+def check_file(field: str, each: Property, file: InputFile) -> list[FieldProblem]:
+    """What is wrong with a user's file as the value of this property."""
+    if not file.mime_type.startswith(f"{each.type.value}/"):
+        return [FieldProblem(field, f"should be {_an(each.type)}; this file is {file.mime_type}")]
+    if each.limits.max_bytes is not None and file.size > each.limits.max_bytes:
+        return [FieldProblem(field, f"should have at most {each.limits.max_bytes} bytes; it has {file.size}")]
+    return []
+
+
+def _an(file_type: PropertyType) -> str:
+    return "an image" if file_type is PropertyType.IMAGE else "a video"
+
+
+def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
+    """The graph with every text, number, choice and boolean; those of files stay for the worker."""
+    kept = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
+    try:
+        return substitute(graph, values, sorted(kept))
+    except Smuggled as smuggled:
+        key = next(each.key for each in recipe.properties if each.placeholder == smuggled.value_of)
+        reason = f"must not have {smuggled.placeholder} in it, which stands for a file"
+        raise InvalidRequest.field(f"{FIELD}.{key}", reason) from None
+
+
+def listed(each: Property, file: InputFile, kind: str) -> dict[str, Any]:
+    """One entry of `assets`."""
+    return {
+        "key": each.key,
+        "placeholder": each.placeholder,
+        "type": each.type.value,
+        "is_primary_input": each.is_primary_input,
+        "path": file.path,
+        "content_hash": file.sha256,
+        kind: str(file.id),
+        "name": file.name,
+        "mime_type": file.mime_type,
+    }
+
+
+class Payloads:
+    def __init__(self, databases: Databases, graphs: GraphStore):
+        self._databases = databases
+        self._graphs = graphs
+
+    async def build(
+        self, recipe: Recipe, resolved: Resolved, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
+    ) -> dict[str, Any]:
+        """What the worker gets as `input_payload`, with storage paths where addresses will be."""
+        graph = await self._graphs.read(recipe.graph_path)
+        assets = await self._catalog_assets(resolved)
+        entries = []
+        for each in recipe.properties:
+            if each.is_primary_input and primary is not None:
+                entries.append(listed(each, primary, "file_id"))
+            elif each.key in resolved.user_files:
+                entries.append(listed(each, user_files[resolved.user_files[each.key]], "file_id"))
+            elif each.key in resolved.assets:
+                entries.append(listed(each, assets[resolved.assets[each.key]], "asset_id"))
+        return {
+            "workflow": filled(recipe, graph, resolved.values),
+            "assets": entries,
+            "output_node_id": recipe.output_node_id,
+            "output_extension": recipe.output_extension,
+            "output_mime_type": recipe.output_mime_type,
+            "input_path_placeholder": input_placeholder(recipe.properties),
+            "input_name": primary.name if primary else None,
+            "input_mime_type": primary.mime_type if primary else None,
+            "extra_data": {},
+        }
+
+    async def _catalog_assets(self, resolved: Resolved) -> Mapping[UUID, ReadyAsset]:
+        wanted = set(resolved.assets.values())
+        if not wanted:
+            return {}
+        async with self._databases.central.connection() as connection:
+            found = await ready_assets(connection, wanted)
+        if wanted - found.keys():
+            raise Unavailable("An asset of this effect is missing.")
+        return found

@@ -1,0 +1,269 @@
+"""Properties of a workflow: whether they fit together and the graph, and whether a value fits its property. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from callsheet.catalog.graphs import Graph, Text, takes_file, texts_of
+from callsheet.catalog.placeholders import overlapping
+from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
+from callsheet.wire.errors import FieldProblem
+
+Value = bool | int | float | str
+DEFAULT_INPUT_PLACEHOLDER = "__INPUT_PATH__"
+# Of a step: 0.1 + 0.2 is not 0.3.
+STEP_TOLERANCE = 1e-6
+
+# What the browser is told must be what the file is.
+MIME_TYPES: Mapping[str, str] = {
+    "mp4": "video/mp4",
+    "webm": "video/webm",
+    "mov": "video/quicktime",
+    "mkv": "video/x-matroska",
+    "gif": "image/gif",
+    "png": "image/png",
+    "jpg": "image/jpeg",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "mp3": "audio/mpeg",
+    "wav": "audio/wav",
+    "flac": "audio/flac",
+    "ogg": "audio/ogg",
+    "glb": "model/gltf-binary",
+    "json": "application/json",
+    "zip": "application/zip",
+    "txt": "text/plain",
+}
+
+_LIMITS_OF: Mapping[PropertyType, frozenset[str]] = {
+    PropertyType.TEXT: frozenset({"max_length"}),
+    PropertyType.NUMBER: frozenset({"min", "max", "step", "integer"}),
+    PropertyType.BOOLEAN: frozenset(),
+    PropertyType.CHOICE: frozenset({"choices"}),
+    PropertyType.IMAGE: frozenset({"max_bytes"}),
+    PropertyType.VIDEO: frozenset({"max_bytes"}),
+}
+
+
+class Unfit(Exception):
+    """A value is not what its property asks for. The message says what it should be."""
+
+
+def fit(wanted: Property, value: object) -> Value:
+    """The value as it goes into the graph, or Unfit. The id of a file is checked for its form only."""
+    return _FITTINGS[wanted.type](value, wanted.limits)
+
+
+def _fit_text(value: object, limits: Limits) -> Value:
+    if not isinstance(value, str):
+        raise Unfit("should be a text")
+    longest = limits.max_length or LONGEST_TEXT
+    if len(value) > longest:
+        raise Unfit(f"should have at most {longest} characters")
+    return value
+
+
+def _fit_number(value: object, limits: Limits) -> Value:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise Unfit("should be a number")
+    if limits.integer and not float(value).is_integer():
+        raise Unfit("should be a whole number")
+    if limits.min is not None and value < limits.min:
+        raise Unfit(f"should be {_plain(limits.min)} or more")
+    if limits.max is not None and value > limits.max:
+        raise Unfit(f"should be {_plain(limits.max)} or less")
+    if limits.step is not None:
+        steps = (value - (limits.min or 0)) / limits.step
+        if not math.isclose(steps, round(steps), abs_tol=STEP_TOLERANCE):
+            raise Unfit(f"should be in steps of {_plain(limits.step)} from {_plain(limits.min or 0)}")
+    return int(value) if limits.integer else value
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if float(number).is_integer() else str(number)
+
+
+def _fit_boolean(value: object, limits: Limits) -> Value:
+    if not isinstance(value, bool):
+        raise Unfit("should be true or false")
+    return value
+
+
+def _fit_choice(value: object, limits: Limits) -> Value:
+    for choice in limits.choices or ():
+        # Text and number stay apart, and so do 1 and true.
+        if choice == value and isinstance(choice, str) == isinstance(value, str) and not isinstance(value, bool):
+            return choice
+    shown = ", ".join(str(choice)[:100] for choice in (limits.choices or ())[:20])
+    raise Unfit(f"should be one of {shown}")
+
+
+def _fit_file(value: object, limits: Limits) -> Value:
+    try:
+        return str(UUID(value)) if isinstance(value, str) else _no_id()
+    except ValueError:
+        return _no_id()
+
+
+def _no_id() -> Value:
+    raise Unfit("should be an id")
+
+
+_FITTINGS: Mapping[PropertyType, Callable[[object, Limits], Value]] = {
+    PropertyType.TEXT: _fit_text,
+    PropertyType.NUMBER: _fit_number,
+    PropertyType.BOOLEAN: _fit_boolean,
+    PropertyType.CHOICE: _fit_choice,
+    PropertyType.IMAGE: _fit_file,
+    PropertyType.VIDEO: _fit_file,
+}
+
+
+def check_properties(properties: Sequence[Property], graph: Graph) -> list[FieldProblem]:
+    """What is wrong with the properties of a workflow of this graph, each by its field (`properties.2.default`)."""
+    problems = [
+        *_check_unique(properties),
+        *(problem for number, each in enumerate(properties) for problem in _check_alone(number, each, properties)),
+    ]
+    return problems or [*_check_against_graph(properties, list(texts_of(graph)))]
+
+
+def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
+    keys: set[str] = set()
+    primary = None
+    for number, each in enumerate(properties):
+        if each.key in keys:
+            yield FieldProblem(f"properties.{number}.key", f"is taken: another property has the key {each.key!r}")
+        keys.add(each.key)
+        for other, earlier in enumerate(properties):
+            if number == other or each.placeholder not in earlier.placeholder:
+                continue
+            if each.placeholder != earlier.placeholder:
+                reason = f"is a part of {earlier.placeholder}, so that one could be taken for the other"
+                yield FieldProblem(f"properties.{number}.placeholder", reason)
+            elif other < number:
+                yield FieldProblem(f"properties.{number}.placeholder", f"is taken by the property {earlier.key!r}")
+        if each.is_primary_input:
+            if primary is not None:
+                reason = f"is true for {primary!r} already; a workflow has one primary input"
+                yield FieldProblem(f"properties.{number}.is_primary_input", reason)
+            primary = primary or each.key
+
+
+def _check_alone(number: int, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
+    where = f"properties.{number}"
+    yield from _check_limits(f"{where}.limits", each)
+    # A worker replaces it whatever the properties say.
+    if each.type not in FILES and (
+        DEFAULT_INPUT_PLACEHOLDER in each.placeholder or each.placeholder in DEFAULT_INPUT_PLACEHOLDER
+    ):
+        yield FieldProblem(f"{where}.placeholder", f"{DEFAULT_INPUT_PLACEHOLDER} stands for a file")
+    if each.is_primary_input and each.type not in FILES:
+        yield FieldProblem(f"{where}.is_primary_input", "is for images and videos only")
+    if each.is_primary_input and each.default is not None:
+        yield FieldProblem(f"{where}.default", "cannot be given for the primary input: it is the user's own file")
+    elif each.default is not None:
+        yield from _check_default(f"{where}.default", each, properties)
+    elif not each.required and not each.is_primary_input and each.type is not PropertyType.TEXT:
+        yield FieldProblem(f"{where}.default", "is needed where the property is not required")
+
+
+def _check_default(where: str, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
+    try:
+        value = fit(each, each.default)
+    except Unfit as unfit:
+        yield FieldProblem(where, str(unfit))
+        return
+    if each.type not in FILES and isinstance(value, str):
+        for other in properties:
+            if other.type in FILES and other.placeholder in value:
+                yield FieldProblem(where, f"must not have the placeholder {other.placeholder} of {other.key!r}")
+
+
+def _check_limits(where: str, each: Property) -> Iterator[FieldProblem]:
+    limits = each.limits
+    for name in sorted(limits.model_fields_set - _LIMITS_OF[each.type]):
+        if getattr(limits, name) not in (None, False):
+            yield FieldProblem(f"{where}.{name}", f"does not belong to a property of the type {each.type.value}")
+    if limits.min is not None and limits.max is not None and limits.min > limits.max:
+        yield FieldProblem(f"{where}.max", "should not be less than min")
+    if each.type is PropertyType.CHOICE:
+        if limits.choices is None:
+            yield FieldProblem(f"{where}.choices", "is required for a choice")
+        elif any(isinstance(choice, bool) for choice in limits.choices):
+            yield FieldProblem(f"{where}.choices", "should be texts and numbers; for yes and no there is boolean")
+        elif len({(type(choice) is str, choice) for choice in limits.choices}) < len(limits.choices):
+            yield FieldProblem(f"{where}.choices", "should all be different")
+
+
+def _check_against_graph(properties: Sequence[Property], texts: Sequence[Text]) -> Iterator[FieldProblem]:
+    for number, each in enumerate(properties):
+        found = [text for text in texts if each.placeholder in text.text]
+        where = f"properties.{number}.placeholder"
+        if not found:
+            yield FieldProblem(where, f"{each.placeholder} stands in no input of the graph")
+        yield from _check_places(where, each, found)
+    placeholders = [each.placeholder for each in properties]
+    for text in texts:
+        for first, second in overlapping(text.text, placeholders):
+            place = f"node {text.node_id[:100]}, input {text.input[:100]}"
+            reason = f"overlaps {second} in {place}, so that it is not clear what stands there"
+            yield FieldProblem(f"properties.{placeholders.index(first)}.placeholder", reason)
+    unclaimed = not any(DEFAULT_INPUT_PLACEHOLDER in placeholder for placeholder in placeholders)
+    if unclaimed and any(DEFAULT_INPUT_PLACEHOLDER in text.text for text in texts):
+        reason = f"should have one for {DEFAULT_INPUT_PLACEHOLDER}, which stands in the graph"
+        yield FieldProblem("properties", reason)
+
+
+def _check_places(where: str, each: Property, found: Sequence[Text]) -> Iterator[FieldProblem]:
+    for text in found:
+        place = f"the input {text.input[:100]!r} of node {text.node_id[:100]} ({text.class_type[:100]})"
+        if text.in_pair:
+            # A text and a number there, both chosen by a user, would be a link to any node of the graph.
+            yield FieldProblem(where, f"stands in a list of two in {place}, where links between nodes stand")
+        elif each.type is PropertyType.TEXT and takes_file(text.class_type, text.input):
+            reason = f"stands in {place}, which names a file; free text must not go there: make it a choice or a file"
+            yield FieldProblem(where, reason)
+
+
+def check_output(graph: Graph, output_node_id: str | None, extension: str, mime_type: str) -> Iterator[FieldProblem]:
+    if output_node_id is None:
+        yield FieldProblem("output_node_id", "is required where there is a graph")
+    elif output_node_id not in graph:
+        yield FieldProblem("output_node_id", f"node {output_node_id!r} is not in the graph")
+    usual = MIME_TYPES.get(extension, mime_type)
+    if usual != mime_type:
+        yield FieldProblem("output_mime_type", f"is {usual} for files that end in .{extension}")
+
+
+def input_placeholder(properties: Sequence[Property]) -> str:
+    """What stands in the graph for the primary input."""
+    primary = primary_input(properties)
+    return primary.placeholder if primary else DEFAULT_INPUT_PLACEHOLDER
+
+
+def primary_input(properties: Sequence[Property]) -> Property | None:
+    return next((each for each in properties if each.is_primary_input), None)
+
+
+def check_overrides(properties: Sequence[Property], overrides: Mapping[str, Any]) -> list[FieldProblem]:
+    """What is wrong with an effect's values, each by its field (`overrides.strength`)."""
+    by_key = {each.key: each for each in properties}
+    problems: list[FieldProblem] = []
+    for key, value in overrides.items():
+        where = f"overrides.{key[:100]}"
+        each = by_key.get(key)
+        if each is None:
+            problems.append(FieldProblem(where, "is not a property of this workflow"))
+        elif each.is_primary_input:
+            problems.append(FieldProblem(where, "is the user's own file and cannot be set here"))
+        else:
+            problems.extend(_check_default(where, each.model_copy(update={"default": value}), properties))
+    for each in properties:
+        hidden = not each.user_configurable and not each.is_primary_input
+        if hidden and each.required and each.default is None and each.key not in overrides:
+            problems.append(FieldProblem(f"overrides.{each.key}", "is required, and no user may set it"))
+    return problems

@@ -1,0 +1,218 @@
+"""From a bare ComfyUI export to a workflow: which inputs could be properties, and which node makes the result. Pure."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from callsheet.catalog.graphs import Graph, is_link, takes_file
+from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, MIME_TYPES
+from callsheet.wire.catalog import LARGEST_NUMBER, LONGEST_TEXT, Limits, Property, PropertyType
+
+_PROMPT_NODE = re.compile(r"TextEncode|Prompt|Text ?Multiline|StringMultiline", re.IGNORECASE)
+_PROMPT_INPUT = re.compile(r"text(_[a-z0-9]+)?|((positive|negative)_?)?prompt|clip_[lg]|t5xxl|string|value")
+_IMAGE_LOADER = re.compile(r"load_?image", re.IGNORECASE)
+_VIDEO_LOADER = re.compile(r"load_?video", re.IGNORECASE)
+_FILE_NAMES = ("image", "video", "file", "path")
+_SEEDS = ("seed", "noise_seed")
+_WHOLE = (*_SEEDS, "steps")
+_NUMBERS = (*_WHOLE, "cfg", "denoise", "guidance", "strength", "strength_model", "strength_clip")
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff]")
+_WRITTEN = re.compile(r"\{\{([a-z][a-z0-9_]{0,62})\}\}")
+
+# Nodes that make files, the likeliest result first, with the extension of what they make.
+_OUTPUTS: Mapping[str, str] = {
+    "VHS_VideoCombine": "mp4",
+    "SaveVideo": "mp4",
+    "SaveWEBM": "webm",
+    "SaveAnimatedWEBP": "webp",
+    "SaveAnimatedPNG": "png",
+    "SaveImage": "png",
+    "SaveAudioMP3": "mp3",
+    "SaveAudio": "flac",
+    "SaveGLB": "glb",
+    "PreviewImage": "png",
+}
+_OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
+_MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio": "flac"}
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    node_id: str
+    class_type: str
+    extension: str
+    mime_type: str
+
+
+@dataclass(slots=True)
+class Proposal:
+    """A graph with placeholders in it, and a property for each."""
+
+    graph: dict[str, Any]
+    properties: list[Property] = field(default_factory=list)
+    places: dict[str, str] = field(default_factory=dict)
+    """By key of a property: where its placeholder stands, for people."""
+    outputs: list[Output] = field(default_factory=list)
+
+    def add(self, node_id: str, name: str, wanted: Property) -> None:
+        self.graph[node_id]["inputs"][name] = wanted.placeholder
+        self.note(node_id, name, wanted)
+
+    def note(self, node_id: str, name: str, wanted: Property) -> None:
+        self.properties.append(wanted)
+        self.places[wanted.key] = f"{self.graph[node_id]['class_type']} {node_id}, {name}"
+
+    def key(self, wanted: str) -> str:
+        """The wanted key, or with a number behind it where it is taken."""
+        taken = {each.key for each in self.properties}
+        names = (wanted if number == 1 else f"{wanted}_{number}" for number in range(1, len(taken) + 2))
+        return next(name for name in names if name not in taken)
+
+
+def propose(graph: Graph, *, everything: bool = False) -> Proposal:
+    """For a graph that was checked. `everything` also offers the numbers of samplers."""
+    proposal = Proposal(copy.deepcopy(dict(graph)))
+    _propose_files(proposal)
+    _propose_texts(proposal, _negatives(graph))
+    if everything:
+        _propose_numbers(proposal)
+    proposal.outputs = sorted(outputs_of(graph), key=_likelihood)
+    return proposal
+
+
+def _inputs(graph: Graph) -> Iterator[tuple[str, str, str, Any]]:
+    """Node id, class, name and value of every input that is no link; nodes in the order people number them."""
+    for node_id in sorted(graph, key=lambda each: (len(each), each)):
+        node = graph[node_id]
+        for name, value in node["inputs"].items():
+            if not is_link(value):
+                yield node_id, node["class_type"], name, value
+
+
+def _propose_files(proposal: Proposal) -> None:
+    found = [
+        (node_id, name, file_type)
+        for node_id, class_type, name, value in _inputs(proposal.graph)
+        if isinstance(value, str) and name in _FILE_NAMES and (file_type := _loads(class_type)) is not None
+    ]
+    # Where there is a video, that is what the effect is applied to.
+    found.sort(key=lambda each: each[2] is not PropertyType.VIDEO)
+    for number, (node_id, name, file_type) in enumerate(found):
+        key = proposal.key("input" if number == 0 else file_type.value)
+        proposal.add(
+            node_id,
+            name,
+            Property(
+                key=key,
+                type=file_type,
+                label=key.replace("_", " ").capitalize(),
+                placeholder=DEFAULT_INPUT_PLACEHOLDER if number == 0 else f"__{key.upper()}__",
+                required=True,
+                user_configurable=True,
+                is_primary_input=number == 0,
+            ),
+        )
+
+
+def _loads(class_type: str) -> PropertyType | None:
+    if _VIDEO_LOADER.search(class_type):
+        return PropertyType.VIDEO
+    return PropertyType.IMAGE if _IMAGE_LOADER.search(class_type) else None
+
+
+def _negatives(graph: Graph) -> set[str]:
+    """The nodes that say what must not be seen: those that a sampler's `negative` is linked to."""
+    return {node["inputs"]["negative"][0] for node in graph.values() if is_link(node["inputs"].get("negative"))}
+
+
+def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
+    texts = [
+        (node_id, class_type, name, value)
+        for node_id, class_type, name, value in _inputs(proposal.graph)
+        if isinstance(value, str) and not takes_file(class_type, name)
+    ]
+    # Placeholders that somebody wrote into the graph come first: their names are wanted.
+    for node_id, _, name, value in texts:
+        for key in _WRITTEN.findall(value):
+            if key not in proposal.places:
+                proposal.note(node_id, name, _text(key, f"{{{{{key}}}}}", None))
+    for node_id, class_type, name, value in texts:
+        is_prompt = _PROMPT_NODE.search(class_type) and _PROMPT_INPUT.fullmatch(name)
+        if is_prompt and not _WRITTEN.search(value) and len(value) <= LONGEST_TEXT and not _CONTROL.search(value):
+            key = proposal.key("negative_prompt" if node_id in negatives else "prompt")
+            proposal.add(node_id, name, _text(key, f"{{{{{key}}}}}", value))
+
+
+def _text(key: str, placeholder: str, default: str | None) -> Property:
+    return Property(
+        key=key,
+        type=PropertyType.TEXT,
+        label=key.replace("_", " ").capitalize(),
+        placeholder=placeholder,
+        default=default,
+        required=default is None,
+        user_configurable=True,
+    )
+
+
+def _propose_numbers(proposal: Proposal) -> None:
+    for node_id, _, name, value in list(_inputs(proposal.graph)):
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not is_number or name not in _NUMBERS or not abs(value) < LARGEST_NUMBER:
+            continue
+        is_seed = name in _SEEDS
+        key = proposal.key(name)
+        limits = Limits(integer=name in _WHOLE and float(value).is_integer())
+        if is_seed:
+            # -1 means "any" to some nodes.
+            limits = limits.model_copy(update={"min": min(0, value), "max": LARGEST_NUMBER - 1})
+        proposal.add(
+            node_id,
+            name,
+            Property(
+                key=key,
+                type=PropertyType.NUMBER,
+                label=key.replace("_", " ").capitalize(),
+                placeholder=f"{{{{{key}}}}}",
+                default=value,
+                # Any seed costs the same; of steps somebody would ask for a million.
+                user_configurable=is_seed,
+                limits=limits,
+            ),
+        )
+
+
+def outputs_of(graph: Graph) -> Iterator[Output]:
+    """The nodes whose output may be the result."""
+    for node_id, node in graph.items():
+        class_type = node["class_type"]
+        extension = _OUTPUTS.get(class_type) or _guessed(class_type)
+        if extension is not None:
+            extension = _chosen_format(node["inputs"]) or extension
+            yield Output(node_id, class_type, extension, MIME_TYPES[extension])
+
+
+def _guessed(class_type: str) -> str | None:
+    if not _OTHER_OUTPUT.search(class_type):
+        return None
+    return next((extension for word, extension in _MADE_BY.items() if word in class_type.lower()), None)
+
+
+def _chosen_format(inputs: Mapping[str, Any]) -> str | None:
+    """What a node says of itself, as `video/h264-mp4` does."""
+    chosen = inputs.get("format")
+    if not isinstance(chosen, str):
+        return None
+    return next((extension for extension in MIME_TYPES if re.search(rf"\b{extension}\b", chosen)), None)
+
+
+def _likelihood(output: Output) -> tuple[int, int, str]:
+    known = list(_OUTPUTS)
+    # What is only looked at comes after what is kept, known or not.
+    before_preview = len(known) - 1
+    place = known.index(output.class_type) if output.class_type in known else before_preview
+    return 2 * place - (output.class_type not in known), len(output.node_id), output.node_id

@@ -1,0 +1,31 @@
+"""Everything the catalog is made of, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.catalog.assets import Assets
+from callsheet.catalog.effects import Effects
+from callsheet.catalog.graph_store import GraphStore
+from callsheet.catalog.payloads import Payloads
+from callsheet.catalog.workflows import Workflows
+from callsheet.media.storage import Storage
+from callsheet.plumbing.databases import Databases
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogRoom:
+    workflows: Workflows
+    effects: Effects
+    assets: Assets
+    payloads: Payloads
+
+
+def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int) -> CatalogRoom:
+    graphs = GraphStore(storage)
+    return CatalogRoom(
+        workflows=Workflows(databases, graphs),
+        effects=Effects(databases),
+        assets=Assets(databases, storage, largest_upload_bytes),
+        payloads=Payloads(databases, graphs),
+    )

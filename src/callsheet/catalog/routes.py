@@ -1,0 +1,163 @@
+"""`/api/effects` for users; `/api/admin/workflows`, `/effects` and `/assets` for admins."""
+
+from __future__ import annotations
+
+from typing import Literal
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+
+from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import OptionalLine, Page, Slug
+from callsheet.wire.catalog import (
+    Asset,
+    CreateAsset,
+    CreatedAsset,
+    CreateEffect,
+    CreateWorkflow,
+    Effect,
+    EffectRecord,
+    UpdateEffect,
+    UpdateWorkflow,
+    WorkflowDetail,
+    WorkflowSlug,
+    WorkflowSummary,
+)
+
+
+def effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/effects", tags=["effects"], dependencies=[Depends(authentication.user)])
+
+    @router.get("")
+    async def list_effects(
+        search: OptionalLine | None = Query(None, description="Only effects with this in their name."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[Effect]:
+        """The effects on offer, newest first."""
+        return await catalog.effects.list_published(search, cursor, limit)
+
+    @router.get("/{effect}")
+    async def get_effect(effect: Slug) -> Effect:
+        """One effect, by id or slug: what it works on and what you may set."""
+        return await catalog.effects.get_published(effect)
+
+    return router
+
+
+def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/workflows", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_workflows(
+        is_active: bool | None = Query(None, description="Only those that are switched on, or off."),
+        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+    ) -> Page[WorkflowSummary]:
+        """What can run, newest first."""
+        return await catalog.workflows.list(is_active, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_workflow(
+        body: CreateWorkflow, principal: Principal = Depends(authentication.admin)
+    ) -> WorkflowDetail:
+        """Makes a workflow of a ComfyUI graph in API format."""
+        return await catalog.workflows.create(body, actor_of(principal))
+
+    @router.get("/{workflow}")
+    async def get_workflow(workflow: WorkflowSlug) -> WorkflowDetail:
+        """One workflow with its graph."""
+        return await catalog.workflows.get(workflow)
+
+    @router.patch("/{workflow}")
+    async def update_workflow(
+        workflow: WorkflowSlug, body: UpdateWorkflow, principal: Principal = Depends(authentication.admin)
+    ) -> WorkflowDetail:
+        """Changes a workflow. Jobs that were submitted keep the graph they were built from."""
+        return await catalog.workflows.update(workflow, body, actor_of(principal))
+
+    @router.post("/{workflow}/activate")
+    async def activate_workflow(
+        workflow: WorkflowSlug, principal: Principal = Depends(authentication.admin)
+    ) -> WorkflowDetail:
+        """Switches it on: its effects take jobs, and workers get them."""
+        return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=True), actor_of(principal))
+
+    @router.post("/{workflow}/deactivate")
+    async def deactivate_workflow(
+        workflow: WorkflowSlug, principal: Principal = Depends(authentication.admin)
+    ) -> WorkflowDetail:
+        """Switches it off: its effects take no jobs, and what is queued waits until its deadline."""
+        return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=False), actor_of(principal))
+
+    return router
+
+
+def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/effects", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_effect_records(
+        workflow: WorkflowSlug | None = Query(None, description="Only those of this workflow."),
+        is_published: bool | None = Query(None, description="Only those that are on offer, or not."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[EffectRecord]:
+        """All effects, newest first."""
+        return await catalog.effects.list(workflow, is_published, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_effect(body: CreateEffect, principal: Principal = Depends(authentication.admin)) -> EffectRecord:
+        return await catalog.effects.create(body, actor_of(principal))
+
+    @router.get("/{effect}")
+    async def get_effect_record(effect: Slug) -> EffectRecord:
+        """One effect, by id or slug, published or not."""
+        return await catalog.effects.get(effect)
+
+    @router.patch("/{effect}")
+    async def update_effect(
+        effect: Slug, body: UpdateEffect, principal: Principal = Depends(authentication.admin)
+    ) -> EffectRecord:
+        """Changes an effect; jobs that were submitted keep what they were built from."""
+        return await catalog.effects.update(effect, body, actor_of(principal))
+
+    @router.delete("/{effect}", status_code=204)
+    async def delete_effect(effect: Slug, principal: Principal = Depends(authentication.admin)) -> None:
+        """Deletes an effect that no job was made with; otherwise unpublish it."""
+        await catalog.effects.delete(effect, actor_of(principal))
+
+    return router
+
+
+def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/assets", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_assets(
+        status: Literal["pending", "ready"] | None = Query(None, description="Only those of this status."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[Asset]:
+        """Images and videos of the catalog, newest first."""
+        return await catalog.assets.list(status, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_asset(body: CreateAsset, principal: Principal = Depends(authentication.admin)) -> CreatedAsset:
+        """Gives an address to upload the bytes to."""
+        return await catalog.assets.create(body, actor_of(principal))
+
+    @router.get("/{asset_id}")
+    async def get_asset(asset_id: UUID) -> Asset:
+        return await catalog.assets.get(asset_id)
+
+    @router.post("/{asset_id}/confirm")
+    async def confirm_asset(asset_id: UUID, principal: Principal = Depends(authentication.admin)) -> Asset:
+        """Checks what was uploaded; from then on workflows and effects may name the asset."""
+        return await catalog.assets.confirm(asset_id, actor_of(principal))
+
+    return router

@@ -1,0 +1,127 @@
+-- database: central
+
+-- name: create_workflow
+INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
+    output_extension, output_mime_type, run_limit_seconds)
+VALUES (:slug, :name, :description, :is_active, :comfyui_workflow_path, :properties, :output_node_id,
+    :output_extension, :output_mime_type, :run_limit_seconds)
+ON CONFLICT (slug) DO NOTHING
+RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
+    output_mime_type, run_limit_seconds, created_at, updated_at
+
+-- name: find_workflow
+SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
+    output_mime_type, run_limit_seconds, created_at, updated_at
+FROM workflows WHERE slug = :slug
+
+-- name: list_workflows
+SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
+    output_mime_type, run_limit_seconds, created_at, updated_at
+FROM workflows
+WHERE id < coalesce(:before, 9223372036854775807) AND (:is_active::boolean IS NULL OR is_active = :is_active)
+ORDER BY id DESC LIMIT :limit
+
+-- name: lock_workflow
+-- Against another change, and against effects that are written on what it was; not against jobs.
+SELECT updated_at FROM workflows WHERE id = :id FOR NO KEY UPDATE
+
+-- name: update_workflow
+UPDATE workflows SET name = :name, description = :description, is_active = :is_active,
+    comfyui_workflow_path = :comfyui_workflow_path, properties = :properties, output_node_id = :output_node_id,
+    output_extension = :output_extension, output_mime_type = :output_mime_type,
+    run_limit_seconds = :run_limit_seconds, updated_at = clock_timestamp()
+WHERE id = :id
+RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
+    output_mime_type, run_limit_seconds, created_at, updated_at
+
+-- name: effects_of_workflow
+SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
+
+-- name: hold_workflow
+-- Its properties stay as they are until the effect that was checked against them is written.
+SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE
+
+-- name: create_effect
+INSERT INTO effects (id, slug, name, description, workflow_id, overrides, credits_cost, is_published, provider, stage)
+VALUES (:id, :slug, :name, :description, :workflow_id, :overrides, :credits_cost, :is_published, :provider, :stage)
+ON CONFLICT (slug) DO NOTHING
+RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
+    last_processing_time_seconds, has_jobs, created_at, updated_at
+
+-- name: find_effect
+SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+    e.stage, e.last_processing_time_seconds, e.has_jobs, e.created_at, e.updated_at
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
+
+-- name: lock_effect
+SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+    e.stage
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
+FOR UPDATE OF e
+
+-- name: list_effects
+SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+    e.stage, e.last_processing_time_seconds, e.has_jobs, e.created_at, e.updated_at
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:workflow::text IS NULL OR w.slug = :workflow)
+  AND (:is_published::boolean IS NULL OR e.is_published = :is_published)
+ORDER BY e.id DESC LIMIT :limit
+
+-- name: update_effect
+UPDATE effects SET name = :name, description = :description, workflow_id = :workflow_id, overrides = :overrides,
+    credits_cost = :credits_cost, is_published = :is_published, provider = :provider, stage = :stage,
+    updated_at = clock_timestamp()
+WHERE id = :id
+RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
+    last_processing_time_seconds, has_jobs, created_at, updated_at
+
+-- name: delete_effect
+DELETE FROM effects WHERE id = :id
+
+-- name: effect_has_jobs
+SELECT has_jobs FROM effects WHERE id = :id FOR UPDATE
+
+-- name: list_published
+SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds,
+    w.is_active, w.properties
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
+  AND (:search::text IS NULL OR position(lower(:search) IN lower(e.name)) > 0)
+ORDER BY e.id DESC LIMIT :limit
+
+-- name: find_published
+SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds, e.provider,
+    e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,
+    w.output_extension, w.output_mime_type, w.run_limit_seconds
+FROM effects e JOIN workflows w ON w.id = e.workflow_id
+WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
+
+-- name: mark_used
+-- Once per effect: before the first job that names it.
+UPDATE effects SET has_jobs = true WHERE id = :id RETURNING id
+
+-- name: create_asset
+INSERT INTO catalog_assets (id, path, name, mime_type, size, sha256)
+VALUES (:id, :path, :name, :mime_type, :size, :sha256)
+RETURNING id, status, name, mime_type, size, sha256, created_at
+
+-- name: find_asset
+SELECT id, status, path, name, mime_type, size, sha256, created_at FROM catalog_assets WHERE id = :id
+
+-- name: list_assets
+SELECT id, status, name, mime_type, size, sha256, created_at FROM catalog_assets
+WHERE id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit
+
+-- name: confirm_asset
+UPDATE catalog_assets SET status = 'ready', path = :path, sha256 = :sha256 WHERE id = :id AND status = 'pending'
+RETURNING id, status, name, mime_type, size, sha256, created_at
+
+-- name: ready_assets
+SELECT a.id, a.path, a.name, a.mime_type, a.size, a.sha256
+FROM unnest(:ids::uuid[]) AS wanted (id)
+CROSS JOIN LATERAL (SELECT * FROM catalog_assets c WHERE c.id = wanted.id AND c.status = 'ready' LIMIT 1) a

@@ -1,0 +1,150 @@
+"""Workflows: what can run. The graph lives in storage, everything about it in central."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from callsheet.catalog.assets import check_assets
+from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
+from callsheet.catalog.graphs import Graph, check_graph, normalized
+from callsheet.catalog.properties import check_output, check_overrides, check_properties
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.wire.base import Page
+from callsheet.wire.catalog import (
+    FILES,
+    CreateWorkflow,
+    Property,
+    UpdateWorkflow,
+    WorkflowDetail,
+    WorkflowSummary,
+)
+from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+
+SQL = statements("callsheet.catalog")
+MOST_PROBLEMS = 50
+# What a row holds beside the name of its graph.
+COLUMNS = (
+    "name",
+    "description",
+    "is_active",
+    "properties",
+    "output_node_id",
+    "output_extension",
+    "output_mime_type",
+    "run_limit_seconds",
+)
+
+
+class Workflows:
+    def __init__(self, databases: Databases, graphs: GraphStore):
+        self._databases = databases
+        self._graphs = graphs
+
+    async def create(self, request: CreateWorkflow, actor: str) -> WorkflowDetail:
+        values = request.model_dump(mode="json", include=set(COLUMNS))
+        graph = checked(request.graph, request.properties, values)
+        path = await self._graphs.write(request.slug, graph) if graph is not None else None
+        await hit(Failpoint.CATALOG_BEFORE_ROW)
+        async with self._databases.central.transaction() as connection:
+            await _require_assets(connection, request.properties)
+            row = await SQL["create_workflow"].row(connection, slug=request.slug, comfyui_workflow_path=path, **values)
+            if row is None:
+                problem = FieldProblem("slug", "is taken already")
+                raise Conflict(f"There is a workflow {request.slug!r} already.", errors=[problem])
+            await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
+        return WorkflowDetail(**row, graph=graph)
+
+    async def update(self, slug: str, request: UpdateWorkflow, actor: str) -> WorkflowDetail:
+        """What is given replaces what was; the whole is checked again, with the effects that rest on it."""
+        given = request.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        while True:
+            row = await self._row(slug)
+            updated = await self._try_update(row, given, actor)
+            # None where somebody else changed it meanwhile: what was checked here was a mixture.
+            if updated is not None:
+                return updated
+
+    async def _try_update(self, row: Row, given: dict[str, Any], actor: str) -> WorkflowDetail | None:
+        values = {name: given.get(name, row[name]) for name in COLUMNS}
+        properties = [Property.model_validate(each) for each in values["properties"]]
+        path = row["comfyui_workflow_path"]
+        stored = await self._graphs.read(path) if path is not None else None
+        graph = checked(given.get("graph", stored), properties, values)
+        if "graph" in given and graph is not None:
+            path = await self._graphs.write(row["slug"], graph)
+            await hit(Failpoint.CATALOG_BEFORE_ROW)
+        async with self._databases.central.transaction() as connection:
+            if await SQL["lock_workflow"].value(connection, id=row["id"]) != row["updated_at"]:
+                return None
+            if "properties" in given:
+                await _require_assets(connection, properties)
+                await _require_effects_fit(connection, row["id"], properties)
+            changed = await SQL["update_workflow"].row(connection, id=row["id"], comfyui_workflow_path=path, **values)
+            assert changed is not None
+            details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}
+            await record(connection, actor, "workflow.update", "workflow", row["slug"], **details)
+        return WorkflowDetail(**changed, graph=graph)
+
+    async def get(self, slug: str) -> WorkflowDetail:
+        row = await self._row(slug)
+        path = row["comfyui_workflow_path"]
+        return WorkflowDetail(**row, graph=await self._graphs.read(path) if path is not None else None)
+
+    async def list(self, is_active: bool | None, before: int | None, limit: int) -> Page[WorkflowSummary]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_workflows"].rows(connection, is_active=is_active, before=before, limit=limit + 1)
+        items = [WorkflowSummary(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def _row(self, slug: str) -> Row:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_workflow"].row(connection, slug=slug)
+        if row is None:
+            raise NotFound(f"There is no workflow {slug!r}.")
+        return row
+
+
+def checked(graph: Graph | None, properties: Sequence[Property], values: dict[str, Any]) -> dict[str, Any] | None:
+    """The graph as it is stored, or a refusal that names every problem."""
+    if graph is None:
+        if properties:
+            raise InvalidRequest.field("properties", "belong to a graph, and there is none")
+        return None
+    problems = check_graph(graph)
+    if not problems:
+        graph = normalized(graph)
+        output = values["output_node_id"], values["output_extension"], values["output_mime_type"]
+        problems = [*check_properties(properties, graph), *check_output(graph, *output)]
+        if len(encoded(graph)) > LARGEST_GRAPH:
+            problems.append(FieldProblem("graph", f"should have at most {LARGEST_GRAPH} bytes"))
+    refuse(problems)
+    return dict(graph)
+
+
+def refuse(problems: Sequence[FieldProblem]) -> None:
+    """Raises what a request with these problems is answered with, if there are any."""
+    if problems:
+        first = "; ".join(f"{problem.field}: {problem.reason}" for problem in problems[:3])
+        raise InvalidRequest(first, errors=problems[:MOST_PROBLEMS])
+
+
+async def _require_assets(connection: Connection, properties: Sequence[Property]) -> None:
+    named = {
+        f"properties.{number}.default": (each, str(each.default))
+        for number, each in enumerate(properties)
+        if each.type in FILES and each.default is not None
+    }
+    refuse(await check_assets(connection, named))
+
+
+async def _require_effects_fit(connection: Connection, workflow_id: int, properties: Sequence[Property]) -> None:
+    problems = []
+    for effect in await SQL["effects_of_workflow"].rows(connection, workflow_id=workflow_id):
+        for problem in check_overrides(properties, effect["overrides"]):
+            reason = f"do not fit the effect {effect['slug']!r}: its {problem.field} {problem.reason}"
+            problems.append(FieldProblem("properties", reason))
+    refuse(problems)

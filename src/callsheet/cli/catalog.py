@@ -1,0 +1,316 @@
+"""`callsheet workflows`, `callsheet effects`: what can run, and what is sold."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import typer
+from pydantic import BaseModel, ValidationError
+
+from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.catalog import CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow, WorkflowDetail
+
+if TYPE_CHECKING:
+    from callsheet.catalog.proposals import Output, Proposal
+    from callsheet.catalog.room import CatalogRoom
+
+Result = TypeVar("Result")
+Model = TypeVar("Model", bound=BaseModel)
+
+workflows = typer.Typer(help="What can run.", no_args_is_help=True)
+effects = typer.Typer(help="What is on offer: workflows with a name and a price.", no_args_is_help=True)
+
+AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+LISTED = 10_000
+LARGEST_FILE = 64 * 1024 * 1024
+
+
+@workflows.command("import")
+def import_workflow(
+    file: Path = typer.Argument(help="A ComfyUI export in API format."),
+    slug: str | None = typer.Option(None, help="Short name. Default: made of the file's name."),
+    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    output_node: str | None = typer.Option(None, help="Id of the node that makes the result. Default: proposed."),
+    extension: str | None = typer.Option(None, help="Of the result, such as mp4. Default: the node's."),
+    mime_type: str | None = typer.Option(None, help="Of the result, such as video/mp4. Default: the extension's."),
+    everything: bool = typer.Option(False, "--all", help="Offer seeds, steps and other numbers as properties too."),
+    replace: bool = typer.Option(False, "--replace", help="Change the workflow of this name, if there is one."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a workflow of a ComfyUI export: texts, images and videos become properties."""
+    from callsheet.catalog.proposals import propose
+    from callsheet.catalog.workflows import checked
+
+    graph = _read_graph(file)
+    proposal = propose(graph, everything=everything)
+    output = _chosen_output(proposal, output_node, extension, mime_type)
+    chosen = slug or _slug_of(file)
+    request = _checked(
+        CreateWorkflow,
+        slug=chosen,
+        name=name or chosen,
+        graph=proposal.graph,
+        properties=[each.model_dump() for each in proposal.properties],
+        output_node_id=output.node_id,
+        output_extension=output.extension,
+        output_mime_type=output.mime_type,
+    )
+    checked(request.graph, request.properties, request.model_dump())
+    if not as_json:
+        _show_proposal(proposal, output)
+    if not yes and not _agreed():
+        err.print("Nothing was written. Add --yes to write it.")
+        if as_json:
+            print_json(request)
+        return
+    written = _with_catalog(lambda catalog: _write(catalog, request, name is not None, replace))
+    if as_json:
+        print_json(written)
+    else:
+        out.print(f"Workflow {written.slug} is there, with its graph at {written.comfyui_workflow_path}.")
+        out.print(f"Sell it: callsheet effects create NAME --workflow {written.slug} --publish")
+
+
+async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
+    from callsheet.identity.audit import OPERATOR
+    from callsheet.wire.errors import NotFound
+
+    if replace:
+        kept = {"slug", "description", "is_active", "run_limit_seconds"} | (set() if rename else {"name"})
+        try:
+            update = UpdateWorkflow(**request.model_dump(exclude=kept))
+            return await catalog.workflows.update(request.slug, update, OPERATOR)
+        except NotFound:
+            pass
+    return await catalog.workflows.create(request, OPERATOR)
+
+
+def _read_graph(file: Path) -> dict[str, Any]:
+    from callsheet.catalog.graphs import check_graph
+
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise OperatorError(f"{file} is too large to be a workflow.")
+        graph = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
+    except (ValueError, RecursionError):
+        raise OperatorError(f"{file} is not JSON.") from None
+    # A whole request to ComfyUI, as some tools save it.
+    if isinstance(graph, dict) and isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
+        graph = graph["prompt"]
+    if not isinstance(graph, dict):
+        raise OperatorError(f"{file} is no workflow: it should be an object of nodes.")
+    problems = check_graph(graph)
+    if problems:
+        raise OperatorError(f"{file}: {problems[0].field} {problems[0].reason}.")
+    return graph
+
+
+def _slug_of(file: Path) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")[:60]
+    if not slug:
+        raise OperatorError("No short name can be made of the file's name. Give one: --slug NAME")
+    return slug
+
+
+def _chosen_output(proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None) -> Output:
+    from callsheet.catalog.properties import MIME_TYPES
+    from callsheet.catalog.proposals import Output
+
+    found = next((each for each in proposal.outputs if node_id in (None, each.node_id)), None)
+    if found is None and node_id is None:
+        raise OperatorError("No node of this graph saves a file that we know of. Name the node: --output-node ID")
+    if found is None:
+        if node_id not in proposal.graph:
+            raise OperatorError(f"There is no node {node_id!r} in this graph.")
+        found = Output(str(node_id), proposal.graph[node_id]["class_type"], "mp4", "video/mp4")
+    ending = extension or found.extension
+    default_type = MIME_TYPES.get(ending, found.mime_type)
+    return Output(found.node_id, found.class_type, ending, mime_type or default_type)
+
+
+def _show_proposal(proposal: Proposal, output: Output) -> None:
+    nodes = sorted(proposal.graph.items(), key=lambda item: (len(item[0]), item[0]))
+    print_table(
+        ("node", "class", "title"),
+        [(node_id, node["class_type"], (node.get("_meta") or {}).get("title")) for node_id, node in nodes],
+    )
+    out.print("")
+    if proposal.properties:
+        print_table(
+            ("property", "type", "placeholder", "stands in", "set by"),
+            [
+                (
+                    each.key,
+                    each.type.value,
+                    each.placeholder,
+                    proposal.places[each.key],
+                    "the user's upload" if each.is_primary_input else "users" if each.user_configurable else "effects",
+                )
+                for each in proposal.properties
+            ],
+        )
+    else:
+        out.print("No properties: nothing in this graph looks like a prompt, an image or a video.")
+    out.print("")
+    out.print(f"The result is what node {output.node_id} ({output.class_type}) saves, as .{output.extension}.")
+    others = [each for each in proposal.outputs if each.node_id != output.node_id]
+    if others:
+        listed = ", ".join(f"{each.node_id} ({each.class_type})" for each in others)
+        out.print(f"Others save files too; choose one with --output-node: {listed}.")
+
+
+def _agreed() -> bool:
+    return sys.stdin.isatty() and typer.confirm("Write it?", default=True)
+
+
+@workflows.command("list")
+def list_workflows(as_json: bool = AS_JSON) -> None:
+    """List the workflows."""
+    page = _with_catalog(lambda catalog: catalog.workflows.list(None, None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [
+            (row.slug, row.name, "yes" if row.is_active else "no", ", ".join(each.key for each in row.properties))
+            for row in page.items
+        ]
+        print_table(("slug", "name", "active", "properties"), rows)
+
+
+@workflows.command("show")
+def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
+    """Show a workflow; with --json also its graph."""
+    found = _with_catalog(lambda catalog: catalog.workflows.get(slug))
+    if as_json:
+        print_json(found)
+        return
+    out.print(f"{found.slug}: {found.name}{'' if found.is_active else ' (switched off)'}")
+    out.print(f"Graph: {found.comfyui_workflow_path or 'none'}")
+    out.print(f"Result: node {found.output_node_id}, .{found.output_extension}, {found.output_mime_type}")
+    rows = [
+        (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
+        for each in found.properties
+    ]
+    print_table(("property", "type", "placeholder", "default", "users may set it"), rows)
+
+
+@effects.command("create")
+def create_effect(
+    slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
+    workflow: str = typer.Option(..., help="Short name of the workflow."),
+    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    description: str = typer.Option("", help="What it does."),
+    cost: int = typer.Option(0, help="Tokens a job costs."),
+    values: list[str] = typer.Option([], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text."),
+    provider: str = typer.Option("self_hosted", help="Who runs it."),
+    stage: str = typer.Option("production", help="Stage of the workers that run it."),
+    publish: bool = typer.Option(False, "--publish", help="Put it on offer at once."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create an effect."""
+    from callsheet.identity.audit import OPERATOR
+
+    request = _checked(
+        CreateEffect,
+        slug=slug,
+        name=name or slug,
+        description=description,
+        workflow=workflow,
+        overrides=dict(_pair(value) for value in values),
+        credits_cost=cost,
+        is_published=publish,
+        provider=provider,
+        stage=stage,
+    )
+    effect = _with_catalog(lambda catalog: catalog.effects.create(request, OPERATOR))
+    if as_json:
+        print_json(effect)
+    else:
+        offered = "is on offer" if effect.is_published else "is not on offer yet: callsheet effects publish " + slug
+        out.print(f"Effect {effect.slug} of {effect.workflow} costs {effect.credits_cost} and {offered}.")
+
+
+@effects.command("list")
+def list_effects(as_json: bool = AS_JSON) -> None:
+    """List the effects."""
+    page = _with_catalog(lambda catalog: catalog.effects.list(None, None, None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [
+            (row.slug, row.name, row.workflow, row.credits_cost, "yes" if row.is_published else "no", row.id)
+            for row in page.items
+        ]
+        print_table(("slug", "name", "workflow", "cost", "on offer", "id"), rows)
+
+
+@effects.command("publish")
+def publish_effect(effect: str = typer.Argument(help="Id or short name.")) -> None:
+    """Put an effect on offer."""
+    _publish(effect, published=True)
+
+
+@effects.command("unpublish")
+def unpublish_effect(effect: str = typer.Argument(help="Id or short name.")) -> None:
+    """Take an effect off offer; its jobs go on."""
+    _publish(effect, published=False)
+
+
+def _publish(effect: str, *, published: bool) -> None:
+    from callsheet.identity.audit import OPERATOR
+
+    update = UpdateEffect(is_published=published)
+    changed = _with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
+    out.print(f"Effect {changed.slug} is {'' if changed.is_published else 'not '}on offer.")
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise OperatorError(f"--set takes KEY=VALUE, not {text!r}.")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _checked(model: type[Model], **values: object) -> Model:
+    try:
+        return model(**values)
+    except ValidationError as invalid:
+        first = invalid.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise OperatorError(f"{where}: {str(first['msg']).removeprefix('Value error, ')}.") from None
+
+
+def _with_catalog(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:
+    return asyncio.run(_opened(work))
+
+
+async def _opened(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:
+    from callsheet.catalog.room import open_catalog
+    from callsheet.media.storage import open_storage
+    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.secrets import master_secret
+
+    settings = load_settings()
+    databases = await open_databases(settings)
+    try:
+        storage = open_storage(settings, master_secret(settings))
+        try:
+            return await work(open_catalog(databases, storage, settings.storage.max_upload_bytes))
+        finally:
+            await storage.close()
+    finally:
+        await databases.close()

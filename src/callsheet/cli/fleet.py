@@ -1,0 +1,201 @@
+"""`callsheet fleets` and `callsheet workers`: who runs the jobs of this installation."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from callsheet.cli.console import checked, out, print_json, print_table
+from callsheet.settings import load_settings
+from callsheet.toolbox.logs import configure_logs
+from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, Fleet, Worker
+
+if TYPE_CHECKING:
+    from callsheet.fleet.room import FleetRoom
+
+Result = TypeVar("Result")
+
+fleets = typer.Typer(help="Fleets of workers, and the workflows they serve.", no_args_is_help=True)
+workers = typer.Typer(help="The workers that are registered.", no_args_is_help=True)
+
+AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+STAGE = typer.Option("production", help="Stage of the fleet.")
+WORKER = typer.Argument(help="Id of the worker.")
+# As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
+OPERATOR = "operator"
+LISTED = 10_000
+
+
+@fleets.command("create")
+def create_fleet(
+    slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
+    workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="Workflows it serves."),
+    stage: str = STAGE,
+    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create a fleet that workers may join."""
+    request = checked(CreateFleetRequest, slug=slug, stage=stage, name=name, workflow_slugs=workflow_slugs or [])
+    fleet = _with_room(lambda room: room.fleets.create(request, OPERATOR))
+    print_json(fleet) if as_json else out.print(_sentence(fleet))
+
+
+@fleets.command("list")
+def list_fleets(as_json: bool = AS_JSON) -> None:
+    """List the fleets."""
+    page = _with_room(lambda room: room.fleets.list(None, None, None, LISTED))
+    if as_json:
+        print_json(page.items)
+        return
+    columns = ("slug", "stage", "name", "active", "workers", "live", "desired", "workflows")
+    rows = [
+        (
+            fleet.slug,
+            fleet.stage,
+            fleet.name,
+            _yes(fleet.is_active),
+            fleet.workers,
+            fleet.live_workers,
+            fleet.desired_workers,
+            ", ".join(fleet.workflows),
+        )
+        for fleet in page.items
+    ]
+    print_table(columns, rows)
+
+
+@fleets.command("assign")
+def assign_fleet(
+    slug: str = typer.Argument(help="Short name of the fleet."),
+    workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="All the workflows it serves."),
+    stage: str = STAGE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Set the workflows of a fleet: those named here and no others."""
+    request = checked(AssignWorkflowsRequest, workflow_slugs=workflow_slugs or [])
+
+    async def assign(room: FleetRoom) -> Fleet:
+        fleet = await room.fleets.find(slug, stage)
+        return await room.fleets.assign(fleet.id, request.workflow_slugs, OPERATOR)
+
+    fleet = _with_room(assign)
+    print_json(fleet) if as_json else out.print(_sentence(fleet))
+
+
+@fleets.command("secret")
+def show_secret() -> None:
+    """Print what workers register with, as the header X-Fleet-Secret."""
+    from callsheet.fleet.secret import fleet_secret
+    from callsheet.plumbing.secrets import master_secret
+
+    settings = load_settings()
+    out.print(fleet_secret(settings.fleet, master_secret(settings)))
+
+
+@workers.command("list")
+def list_workers(
+    fleet: str | None = typer.Option(None, help="Only workers of fleets of this short name."),
+    live: bool | None = typer.Option(None, "--live/--silent", help="Only those seen in the last 90 seconds, or not."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """List the workers."""
+    from callsheet.fleet.workers import WorkerFilter
+
+    page = _with_room(lambda room: room.workers.list(WorkerFilter(fleet=fleet, live=live), None, LISTED))
+    if as_json:
+        print_json(page.items)
+        return
+    columns = ("worker", "fleet", "stage", "state", "load", "last seen", "workflows")
+    rows = [
+        (
+            worker.worker_id,
+            worker.fleet_slug,
+            worker.stage,
+            _state(worker),
+            f"{worker.current_load}/{worker.max_concurrency}",
+            worker.last_seen_at.isoformat(timespec="seconds"),
+            ", ".join(worker.workflows),
+        )
+        for worker in page.items
+    ]
+    print_table(columns, rows)
+
+
+@workers.command("approve")
+def approve_worker(worker_id: str = WORKER) -> None:
+    """Let a worker have jobs, or register again after it was revoked."""
+    _report(_with_room(lambda room: room.workers.approve(worker_id, OPERATOR)))
+
+
+@workers.command("revoke")
+def revoke_worker(worker_id: str = WORKER) -> None:
+    """End a worker's token at once, put its jobs back, and keep its id out until it is approved."""
+    # Jobs move, and what is logged of that must not stand between the results.
+    configure_logs("warning")
+    _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR)))
+
+
+@workers.command("drain")
+def drain_worker(
+    worker_id: str = WORKER, undo: bool = typer.Option(False, "--undo", help="Let it have jobs again.")
+) -> None:
+    """Let a worker finish what it has and give it nothing more."""
+    _report(_with_room(lambda room: room.workers.drain(worker_id, OPERATOR, is_draining=not undo)))
+
+
+@workers.command("rotate")
+def rotate_token(worker_id: str = WORKER) -> None:
+    """Give a worker a new token with its next answer."""
+    _with_room(lambda room: room.workers.rotate_token(worker_id, OPERATOR))
+    out.print(f"Worker {worker_id} gets a new token with its next answer; the old one is good for ten minutes more.")
+
+
+def _report(worker: Worker) -> None:
+    out.print(f"Worker {worker.worker_id}: {_state(worker)}.")
+
+
+def _sentence(fleet: Fleet) -> str:
+    served = ", ".join(fleet.workflows) or "nothing yet"
+    return f"Fleet {fleet.slug} in {fleet.stage} serves {served}."
+
+
+def _state(worker: Worker) -> str:
+    if worker.revoked_at is not None:
+        return "revoked"
+    parts = (
+        "live" if worker.is_live else "silent",
+        None if worker.is_approved else "not approved",
+        "draining" if worker.is_draining else None,
+        "token pending" if worker.rotation_pending else None,
+    )
+    return ", ".join(part for part in parts if part)
+
+
+def _yes(value: bool) -> str:
+    return "yes" if value else "no"
+
+
+def _with_room(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
+    return asyncio.run(_opened(work))
+
+
+async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
+    from callsheet.fleet.room import open_fleet
+    from callsheet.jobs.room import open_jobs
+    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.notify import Notifier
+    from callsheet.plumbing.secrets import master_secret
+
+    settings = load_settings()
+    databases = await open_databases(settings)
+    notifier = Notifier(databases.central)
+    try:
+        # Jobs that go back to the queue wake the workers that wait for them.
+        jobs = open_jobs(databases, notifier.notify, settings.jobs)
+        return await work(open_fleet(databases, settings.fleet, master_secret(settings), jobs.execution))
+    finally:
+        await notifier.close()
+        await databases.close()

@@ -1,0 +1,273 @@
+"""The queue as people look at it: where jobs stand, lists for admins, limits, and the order being changed by hand.
+
+Nothing here is on a worker's way. What it reads is bounded, however long the queue is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.dispatch.facts import Entry
+from callsheet.dispatch.queue import SQL as QUEUE_SQL
+from callsheet.dispatch.queue import Arrived
+from callsheet.identity.audit import record
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound, WrongState
+from callsheet.wire.operations import ConcurrencyLimit, Dispatch, DispatchFilter
+
+SQL = statements("callsheet.dispatch", "overview_statements.sql")
+
+# Positions are exact up to a thousand; one more tells that there are more.
+MOST_AHEAD = 1001
+# Rows a filtered list looks at per request.
+MOST_LOOKED_AT = 5000
+
+# Tenant, job and charge cycle.
+JobKey = tuple[UUID, UUID, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where an open dispatch stands."""
+
+    status: str
+    workflow_id: int
+    stage: str
+    provider: str
+    now: datetime
+    ahead: int | None
+    not_before: datetime | None
+    max_concurrent: int | None
+    in_use: int | None
+    average_seconds: float | None
+    last_leased_at: datetime | None
+    run_started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Reordered:
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    old_priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class CentralSide:
+    """What central knows of a job in a charge cycle: an open dispatch, a finished one, or neither."""
+
+    dispatch_id: int | None
+    status: str | None
+    priority: int | None
+    lease_seq: int | None
+    # Whoever holds it hears with the next heartbeat that the job has ended.
+    holder_told: bool
+    end_status: str | None
+    last_error: str | None
+    # Whether it was finished long enough ago.
+    has_settled: bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class OpenDispatch:
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    status: str
+    priority: int
+    lease_seq: int
+    cancel_requested_at: datetime | None
+    has_settled: bool
+
+    @property
+    def key(self) -> JobKey:
+        return self.tenant_id, self.job_id, self.charge_cycle
+
+
+class Overview:
+    def __init__(self, central: Database, arrived: Arrived | None = None):
+        self._central = central
+        # Told after the commit of everything that makes work possible: (workflow_id, stage, provider).
+        self._arrived = arrived or (lambda workflow_id, stage, provider: None)
+
+    async def standing(self, keys: Sequence[JobKey]) -> Mapping[JobKey, Standing]:
+        """Of those that have an open dispatch."""
+        if not keys:
+            return {}
+        async with self._central.connection() as connection:
+            rows = await SQL["outlook"].rows(connection, **_keys(keys), most=MOST_AHEAD)
+        return {_key(row): Standing(*(row[name] for name in Standing.__slots__)) for row in rows}
+
+    async def list(self, wanted: DispatchFilter, before: int | None, limit: int) -> Page[Dispatch]:
+        """Newest first. A page of the queue or the history may be shorter than asked for and still have a next one."""
+        filters = {
+            "before": before,
+            "status": wanted.status,
+            "workflow": wanted.workflow,
+            "tenant_id": wanted.tenant_id,
+            "limit": limit + 1,
+        }
+        async with self._central.connection() as connection:
+            if wanted.finished:
+                rows = await SQL["list_finished"].rows(
+                    connection, **filters, worker_id=wanted.worker_id, looked_at=MOST_LOOKED_AT
+                )
+            elif wanted.worker_id is not None:
+                rows = await SQL["list_held_by_worker"].rows(connection, **filters, worker_id=wanted.worker_id)
+            elif wanted.status in ("leased", "waiting"):
+                rows = await SQL["list_held"].rows(connection, **filters)
+            else:
+                rows = await SQL["list_queue"].rows(connection, **filters, looked_at=MOST_LOOKED_AT)
+        items = [dispatch_view(row) for row in rows[:limit] if row["dispatch_id"] is not None]
+        if len(rows) > limit:
+            return Page(items=items, next_cursor=str(items[-1].dispatch_id))
+        whole = not rows or rows[0].get("looked_at", 0) < MOST_LOOKED_AT
+        return Page(items=items, next_cursor=None if whole else str(rows[0]["last_looked_at"]))
+
+    async def get(self, dispatch_id: int) -> Dispatch:
+        async with self._central.connection() as connection:
+            row = await SQL["get_open"].row(connection, dispatch_id=dispatch_id)
+            # It may have been finished between the two: the history is read second.
+            row = row or await SQL["get_finished"].row(connection, dispatch_id=dispatch_id)
+        if row is None:
+            raise NotFound("There is no such dispatch.")
+        return dispatch_view(row)
+
+    async def of_job(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> Dispatch | None:
+        async with self._central.connection() as connection:
+            dispatch_id = await SQL["dispatch_of_job"].value(
+                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle
+            )
+        return await self.get(dispatch_id) if dispatch_id is not None else None
+
+    async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Reordered:
+        """Moves what waits in the queue to the lane of another priority."""
+        async with self._central.transaction() as connection:
+            route = await SQL["route_of"].row(connection, dispatch_id=dispatch_id)
+            if route is not None and route["status"] == "queued":
+                await QUEUE_SQL["open_lanes"].run(
+                    connection,
+                    workflow_ids=[route["workflow_id"]],
+                    stages=[route["stage"]],
+                    providers=[route["provider"]],
+                    identifiers=[route["concurrency_identifier"]],
+                    priorities=[priority],
+                )
+            row = await SQL["change_priority"].row(connection, dispatch_id=dispatch_id, priority=priority)
+            if row is not None:
+                await record(
+                    connection,
+                    actor,
+                    "dispatch.priority",
+                    "dispatch",
+                    dispatch_id,
+                    row["tenant_id"],
+                    job_id=row["job_id"],
+                    old_priority=row["old_priority"],
+                    priority=priority,
+                )
+        if row is None:
+            status = (await self.get(dispatch_id)).status
+            raise WrongState(f"It is {status}; only what waits in the queue has a place to be changed.")
+        self._arrived(row["workflow_id"], row["stage"], row["provider"])
+        return Reordered(*(row[name] for name in Reordered.__slots__))
+
+    async def limits(self, after: str | None, limit: int) -> Page[ConcurrencyLimit]:
+        async with self._central.connection() as connection:
+            rows = await SQL["list_limits"].rows(connection, after=after, limit=limit + 1)
+        items = [ConcurrencyLimit(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=items[-1].identifier if len(rows) > limit else None)
+
+    async def set_limit(self, identifier: str, max_concurrent: int | None, actor: str) -> None:
+        """None takes the limit away."""
+        async with self._central.transaction() as connection:
+            if max_concurrent is None:
+                await SQL["remove_limit"].run(connection, identifier=identifier)
+            else:
+                await QUEUE_SQL["set_limit"].run(connection, identifier=identifier, max_concurrent=max_concurrent)
+            lanes = await QUEUE_SQL["lanes_of_identifier"].rows(connection, identifier=identifier)
+            await record(
+                connection,
+                actor,
+                "concurrency_limit.set",
+                "concurrency_limit",
+                identifier,
+                max_concurrent=max_concurrent,
+            )
+        # Where it was raised, somebody may be waiting for just that.
+        for lane in lanes:
+            self._arrived(lane["workflow_id"], lane["stage"], lane["provider"])
+
+    async def known(self, keys: Sequence[JobKey], settle_seconds: float) -> Mapping[JobKey, CentralSide]:
+        async with self._central.connection() as connection:
+            rows = await SQL["where_jobs_stand"].rows(connection, **_keys(keys), settle_seconds=settle_seconds)
+        return {_key(row): CentralSide(*(row[name] for name in CentralSide.__slots__)) for row in rows}
+
+    async def page(self, after: int, limit: int, settle_seconds: float) -> Sequence[OpenDispatch]:
+        """Open dispatches in the order of their ids."""
+        async with self._central.connection() as connection:
+            rows = await SQL["open_dispatches"].rows(
+                connection, after=after, limit=limit, settle_seconds=settle_seconds
+            )
+        return [OpenDispatch(*(row[name] for name in OpenDispatch.__slots__)) for row in rows]
+
+    async def count_on(self, key: JobKey, lease_seq: int) -> bool:
+        """A queued dispatch goes on from its job's last lease; False where it is not behind it."""
+        async with self._central.connection() as connection:
+            return await _count_on(connection, key, lease_seq) > 0
+
+    async def make_again(self, entry: Entry, lease_seq: int) -> bool:
+        """The dispatch of a job that has lost it, counting on from its last lease; False where it is there or was."""
+        async with self._central.transaction() as connection:
+            await QUEUE_SQL["open_lanes"].run(
+                connection,
+                workflow_ids=[entry.workflow_id],
+                stages=[entry.stage],
+                providers=[entry.provider],
+                identifiers=[entry.concurrency_identifier],
+                priorities=[entry.priority],
+            )
+            rows = await QUEUE_SQL["enqueue"].rows(connection, entries=[_as_json(entry)])
+            made = rows[0]["dispatch_id"] is not None
+            if made:
+                await _count_on(connection, (entry.tenant_id, entry.job_id, entry.charge_cycle), lease_seq)
+        if made:
+            self._arrived(entry.workflow_id, entry.stage, entry.provider)
+        return made
+
+
+async def _count_on(connection: Connection, key: JobKey, lease_seq: int) -> int:
+    tenant_id, job_id, charge_cycle = key
+    return await SQL["count_leases_on"].run(
+        connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, lease_seq=lease_seq
+    )
+
+
+def dispatch_view(row: asyncpg.Record) -> Dispatch:
+    return Dispatch(**{name: row.get(name) for name in Dispatch.model_fields})
+
+
+def _as_json(entry: Entry) -> dict[str, object]:
+    values = {name: getattr(entry, name) for name in Entry.__slots__}
+    return {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
+
+
+def _keys(keys: Sequence[JobKey]) -> dict[str, object]:
+    return {
+        "tenant_ids": [tenant_id for tenant_id, _, _ in keys],
+        "job_ids": [job_id for _, job_id, _ in keys],
+        "cycles": [charge_cycle for _, _, charge_cycle in keys],
+    }
+
+
+def _key(row: asyncpg.Record) -> JobKey:
+    return row["tenant_id"], row["job_id"], row["charge_cycle"]

@@ -1,0 +1,218 @@
+-- database: central
+
+-- name: outlook
+-- Where jobs stand, for any number of them at once. What comes first is counted lane by lane from the lane's mark, a
+-- thousand and one rows at most: the queue is never walked. Lanes of another identifier that is at its limit do not
+-- count, as a lease passes them over. The average belongs to the catalog, which stands below this room but lives in
+-- this database: one look-up here saves a second round trip.
+WITH wanted AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
+), found AS MATERIALIZED (
+    SELECT d.* FROM wanted w CROSS JOIN LATERAL (
+        SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.workflow_id, d.stage,
+            d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at
+        FROM ai_job_dispatches d
+        WHERE d.tenant_id = w.tenant_id AND d.tenant_job_id = w.job_id AND d.charge_cycle = w.charge_cycle
+        LIMIT 1
+    ) d
+), lane AS MATERIALIZED (
+    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
+        l.concurrency_identifier = '' OR coalesce(
+            (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
+            > (SELECT count(*) FROM ai_job_dispatches d
+               WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
+                 AND d.status <> 'queued'), true) AS is_open
+    FROM (SELECT DISTINCT workflow_id, stage, provider FROM found WHERE status = 'queued') route
+        JOIN dispatch_lanes l USING (workflow_id, stage, provider)
+)
+SELECT found.*, clock_timestamp() AS now, bound.max_concurrent,
+    CASE WHEN bound.max_concurrent IS NOT NULL THEN (
+        SELECT count(*) FROM ai_job_dispatches d
+        WHERE d.concurrency_identifier = found.concurrency_identifier AND d.concurrency_identifier <> ''
+          AND d.status <> 'queued') END AS in_use,
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = found.workflow_id) AS average_seconds,
+    CASE WHEN found.status = 'queued' THEN (
+        SELECT count(*) FROM (
+            SELECT FROM lane CROSS JOIN LATERAL (
+                SELECT FROM ai_job_dispatches d
+                WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water)
+                  AND (d.lane_id, d.dispatch_id) < (lane.lane_id,
+                      CASE WHEN lane.priority > found.priority THEN 9223372036854775807 ELSE found.dispatch_id END)
+                  AND d.status = 'queued' AND d.not_before IS NULL
+                ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+            ) first
+            WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
+              AND lane.priority >= found.priority
+              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+            LIMIT :most::bigint
+        ) counted
+    ) END AS ahead
+FROM found LEFT JOIN LATERAL (
+    SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = found.concurrency_identifier
+) bound ON true
+
+-- name: list_queue
+-- Newest first. No index has what may be asked for, so a request looks at some thousands of rows at most and says where
+-- to go on: a page may be shorter than asked for, or empty, and still have a next one. Names are looked up last, for what
+-- is shown: joined before, a plan made at another size goes through all workflows for each row.
+WITH page AS MATERIALIZED (
+    SELECT * FROM ai_job_dispatches WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
+), matching AS MATERIALIZED (
+    SELECT * FROM page
+    WHERE (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+    ORDER BY dispatch_id DESC LIMIT :limit
+)
+SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
+FROM (SELECT 1) AS one LEFT JOIN LATERAL (
+    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
+    CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
+    CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+    ORDER BY m.dispatch_id DESC
+) shown ON true
+
+-- name: list_held
+-- Leased and waiting ones: as many as there is work in hand, which the reaper reads as a whole too.
+WITH matching AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT * FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id
+    ) held
+    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+      AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+    ORDER BY dispatch_id DESC LIMIT :limit
+)
+SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
+CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
+CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+ORDER BY m.dispatch_id DESC
+
+-- name: list_held_by_worker
+WITH matching AS MATERIALIZED (
+    SELECT * FROM (
+        SELECT * FROM ai_job_dispatches WHERE status <> 'queued' AND worker_id = :worker_id
+        ORDER BY worker_id, dispatch_id
+    ) held
+    WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+      AND (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+    ORDER BY dispatch_id DESC LIMIT :limit
+)
+SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
+CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
+CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+ORDER BY m.dispatch_id DESC
+
+-- name: list_finished
+-- As list_queue.
+WITH page AS MATERIALIZED (
+    SELECT * FROM dispatch_history WHERE dispatch_id < coalesce(:before, 9223372036854775807)
+    ORDER BY dispatch_id DESC LIMIT :looked_at::bigint
+), matching AS MATERIALIZED (
+    SELECT * FROM page
+    WHERE (:status::text IS NULL OR status = :status) AND (:tenant_id::uuid IS NULL OR tenant_id = :tenant_id)
+      AND (:worker_id::text IS NULL OR worker_id = :worker_id)
+      AND (:workflow::text IS NULL OR workflow_id = (SELECT id FROM workflows WHERE slug = :workflow))
+    ORDER BY dispatch_id DESC LIMIT :limit
+)
+SELECT shown.*, (SELECT min(dispatch_id) FROM page) AS last_looked_at, (SELECT count(*) FROM page) AS looked_at
+FROM (SELECT 1) AS one LEFT JOIN LATERAL (
+    SELECT m.*, m.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant FROM matching m
+    CROSS JOIN LATERAL (SELECT slug FROM workflows WHERE id = m.workflow_id LIMIT 1) w
+    CROSS JOIN LATERAL (SELECT slug FROM tenants WHERE id = m.tenant_id LIMIT 1) t
+    ORDER BY m.dispatch_id DESC
+) shown ON true
+
+-- name: get_open
+SELECT d.*, d.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+FROM ai_job_dispatches d JOIN workflows w ON w.id = d.workflow_id JOIN tenants t ON t.id = d.tenant_id
+WHERE d.dispatch_id = :dispatch_id
+
+-- name: get_finished
+SELECT h.*, h.tenant_job_id AS job_id, w.slug AS workflow, t.slug AS tenant
+FROM dispatch_history h JOIN workflows w ON w.id = h.workflow_id JOIN tenants t ON t.id = h.tenant_id
+WHERE h.dispatch_id = :dispatch_id
+
+-- name: dispatch_of_job
+-- The id of the dispatch of a job in a cycle, open or finished.
+SELECT coalesce(
+    (SELECT d.dispatch_id FROM ai_job_dispatches d
+     WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle = :charge_cycle),
+    (SELECT h.dispatch_id FROM dispatch_history h
+     WHERE h.tenant_id = :tenant_id AND h.tenant_job_id = :job_id AND h.charge_cycle = :charge_cycle))
+
+-- name: change_priority
+-- From one lane to another of the same route. Only what waits in the queue: whoever holds a row puts it back into the
+-- lane it was leased from. The new lane's mark is lowered first and unconditionally, as in put_back, so that one being
+-- raised at this moment is waited for, and the row is found from the moment of the commit.
+WITH lane AS MATERIALIZED (
+    SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes l
+        ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
+        AND l.concurrency_identifier = d.concurrency_identifier AND l.priority = :priority
+    WHERE d.dispatch_id = :dispatch_id
+    FOR NO KEY UPDATE OF l
+), marked AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, :dispatch_id::bigint)
+    FROM lane WHERE l.lane_id = lane.lane_id
+    RETURNING l.lane_id, l.priority
+), waiting AS MATERIALIZED (
+    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority
+    FROM marked CROSS JOIN ai_job_dispatches d
+    WHERE d.dispatch_id = :dispatch_id AND d.status = 'queued'
+    FOR NO KEY UPDATE OF d
+)
+UPDATE ai_job_dispatches d SET lane_id = waiting.lane_id, priority = waiting.priority
+FROM waiting WHERE d.dispatch_id = waiting.dispatch_id
+RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
+    waiting.old_priority
+
+-- name: route_of
+-- What a lane for another priority of this dispatch is opened with.
+SELECT workflow_id, stage, provider, concurrency_identifier, status FROM ai_job_dispatches WHERE dispatch_id = :dispatch_id
+
+-- name: list_limits
+-- Every identifier that has a limit, or lanes; and how much of it is out.
+SELECT i.identifier, c.max_concurrent, (
+    SELECT count(*) FROM ai_job_dispatches d
+    WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> '' AND d.status <> 'queued') AS in_use
+FROM (
+    SELECT identifier FROM concurrency_limits
+    UNION SELECT concurrency_identifier FROM dispatch_lanes WHERE concurrency_identifier <> ''
+) i LEFT JOIN concurrency_limits c ON c.identifier = i.identifier
+WHERE i.identifier > coalesce(:after, '')
+ORDER BY i.identifier LIMIT :limit
+
+-- name: remove_limit
+DELETE FROM concurrency_limits WHERE identifier = :identifier
+
+-- name: count_leases_on
+-- A dispatch that knows of fewer leases than its job (made again, or restored from a backup) counts on from there, or the
+-- job would refuse the next lease as an older one's. The tokens of those leases are not known any more.
+UPDATE ai_job_dispatches d SET
+    lease_seq = :lease_seq::bigint,
+    past_lease_tokens = d.past_lease_tokens
+        || ARRAY (SELECT gen_random_uuid() FROM generate_series(d.lease_seq + 1, :lease_seq::bigint))
+WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle = :charge_cycle
+  AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
+
+-- name: where_jobs_stand
+-- What central knows of jobs in a charge cycle: an open dispatch, a finished one, or nothing.
+SELECT w.tenant_id, w.job_id, w.charge_cycle, open.dispatch_id, open.status, open.priority, open.lease_seq,
+    open.cancel_requested_at IS NOT NULL AS holder_told, finished.status AS end_status, finished.last_error,
+    finished.finished_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
+FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
+LEFT JOIN LATERAL (
+    SELECT d.dispatch_id, d.status, d.priority, d.lease_seq, d.cancel_requested_at FROM ai_job_dispatches d
+    WHERE d.tenant_id = w.tenant_id AND d.tenant_job_id = w.job_id AND d.charge_cycle = w.charge_cycle LIMIT 1
+) open ON true
+LEFT JOIN LATERAL (
+    SELECT h.status, h.last_error, h.finished_at FROM dispatch_history h
+    WHERE h.tenant_id = w.tenant_id AND h.tenant_job_id = w.job_id AND h.charge_cycle = w.charge_cycle LIMIT 1
+) finished ON true
+
+-- name: open_dispatches
+-- A page of them in the order of their ids; young ones are under way.
+SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, priority, lease_seq, cancel_requested_at,
+    created_at <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
+FROM ai_job_dispatches WHERE dispatch_id > :after ORDER BY dispatch_id LIMIT :limit

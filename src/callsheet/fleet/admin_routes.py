@@ -1,0 +1,149 @@
+"""`/api/admin/workers`, `/api/admin/fleets` and the workers' logs, for admins."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from callsheet.fleet.fleets import Fleets
+from callsheet.fleet.workers import WorkerFilter, Workers
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import Page, Slug
+from callsheet.wire.fleet import (
+    AssignWorkflowsRequest,
+    CreateFleetRequest,
+    Fleet,
+    UpdateFleetRequest,
+    Worker,
+    WorkerDetails,
+    WorkerEvent,
+    WorkerId,
+    WorkerSession,
+)
+
+NUMBER_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
+OF_WORKER = Query(None, description="Only those of this worker.")
+FleetId = Annotated[int, Path(ge=1, le=2**62)]
+
+
+def admin_worker_router(workers: Workers, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/workers", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_workers(
+        fleet: Slug | None = Query(None, description="Only workers of fleets of this slug."),
+        stage: Slug | None = Query(None, description="Only workers of this stage."),
+        live: bool | None = Query(None, description="Only those seen in the last 90 seconds, or only the others."),
+        approved: bool | None = Query(None, description="Only those that are approved, or only the others."),
+        cursor: WorkerId | None = CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[Worker]:
+        """The workers that are registered, in the order of their ids."""
+        return await workers.list(WorkerFilter(fleet, stage, live, approved), cursor, limit)
+
+    @router.get("/{worker_id}")
+    async def get_worker(worker_id: WorkerId) -> WorkerDetails:
+        """A worker with what it has in hand and its last sessions."""
+        return await workers.get(worker_id)
+
+    @router.post("/{worker_id}/approve")
+    async def approve_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+        """Lets it have jobs. A worker that was revoked may register again."""
+        return await workers.approve(worker_id, actor_of(admin))
+
+    @router.post("/{worker_id}/revoke")
+    async def revoke_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+        """Ends its token at once, puts its jobs back, and keeps its id from registering until it is approved."""
+        return await workers.revoke(worker_id, actor_of(admin))
+
+    @router.post("/{worker_id}/drain")
+    async def drain_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+        """Lets it finish what it has and gives it nothing more."""
+        return await workers.drain(worker_id, actor_of(admin))
+
+    @router.post("/{worker_id}/undrain")
+    async def undrain_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+        """Lets it have jobs again."""
+        return await workers.drain(worker_id, actor_of(admin), is_draining=False)
+
+    @router.post("/{worker_id}/rotate-token")
+    async def rotate_worker_token(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+        """Gives it a new token with its next answer. The old one is good for ten minutes, or until the new is used."""
+        return await workers.rotate_token(worker_id, actor_of(admin))
+
+    @router.put("/{worker_id}/workflows")
+    async def assign_worker_workflows(
+        worker_id: WorkerId, body: AssignWorkflowsRequest, admin: Principal = Depends(authentication.admin)
+    ) -> Worker:
+        """Sets the workflows of a worker that registered with workflows of its own."""
+        return await workers.assign(worker_id, body.workflow_slugs, actor_of(admin))
+
+    return router
+
+
+def worker_log_router(workers: Workers, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("/worker-sessions")
+    async def list_worker_sessions(
+        worker_id: WorkerId | None = OF_WORKER, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
+    ) -> Page[WorkerSession]:
+        """Registrations of workers, newest first; also of workers that are gone."""
+        return await workers.sessions(worker_id, cursor, limit)
+
+    @router.get("/worker-audit-logs")
+    async def list_worker_audit_logs(
+        worker_id: WorkerId | None = OF_WORKER, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
+    ) -> Page[WorkerEvent]:
+        """What workers did and what was done to them, newest first; also of workers that are gone."""
+        return await workers.events(worker_id, cursor, limit)
+
+    return router
+
+
+def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/fleets", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_fleets(
+        slug: Slug | None = Query(None, description="Only fleets of this slug."),
+        stage: Slug | None = Query(None, description="Only fleets of this stage."),
+        cursor: int | None = NUMBER_CURSOR,
+        limit: int = LIMIT,
+    ) -> Page[Fleet]:
+        """The fleets, newest first."""
+        return await fleets.list(slug, stage, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_fleet(body: CreateFleetRequest, admin: Principal = Depends(authentication.admin)) -> Fleet:
+        """Makes a fleet that workers may join."""
+        return await fleets.create(body, actor_of(admin))
+
+    @router.get("/{fleet_id}")
+    async def get_fleet(fleet_id: FleetId) -> Fleet:
+        return await fleets.get(fleet_id)
+
+    @router.patch("/{fleet_id}")
+    async def update_fleet(
+        fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = Depends(authentication.admin)
+    ) -> Fleet:
+        """Renames it, switches it on or off, or says how many workers it should have."""
+        return await fleets.update(fleet_id, body, actor_of(admin))
+
+    @router.put("/{fleet_id}/workflows")
+    async def assign_fleet_workflows(
+        fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = Depends(authentication.admin)
+    ) -> Fleet:
+        """Sets the workflows its workers get jobs of."""
+        return await fleets.assign(fleet_id, body.workflow_slugs, actor_of(admin))
+
+    @router.delete("/{fleet_id}", status_code=204)
+    async def delete_fleet(fleet_id: FleetId, admin: Principal = Depends(authentication.admin)) -> None:
+        """Removes a fleet that has no workers."""
+        await fleets.delete(fleet_id, actor_of(admin))
+
+    return router

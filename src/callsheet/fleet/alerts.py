@@ -1,0 +1,138 @@
+"""What an admin should look at: facts in, alerts out. Each says what is wrong and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from callsheet.wire.operations import Alert, LoopMetrics, WorkflowMetrics
+
+# A tick that failed once was bad luck.
+FAILURES_IN_A_ROW = 3
+# Fewer finished jobs say nothing about the rest.
+TELLING_JOBS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRoute:
+    """Work of a workflow, stage and provider that could be leased now."""
+
+    workflow: str
+    stage: str
+    provider: str
+    oldest_wait_seconds: float
+    live_workers: int
+    scaling_up: bool
+
+
+@dataclass(frozen=True, slots=True)
+class AlertFacts:
+    routes: Sequence[WaitingRoute] = ()
+    workflows: Sequence[WorkflowMetrics] = ()
+    unapproved_workers: int = 0
+    loops: Sequence[LoopMetrics] = ()
+    paused_limits: Sequence[str] = ()
+    reconciled: Mapping[str, int] | None = None
+    longest_wait_seconds: int = 900
+
+
+def alerts(facts: AlertFacts) -> list[Alert]:
+    """The critical ones first."""
+    found = [
+        *_routes(facts.routes, facts.longest_wait_seconds),
+        *_loops(facts.loops),
+        *_failures(facts.workflows),
+        *_workers(facts.unapproved_workers),
+        *_limits(facts.paused_limits),
+        *_healed(facts.reconciled or {}),
+    ]
+    return sorted(found, key=lambda alert: alert.severity != "critical")
+
+
+def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
+    for route in routes:
+        where = f"{route.workflow} ({route.stage}, {route.provider})"
+        if route.live_workers == 0:
+            yield Alert(
+                code="no_live_worker",
+                severity="warning" if route.scaling_up else "critical",
+                subject=where,
+                message=f"Jobs of {where} wait, and no worker for them is alive.",
+                action="Wait for the workers that are starting."
+                if route.scaling_up
+                else "Start a worker of a fleet that has this workflow in this stage, or assign the workflow to one: "
+                "PUT /api/admin/workers/{worker_id}/workflows.",
+            )
+        elif route.oldest_wait_seconds > longest:
+            yield Alert(
+                code="long_wait",
+                severity="warning",
+                subject=where,
+                message=f"The oldest job of {where} has waited {_duration(route.oldest_wait_seconds)}.",
+                action=f"Add workers to the {route.live_workers} there are, or look at GET /api/admin/dispatches for "
+                "jobs that hold them up.",
+            )
+
+
+def _loops(loops: Iterable[LoopMetrics]) -> Iterator[Alert]:
+    for loop in loops:
+        if loop.failures_in_a_row >= FAILURES_IN_A_ROW:
+            yield Alert(
+                code="failing_loop",
+                severity="critical",
+                subject=loop.name,
+                message=f"The loop {loop.name} of this process has failed {loop.failures_in_a_row} times in a row.",
+                action="Look for loop.tick_failed in the log of this process; its error says what is missing.",
+            )
+
+
+def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
+    for one in workflows:
+        finished = one.completed_last_hour + one.failed_last_hour
+        if finished >= TELLING_JOBS and one.failed_last_hour * 2 > finished:
+            yield Alert(
+                code="many_failures",
+                severity="warning",
+                subject=one.workflow,
+                message=f"{one.failed_last_hour} of {finished} jobs of {one.workflow} failed in the last hour.",
+                action=f"Read their errors: GET /api/admin/dispatches?status=failed&workflow={one.workflow}.",
+            )
+
+
+def _workers(unapproved: int) -> Iterator[Alert]:
+    if unapproved:
+        yield Alert(
+            code="unapproved_workers",
+            severity="warning",
+            subject="workers",
+            message=f"Workers that wait for approval and get no jobs: {unapproved}.",
+            action="Approve or revoke them: POST /api/admin/workers/{worker_id}/approve.",
+        )
+
+
+def _limits(paused: Iterable[str]) -> Iterator[Alert]:
+    for identifier in paused:
+        yield Alert(
+            code="paused_limit",
+            severity="warning",
+            subject=identifier,
+            message=f"The concurrency limit of {identifier} is 0: its jobs wait until that is changed.",
+            action="Raise it when it should run again: PUT /api/admin/concurrency-limits.",
+        )
+
+
+def _healed(reconciled: Mapping[str, int]) -> Iterator[Alert]:
+    for kind, count in reconciled.items():
+        if count:
+            yield Alert(
+                code="reconciled",
+                severity="warning",
+                subject=kind,
+                message=f"The reconciler has healed {kind} {count} times since this process started.",
+                action="Find out what came apart, and when: look for reconciler.healed in the log.",
+            )
+
+
+def _duration(seconds: float) -> str:
+    minutes = int(seconds // 60)
+    return f"{minutes} minutes" if minutes < 120 else f"{minutes // 60} hours"

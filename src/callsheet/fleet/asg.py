@@ -1,0 +1,84 @@
+"""Whether an instance is one of ours: asked of AWS, which may be slow or away."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from callsheet.settings import FleetSettings
+from callsheet.toolbox.logs import get_logger
+
+if TYPE_CHECKING:
+    from mypy_boto3_autoscaling import AutoScalingClient
+
+log = get_logger(__name__)
+INSTANCE_PREFIX = "i-"
+BAD_ID = "ValidationError"
+# Threads that may wait for AWS: a fleet that boots while it is away must not take those of everybody else.
+AT_ONCE = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """`unknown`: AWS could not be asked; the worker is let in, and its log says so."""
+
+    membership: Literal["member", "stranger", "unknown", "not_asked"]
+    group: str | None = None
+    reason: str | None = None
+
+
+class AutoscalingGroups:
+    def __init__(self, settings: FleetSettings):
+        self._settings = settings
+        self._client: AutoScalingClient | None = None
+        self._gate = asyncio.Semaphore(AT_ONCE)
+
+    async def verdict(self, worker_id: str) -> Verdict:
+        if not self._settings.validate_asg_instance or not worker_id.startswith(INSTANCE_PREFIX):
+            return Verdict("not_asked")
+        try:
+            # Its own timeouts are per connection and per read; this one is for all of it.
+            async with asyncio.timeout(2 * self._settings.asg_timeout_seconds), self._gate:
+                return await asyncio.to_thread(self._ask, worker_id)
+        except TimeoutError:
+            return _unknown(worker_id, "AWS did not answer in time")
+
+    def _ask(self, instance_id: str) -> Verdict:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer = self._opened().describe_auto_scaling_instances(InstanceIds=[instance_id])
+        except ClientError as error:
+            if error.response.get("Error", {}).get("Code") == BAD_ID:
+                # Not an outage: AWS says that no instance can have this id, and whoever made it up stays out.
+                return Verdict("stranger", reason="AWS does not know such an id")
+            return _unknown(instance_id, str(error))
+        except BotoCoreError as error:
+            return _unknown(instance_id, str(error))
+        groups = [found["AutoScalingGroupName"] for found in answer["AutoScalingInstances"]]
+        known = [group for group in groups if not self._settings.asg_names or group in self._settings.asg_names]
+        return Verdict("member", known[0]) if known else Verdict("stranger", reason="it is in no group of ours")
+
+    def _opened(self) -> AutoScalingClient:
+        if self._client is None:
+            # Imported here: it takes a third of a second and 30 MB, and few installations ask.
+            import boto3
+            from botocore.config import Config
+
+            self._client = boto3.Session().client(
+                "autoscaling",
+                region_name=self._settings.asg_region,
+                endpoint_url=self._settings.asg_endpoint_url,
+                config=Config(
+                    connect_timeout=self._settings.asg_timeout_seconds,
+                    read_timeout=self._settings.asg_timeout_seconds,
+                    retries={"total_max_attempts": 1},
+                ),
+            )
+        return self._client
+
+
+def _unknown(instance_id: str, reason: str) -> Verdict:
+    log.warning("asg.unreachable", instance_id=instance_id, reason=reason)
+    return Verdict("unknown", reason=reason)

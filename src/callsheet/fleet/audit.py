@@ -1,0 +1,76 @@
+"""What workers did and what was done to them, and what their leases came to: one line each, many in one commit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import asyncpg
+
+from callsheet.jobs.execution import Settled
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.batching import Batcher
+
+SQL = statements("callsheet.fleet")
+
+# `ended`: neither, as when its job was canceled or waits for a callback now; only its time counts.
+LeaseOutcome = Literal["completed", "failed", "requeued", "ended"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A line of a worker's log. `settled` and `outcome` go together, where the event ended a lease."""
+
+    worker_id: str
+    session_id: int | None
+    event: str
+    actor: str
+    dispatch_id: int | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
+    settled: Settled | None = None
+    outcome: LeaseOutcome | None = None
+
+    def as_entry(self, place: int) -> dict[str, Any]:
+        entry: dict[str, Any] = {
+            "place": place,
+            "worker_id": self.worker_id,
+            "session_id": self.session_id,
+            "event": self.event,
+            "actor": self.actor,
+            "dispatch_id": self.dispatch_id,
+            "details": self.details,
+        }
+        if self.settled is not None and self.outcome is not None:
+            entry |= {
+                "outcome": self.outcome,
+                "busy_seconds": self.settled.lease_seconds_held,
+                "effect_id": str(self.settled.effect_id) if self.settled.effect_id else None,
+                "workflow_id": self.settled.workflow_id,
+                "run_seconds": self.settled.duration_seconds,
+            }
+        return entry
+
+
+class Audit:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+        self._batcher: Batcher[Event, None] = Batcher(self._record_batch, isolate=(asyncpg.PostgresError,))
+
+    async def record(self, event: Event) -> None:
+        """Together with whatever else is recorded at this moment. A lease that ended also counts for its session, its
+        effect and the estimates of its workflow."""
+        await self._batcher(event)
+
+    async def _record_batch(self, events: Sequence[Event]) -> list[None]:
+        async with self._databases.central.connection() as connection:
+            await write(connection, events)
+        return [None] * len(events)
+
+
+async def write(connection: Connection, events: Sequence[Event]) -> None:
+    """In the transaction of what they tell of."""
+    if events:
+        entries = [event.as_entry(place) for place, event in enumerate(events)]
+        await SQL["record_events"].run(connection, entries=entries)

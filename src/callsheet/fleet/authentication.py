@@ -1,0 +1,105 @@
+"""From a request of a worker to its principal: one indexed statement, shared by the requests that arrive together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import asyncpg
+import structlog
+from fastapi import Request, Security
+from fastapi.security import HTTPBearer
+from fastapi.security.http import HTTPAuthorizationCredentials
+
+from callsheet.fleet.presence import Presence
+from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.tokens import RotatedTokens, hash_token, token_in
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.batching import Batcher
+from callsheet.wire.errors import NotAuthenticated
+
+SQL = statements("callsheet.fleet")
+# The old token of a rotation dies at the first use of the new one, or after this.
+ROTATION_SECONDS = 600
+
+worker_bearer = HTTPBearer(
+    auto_error=False, scheme_name="WorkerToken", description="The token a worker got when it registered."
+)
+
+
+class _Asked(NamedTuple):
+    token_hash: bytes
+    for_poll: bool
+
+
+class WorkerAuthentication:
+    """`Depends(authentication.worker)` on a route gives its worker, or refuses."""
+
+    def __init__(self, databases: Databases, secret: bytes):
+        self._databases = databases
+        self._rotated = RotatedTokens(secret)
+        self._batcher: Batcher[_Asked, WorkerPrincipal | None] = Batcher(self._find)
+        self.presence = Presence(databases)
+
+    async def of(self, authorization_header: str | None, *, for_poll: bool = False) -> WorkerPrincipal:
+        """The worker whose token the header carries.
+
+        A poll that has waited asks once more before it hands out what it was given: the worker may have been revoked
+        or registered anew meanwhile (then this refuses), or be draining now.
+        """
+        token = token_in(authorization_header)
+        if token is None:
+            raise NotAuthenticated("Send the token of POST /api/worker/register as `Authorization: Bearer …`.")
+        principal = await self._batcher(_Asked(hash_token(token), for_poll))
+        if principal is None:
+            raise NotAuthenticated("The worker's token is unknown, was replaced or was revoked. Register again.")
+        self.presence.record(principal.worker_id)
+        structlog.contextvars.bind_contextvars(worker_id=principal.worker_id)
+        return principal
+
+    async def worker(
+        self, request: Request, _: HTTPAuthorizationCredentials | None = Security(worker_bearer)
+    ) -> WorkerPrincipal:
+        return await self.of(request.headers.get("authorization"))
+
+    async def _find(self, asked: Sequence[_Asked]) -> list[WorkerPrincipal | None]:
+        async with self._databases.central.connection() as connection:
+            values = {
+                "hashes": [each.token_hash for each in asked],
+                "for_poll": [each.for_poll for each in asked],
+                "rotation_seconds": ROTATION_SECONDS,
+            }
+            rows = await SQL["authenticate"].rows(connection, **values)
+            used = [row["next_token_hash"] for row in rows if row["is_next"]]
+            if used:
+                await SQL["adopt_rotated_tokens"].run(connection, hashes=used)
+                # Read again: a worker that was revoked between the two has no token any more.
+                rows = await SQL["authenticate"].rows(connection, **values)
+        found = {row["place"]: self._principal(row) for row in rows}
+        return [found.get(place) for place in range(1, len(asked) + 1)]
+
+    def _principal(self, row: asyncpg.Record) -> WorkerPrincipal:
+        pending = row["rotation_id"] is not None and not row["is_next"]
+        return WorkerPrincipal(
+            worker_id=row["worker_id"],
+            session_id=row["session_id"],
+            stage=row["stage"],
+            providers=tuple(row["providers"]),
+            max_concurrency=row["max_concurrency"],
+            is_approved=row["is_approved"],
+            is_draining=row["is_draining"],
+            rotated_token=self._rotated.token(row["worker_id"], row["rotation_id"]) if pending else None,
+            workflow_ids=tuple(row["workflow_ids"] or ()),
+            held=tuple(
+                HeldLease(*lease)
+                for lease in zip(
+                    row["held_ids"] or (),
+                    row["held_tokens"] or (),
+                    row["held_polls"] or (),
+                    row["held_seconds"] or (),
+                    row["held_heartbeated"] or (),
+                    strict=True,
+                )
+            ),
+        )

@@ -1,0 +1,186 @@
+"""What a worker is handed with a lease: the job, and addresses that are good for as long as the lease is."""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from callsheet.dispatch.facts import Extended
+from callsheet.fleet.outputs import Expected, extension_of, output_key
+from callsheet.jobs.execution import Execution, Report, StartedLease
+from callsheet.media.storage import SignedRequest, Storage
+from callsheet.media.storage.port import LONGEST_URL_SECONDS
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.worker import AnnouncedOutput, Input, InputFile, OutputFile, Upload, WorkerJob
+
+# Of jobs that are out; each takes some hundred bytes.
+MOST_REMEMBERED = 20_000
+
+
+class Undeliverable(Exception):
+    """The job's payload names something that cannot be handed out, and never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Everything of a job that is signed."""
+
+    # One per asset that lies in storage, by its place in the payload.
+    assets: Mapping[int, str]
+    input_url: str | None
+    output: SignedRequest | None
+
+    @property
+    def output_url(self) -> str | None:
+        return self.output.url if self.output else None
+
+    @property
+    def output_headers(self) -> dict[str, str]:
+        return dict(self.output.headers) if self.output else {}
+
+
+class Deliveries:
+    def __init__(self, storage: Storage, execution: Execution, max_upload_bytes: int):
+        self._storage = storage
+        self._execution = execution
+        self._max_upload_bytes = max_upload_bytes
+        self._expected: OrderedDict[tuple[UUID, UUID], Expected] = OrderedDict()
+
+    def job(self, started: StartedLease, ttl_seconds: float) -> WorkerJob:
+        lease, payload = started.lease, started.payload
+        expected = self._remember(started)
+        addresses = self._signed(started, expected, ttl_seconds)
+        return WorkerJob(
+            dispatch_id=lease.dispatch_id,
+            lease_token=lease.lease_token,
+            lease_expires_at=lease.lease_expires_at,
+            lease_ttl_seconds=ttl_seconds,
+            tenant_id=lease.tenant_id,
+            job_id=lease.job_id,
+            effect_id=started.effect_id,
+            kind=lease.kind,
+            actor=None,
+            provider=lease.provider,
+            run_limit_seconds=lease.run_limit_seconds,
+            input_payload=with_addresses(payload, addresses.assets),
+            input_file=input_file(payload) if addresses.input_url else None,
+            output_file=output_file(expected) if addresses.output else None,
+            input_url=addresses.input_url,
+            output_url=addresses.output_url,
+            output_headers=addresses.output_headers,
+        )
+
+    def addresses(self, started: StartedLease, ttl_seconds: float) -> Addresses:
+        return self._signed(started, Expected.of(started), ttl_seconds)
+
+    def _signed(self, started: StartedLease, expected: Expected, ttl_seconds: float) -> Addresses:
+        if not expected.is_engine:
+            return Addresses({}, None, None)
+        lease, seconds = started.lease, url_seconds(ttl_seconds)
+        assets: dict[int, str] = {}
+        primary: str | None = None
+        try:
+            for place, asset, path in stored_assets(started.payload):
+                assets[place] = self._storage.presign_get(own_path(path, lease.tenant_id), seconds=seconds).url
+                if primary is None and asset.get("is_primary_input"):
+                    primary = assets[place]
+            key = output_key(lease.tenant_id, lease.job_id, lease.lease_token, "", expected.extension)
+            output = self._storage.presign_put(key, content_type=expected.mime_type, size=None, seconds=seconds)
+        except InvalidRequest as refusal:
+            raise Undeliverable(str(refusal)) from refusal
+        return Addresses(assets, primary, output)
+
+    def uploads(self, extended: Extended, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
+        """Where the announced outputs go; their size and checksum are part of the permission."""
+        seconds = url_seconds(extended.ttl_seconds)
+        uploads = []
+        for output in outputs:
+            key = output_key(extended.tenant_id, extended.job_id, token, output.name, extension_of(output.name))
+            signed = self._storage.presign_put(
+                key, content_type=output.mime_type, size=output.size, seconds=seconds, sha256=output.sha256
+            )
+            uploads.append(Upload(name=output.name, method="PUT", url=signed.url, headers=dict(signed.headers)))
+        return uploads
+
+    def refuse_too_large(self, outputs: Sequence[AnnouncedOutput]) -> None:
+        for place, output in enumerate(outputs):
+            if output.size > self._max_upload_bytes:
+                raise InvalidRequest.field(f"outputs.{place}.size", f"must be at most {self._max_upload_bytes}")
+
+    async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> Expected:
+        """Remembered from when the job was handed out; read where that was another process, or long ago."""
+        found = self._expected.get((tenant_id, job_id))
+        if found is not None:
+            return found
+        started = await self._execution.repeat(report.dispatch_id, report.token, report.worker_id)
+        if started is None:
+            raise NotFound("There is no such lease of this worker.")
+        return self._remember(started)
+
+    def _remember(self, started: StartedLease) -> Expected:
+        expected = self._expected[started.lease.tenant_id, started.lease.job_id] = Expected.of(started)
+        if len(self._expected) > MOST_REMEMBERED:
+            self._expected.popitem(last=False)
+        return expected
+
+
+def url_seconds(ttl_seconds: float) -> int:
+    return min(LONGEST_URL_SECONDS, max(1, math.ceil(ttl_seconds)))
+
+
+def stored_assets(payload: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str, Any], str]]:
+    """The assets that lie in storage: their place, themselves, and where."""
+    assets = payload.get("assets")
+    for place, asset in enumerate(assets if isinstance(assets, list) else ()):
+        # As JSON was read: asking for a Mapping takes ten times as long.
+        if isinstance(asset, dict) and isinstance(asset.get("path"), str):
+            yield place, asset, asset["path"]
+
+
+def own_path(path: str, tenant_id: UUID) -> str:
+    """Payloads are built by the control plane; should one ever name a file of another tenant, it is not handed out."""
+    if path.startswith("tenants/") and not path.startswith(f"tenants/{tenant_id}/"):
+        raise InvalidRequest.field("path", "belongs to another tenant")
+    return path
+
+
+def with_addresses(payload: Mapping[str, Any], urls: Mapping[int, str]) -> dict[str, Any]:
+    """The payload with addresses instead of places in storage."""
+    assets = payload.get("assets")
+    if not isinstance(assets, list) or not urls:
+        return dict(payload)
+    shown = [_with_address(asset, urls[place]) if place in urls else asset for place, asset in enumerate(assets)]
+    return {**payload, "assets": shown}
+
+
+def _with_address(asset: Mapping[str, Any], url: str) -> dict[str, Any]:
+    kept = {name: value for name, value in asset.items() if name not in ("path", "disk")}
+    return {**kept, "download_url": url}
+
+
+def fresh_inputs(payload: Mapping[str, Any], urls: Mapping[int, str]) -> list[Input]:
+    return [
+        Input(key=_text(asset.get("key")), placeholder=_text(asset.get("placeholder")), download_url=urls[place])
+        for place, asset, _ in stored_assets(payload)
+    ]
+
+
+def input_file(payload: Mapping[str, Any]) -> InputFile:
+    primary = next((asset for _, asset, _ in stored_assets(payload) if asset.get("is_primary_input")), {})
+    return InputFile(
+        name=_text(payload.get("input_name")) or "input",
+        mime_type=_text(payload.get("input_mime_type")) or "application/octet-stream",
+        content_hash=_text(primary.get("content_hash")),
+    )
+
+
+def output_file(expected: Expected) -> OutputFile:
+    return OutputFile(name=f"output.{expected.extension}", extension=expected.extension, mime_type=expected.mime_type)
+
+
+def _text(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,56 @@
+"""Clients that leave while they are being waited with: what was in work for them is undone at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from starlette.types import Receive
+
+Result = TypeVar("Result")
+
+# Most answers are ready sooner, and need nobody to watch the connection.
+WATCH_AFTER_SECONDS = 0.1
+
+
+class ClientGone(Exception):
+    """The connection was closed; there is nobody to answer."""
+
+
+async def unless_client_leaves(
+    receive: Receive, work: Coroutine[Any, Any, Result], undo: Callable[[Result], Awaitable[None]]
+) -> Result:
+    """What the work gives. When the client leaves first, the work is canceled, what it gave all the same is undone, and
+    ClientGone is raised. The body of the request must have been read."""
+    task = asyncio.create_task(work)
+    try:
+        done, _ = await asyncio.wait({task}, timeout=WATCH_AFTER_SECONDS)
+        if done or not await _leaves_during(task, receive):
+            return await task
+    except asyncio.CancelledError:
+        await asyncio.shield(_call_off(task, undo))
+        raise
+    await _call_off(task, undo)
+    raise ClientGone
+
+
+async def _leaves_during(task: asyncio.Task[Any], receive: Receive) -> bool:
+    watch = asyncio.create_task(_departure(receive))
+    try:
+        await asyncio.wait({task, watch}, return_when=asyncio.FIRST_COMPLETED)
+        return watch.done() and not task.done()
+    finally:
+        watch.cancel()
+
+
+async def _departure(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _call_off(task: asyncio.Task[Result], undo: Callable[[Result], Awaitable[None]]) -> None:
+    task.cancel()
+    await asyncio.wait({task})
+    if not task.cancelled() and task.exception() is None:
+        await undo(task.result())

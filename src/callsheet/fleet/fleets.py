@@ -1,0 +1,132 @@
+"""Fleets: a slug in a stage, and the workflows its workers get jobs of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import asyncpg
+
+from callsheet.fleet.registry import ALIVE_SECONDS, find_workflows
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, FieldProblem, NotFound
+from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
+
+SQL = statements("callsheet.fleet")
+
+
+class Fleets:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def create(self, request: CreateFleetRequest, actor: str) -> Fleet:
+        async with self._databases.central.transaction() as connection:
+            fleet_id = await SQL["create_fleet"].value(
+                connection,
+                slug=request.slug,
+                stage=request.stage,
+                name=request.name or request.slug,
+                desired_workers=request.desired_workers,
+            )
+            if fleet_id is None:
+                raise Conflict(
+                    f"There is a fleet {request.slug!r} in stage {request.stage!r} already.",
+                    errors=[FieldProblem("slug", "is taken already in this stage")],
+                )
+            await _assign(connection, fleet_id, request.workflow_slugs)
+            await _log(connection, fleet_id, actor, "create", **request.model_dump())
+            return await _fleet(connection, fleet_id)
+
+    async def list(self, slug: str | None, stage: str | None, before: int | None, limit: int) -> Page[Fleet]:
+        """Newest first."""
+        async with self._databases.central.connection() as connection:
+            rows = await _fleets(connection, slug=slug, stage=stage, before=before, limit=limit + 1)
+        items = [Fleet(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def get(self, fleet_id: int) -> Fleet:
+        async with self._databases.central.connection() as connection:
+            return await _fleet(connection, fleet_id)
+
+    async def find(self, slug: str, stage: str) -> Fleet:
+        async with self._databases.central.connection() as connection:
+            rows = await _fleets(connection, slug=slug, stage=stage)
+        if not rows:
+            raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
+        return Fleet(**rows[0])
+
+    async def update(self, fleet_id: int, request: UpdateFleetRequest, actor: str) -> Fleet:
+        """Only what the request names."""
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            await SQL["update_fleet"].run(
+                connection,
+                id=fleet_id,
+                name=request.name,
+                is_active=request.is_active,
+                sets_desired_workers="desired_workers" in request.model_fields_set,
+                desired_workers=request.desired_workers,
+            )
+            await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
+            return await _fleet(connection, fleet_id)
+
+    async def assign(self, fleet_id: int, workflow_slugs: Sequence[str], actor: str) -> Fleet:
+        """These workflows and no others; its workers learn it with their next poll."""
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            await _assign(connection, fleet_id, workflow_slugs)
+            await _log(connection, fleet_id, actor, "assign_workflows", workflows=workflow_slugs)
+            return await _fleet(connection, fleet_id)
+
+    async def delete(self, fleet_id: int, actor: str) -> None:
+        try:
+            async with self._databases.central.transaction() as connection:
+                await SQL["detach_revoked_workers"].run(connection, fleet_id=fleet_id)
+                row = await SQL["delete_fleet"].row(connection, id=fleet_id)
+                if row is None:
+                    raise _no_fleet()
+                await _log(connection, fleet_id, actor, "delete", slug=row["slug"], stage=row["stage"])
+        except asyncpg.ForeignKeyViolationError:
+            raise Conflict("The fleet has workers. Let them deregister, or revoke them, first.") from None
+
+
+async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:
+    workflow_ids = [row["id"] for row in await find_workflows(connection, workflow_slugs)]
+    await SQL["unassign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+    await SQL["assign_fleet_workflows"].run(connection, fleet_id=fleet_id, workflow_ids=workflow_ids)
+
+
+async def _lock(connection: Connection, fleet_id: int) -> None:
+    if await SQL["lock_fleet"].row(connection, id=fleet_id) is None:
+        raise _no_fleet()
+
+
+async def _fleet(connection: Connection, fleet_id: int) -> Fleet:
+    rows = await _fleets(connection, fleet_id=fleet_id)
+    if not rows:
+        raise _no_fleet()
+    return Fleet(**rows[0])
+
+
+async def _fleets(
+    connection: Connection,
+    *,
+    fleet_id: int | None = None,
+    slug: str | None = None,
+    stage: str | None = None,
+    before: int | None = None,
+    limit: int = 1,
+) -> list[asyncpg.Record]:
+    return await SQL["list_fleets"].rows(
+        connection, id=fleet_id, slug=slug, stage=stage, before=before, alive_seconds=ALIVE_SECONDS, limit=limit
+    )
+
+
+async def _log(connection: Connection, fleet_id: int, actor: str, action: str, **details: object) -> None:
+    await record(connection, actor, f"fleet.{action}", "fleet", fleet_id, None, **details)
+
+
+def _no_fleet() -> NotFound:
+    return NotFound("There is no such fleet.")

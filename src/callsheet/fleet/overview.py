@@ -1,0 +1,136 @@
+"""The installation in numbers, and what is wrong with it. What is read is bounded, however long the queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+
+import asyncpg
+
+from callsheet.fleet.alerts import AlertFacts, WaitingRoute, alerts
+from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, WorkflowMetrics
+
+SQL = statements("callsheet.fleet", "overview_statements.sql")
+MOST_QUEUED = 1000
+MOST_FINISHED = 50_000
+
+
+class FleetOverview:
+    def __init__(
+        self,
+        databases: Databases,
+        capacity: Capacity,
+        loops: Iterable[Loop],
+        reconciled: Mapping[str, int],
+        longest_wait_seconds: int,
+    ):
+        self._databases = databases
+        self._capacity = capacity
+        self._loops = loops
+        self._reconciled = reconciled
+        self._longest_wait_seconds = longest_wait_seconds
+
+    async def metrics(self) -> Metrics:
+        metrics, _ = await self._look()
+        return metrics
+
+    async def alerts(self) -> Alerts:
+        metrics, heads = await self._look()
+        async with self._databases.central.connection() as connection:
+            paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
+        facts = AlertFacts(
+            routes=await self._waiting_routes(heads),
+            workflows=metrics.workflows,
+            unapproved_workers=metrics.unapproved_workers,
+            loops=metrics.loops,
+            paused_limits=paused,
+            reconciled=metrics.reconciled,
+            longest_wait_seconds=self._longest_wait_seconds,
+        )
+        return Alerts(at=metrics.at, alerts=alerts(facts))
+
+    async def _look(self) -> tuple[Metrics, list[asyncpg.Record]]:
+        async with self._databases.central.connection() as connection:
+            depth = await SQL["queue_depth"].rows(connection, most=MOST_QUEUED, alive_seconds=ALIVE_SECONDS)
+            heads = await SQL["queue_heads"].rows(connection)
+            finished = await SQL["finished_lately"].rows(connection, most=MOST_FINISHED)
+            workers = await SQL["count_workers"].row(connection, alive_seconds=ALIVE_SECONDS)
+        assert workers is not None
+        loops = [
+            LoopMetrics(
+                name=loop.name, ticks=loop.ticks, failures=loop.failures, failures_in_a_row=loop.failures_in_a_row
+            )
+            for loop in self._loops
+        ]
+        metrics = Metrics(
+            at=workers["now"],
+            workflows=_workflows(depth, heads, finished),
+            finished_since=_since(finished, workers["now"]),
+            live_workers=workers["live"],
+            unapproved_workers=workers["unapproved"],
+            draining_workers=workers["draining"],
+            reconciled=dict(self._reconciled),
+            loops=loops,
+        )
+        return metrics, heads
+
+    async def _waiting_routes(self, heads: Sequence[asyncpg.Record]) -> list[WaitingRoute]:
+        oldest: dict[tuple[int, str, str], asyncpg.Record] = {}
+        for head in heads:
+            route = (head["workflow_id"], head["stage"], head["provider"])
+            if route not in oldest or head["wait_seconds"] > oldest[route]["wait_seconds"]:
+                oldest[route] = head
+        capacity = await self._capacity.of(list(oldest))
+        return [
+            WaitingRoute(
+                workflow=head["slug"],
+                stage=head["stage"],
+                provider=head["provider"],
+                oldest_wait_seconds=head["wait_seconds"],
+                live_workers=capacity[route].live_workers,
+                scaling_up=capacity[route].scaling_up,
+            )
+            for route, head in oldest.items()
+        ]
+
+
+def _workflows(
+    depth: Sequence[asyncpg.Record], heads: Sequence[asyncpg.Record], finished: Sequence[asyncpg.Record]
+) -> list[WorkflowMetrics]:
+    lately = {row["workflow_id"]: row for row in finished}
+    oldest: dict[int, float] = {}
+    for head in heads:
+        oldest[head["workflow_id"]] = max(head["wait_seconds"], oldest.get(head["workflow_id"], 0.0))
+    return [_workflow(row, lately.get(row["workflow_id"]), oldest.get(row["workflow_id"])) for row in depth]
+
+
+def _workflow(row: asyncpg.Record, lately: asyncpg.Record | None, oldest: float | None) -> WorkflowMetrics:
+    return WorkflowMetrics(
+        workflow=row["slug"],
+        is_active=row["is_active"],
+        queued=row["queued"],
+        delayed=row["delayed"],
+        leased=row["leased"],
+        waiting=row["waiting"],
+        oldest_wait_seconds=oldest,
+        live_workers=row["live_workers"],
+        live_slots=row["live_slots"],
+        busy_slots=row["busy_slots"],
+        completed_last_hour=lately["completed"] if lately else 0,
+        failed_last_hour=lately["failed"] if lately else 0,
+        average_seconds=lately["average_seconds"] if lately else None,
+        p95_seconds=lately["p95_seconds"] if lately else None,
+        moving_average_seconds=row["average_seconds"],
+    )
+
+
+def _since(finished: Sequence[asyncpg.Record], now: datetime) -> datetime:
+    if finished and finished[0]["looked_at"] == MOST_FINISHED:
+        since: datetime = finished[0]["since"]
+        return since
+    return now - timedelta(hours=1)

@@ -1,0 +1,25 @@
+"""`/api/admin/metrics` and `/api/admin/alerts`: how the installation is doing, and what to do about it."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends
+
+from callsheet.fleet.overview import FleetOverview
+from callsheet.identity.authentication import Authentication
+from callsheet.wire.operations import Alerts, Metrics
+
+
+def overview_router(overview: FleetOverview, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("/metrics")
+    async def get_metrics() -> Metrics:
+        """Queues, workers and what finished in the last hour. Prometheus reads /metrics."""
+        return await overview.metrics()
+
+    @router.get("/alerts")
+    async def get_alerts() -> Alerts:
+        """What needs somebody's hand, the critical first. An empty list is good news."""
+        return await overview.alerts()
+
+    return router

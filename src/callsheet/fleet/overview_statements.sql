@@ -1,0 +1,94 @@
+-- database: central
+
+-- name: queue_depth
+-- Per workflow, however long the queue: ready rows are counted lane by lane up to :most, heads tell the oldest. Held and
+-- delayed rows are read by the indexes that have nothing else.
+WITH held AS MATERIALIZED (
+    SELECT workflow_id, count(*) FILTER (WHERE status = 'leased') AS leased,
+        count(*) FILTER (WHERE status = 'waiting') AS waiting
+    FROM (SELECT workflow_id, status FROM ai_job_dispatches WHERE status <> 'queued' ORDER BY worker_id, dispatch_id) h
+    GROUP BY workflow_id
+), delayed AS MATERIALIZED (
+    SELECT workflow_id, count(*) AS delayed FROM (
+        SELECT workflow_id FROM ai_job_dispatches WHERE status = 'queued' AND not_before IS NOT NULL
+        ORDER BY not_before LIMIT 100000
+    ) d GROUP BY workflow_id
+)
+SELECT w.id AS workflow_id, w.slug, w.is_active, ready.queued, coalesce(delayed.delayed, 0) AS delayed,
+    coalesce(held.leased, 0) AS leased, coalesce(held.waiting, 0) AS waiting,
+    t.average_seconds, crew.live_workers, crew.live_slots, crew.busy_slots
+FROM workflows w
+CROSS JOIN LATERAL (
+    SELECT count(*) AS queued FROM (
+        SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE l.workflow_id = w.id LIMIT :most::bigint
+    ) counted
+) ready
+CROSS JOIN LATERAL (
+    SELECT count(*) AS live_workers, coalesce(sum(c.max_concurrency), 0)::bigint AS live_slots,
+        coalesce(sum((SELECT count(*) FROM ai_job_dispatches d
+                      WHERE d.worker_id = c.worker_id AND d.status = 'leased')), 0)::bigint AS busy_slots
+    FROM (
+        SELECT m.* FROM workflow_fleets wf
+        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active JOIN comfyui_workers m ON m.fleet_id = f.id
+        WHERE wf.workflow_id = w.id
+        UNION ALL
+        SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
+        WHERE ww.workflow_id = w.id
+    ) c
+    WHERE c.is_approved AND NOT c.is_draining AND c.revoked_at IS NULL
+      AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+) crew
+LEFT JOIN held ON held.workflow_id = w.id
+LEFT JOIN delayed ON delayed.workflow_id = w.id
+LEFT JOIN workflow_timings t ON t.workflow_id = w.id
+ORDER BY w.slug
+
+-- name: queue_heads
+-- The first row of each lane that has one. A lane of a paused identifier waits because somebody wants it to.
+SELECT l.workflow_id, w.slug, l.stage, l.provider, l.concurrency_identifier,
+    extract(epoch FROM clock_timestamp() - head.created_at)::float8 AS wait_seconds
+FROM dispatch_lanes l JOIN workflows w ON w.id = l.workflow_id CROSS JOIN LATERAL (
+    SELECT d.created_at FROM ai_job_dispatches d
+    WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+      AND d.status = 'queued' AND d.not_before IS NULL
+    ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+) head
+WHERE NOT EXISTS (
+    SELECT FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier AND c.max_concurrent = 0)
+ORDER BY l.lane_id
+
+-- name: finished_lately
+-- Of the last hour, or of as many as are looked at. The time is a sub-select, because a volatile function is no condition
+-- for an index.
+WITH newest AS MATERIALIZED (
+    SELECT workflow_id, status, duration_seconds, finished_at FROM dispatch_history
+    WHERE finished_at >= (SELECT clock_timestamp() - interval '1 hour')
+    ORDER BY finished_at DESC LIMIT :most::bigint
+)
+SELECT workflow_id, count(*) FILTER (WHERE status = 'completed') AS completed,
+    count(*) FILTER (WHERE status IN ('failed', 'expired')) AS failed,
+    avg(duration_seconds) FILTER (WHERE status = 'completed') AS average_seconds,
+    percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
+        FILTER (WHERE status = 'completed') AS p95_seconds,
+    (SELECT count(*) FROM newest) AS looked_at, (SELECT min(finished_at) FROM newest) AS since
+FROM newest GROUP BY workflow_id
+
+-- name: count_workers
+SELECT clock_timestamp() AS now,
+    count(*) FILTER (WHERE is_approved AND NOT is_draining AND revoked_at IS NULL AND is_alive) AS live,
+    count(*) FILTER (WHERE NOT is_approved AND revoked_at IS NULL AND is_alive) AS unapproved,
+    count(*) FILTER (WHERE is_draining AND revoked_at IS NULL AND is_alive) AS draining
+FROM (
+    SELECT is_approved, is_draining, revoked_at,
+        last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_alive
+    FROM comfyui_workers
+) w
+
+-- name: paused_limits
+SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY identifier LIMIT 100

@@ -1,0 +1,241 @@
+"""A worker asks for work: whether it may have any, the wait for it, and the job as it is handed over."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Literal
+from uuid import UUID
+
+from starlette.types import Receive
+
+from callsheet.dispatch.facts import Criteria
+from callsheet.fleet.audit import Event
+from callsheet.fleet.audit_trail import AuditTrail
+from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.deliveries import Deliveries, Undeliverable
+from callsheet.fleet.departures import unless_client_leaves
+from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.jobs.execution import Failure, Report, StartedLease
+from callsheet.jobs.room import JobsRoom
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.worker import PollAnswer, PollRequest
+
+log = get_logger(__name__)
+
+Reason = Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"]
+# Whether more is queued than live workers can take: asked only where a worker wants one beyond its capacity.
+HasSpareWork = Callable[[Criteria], Awaitable[bool]]
+
+# A lease its worker does not know after this long was lost on the way to it.
+UNKNOWN_AFTER_SECONDS = 60.0
+# Who waited longer may have been drained, revoked, reassigned or given something else meanwhile.
+TRUSTED_SECONDS = 0.1
+
+
+class Polls:
+    def __init__(
+        self,
+        authentication: WorkerAuthentication,
+        room: JobsRoom,
+        deliveries: Deliveries,
+        trail: AuditTrail,
+        has_spare_work: HasSpareWork,
+    ):
+        self._authentication = authentication
+        self._room = room
+        self._deliveries = deliveries
+        self._trail = trail
+        self._has_spare_work = has_spare_work
+        # Polls under way, by worker: a client that gave up and asks again may have two.
+        self._under_way: Counter[str] = Counter()
+
+    async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
+        worker = await self._authentication.of(header, for_poll=True)
+        held: Sequence[HeldLease] = worker.held
+        if held:
+            repeated = await self._repeat(worker, request)
+            if repeated is not None:
+                return _answer(worker, repeated)
+            held = await self._without_unknown(worker, request)
+        criteria = criteria_of(worker, request)
+        reason = await self._reason_against(worker, request, criteria, len(held))
+        if reason is not None:
+            return _answer(worker, reason)
+        self._under_way[worker.worker_id] += 1
+        try:
+            return await self._next(header, worker, request, criteria, receive)
+        finally:
+            self._under_way[worker.worker_id] -= 1
+            if not self._under_way[worker.worker_id]:
+                del self._under_way[worker.worker_id]
+
+    async def _next(
+        self, header: str | None, worker: WorkerPrincipal, request: PollRequest, criteria: Criteria, receive: Receive
+    ) -> PollAnswer:
+        began = time.monotonic()
+        until = began + (request.wait_seconds or 0.0)
+        while True:
+            wait = max(0.0, until - time.monotonic())
+            finding = self._room.polling.next_job(criteria, worker.worker_id, wait, request.poll_id)
+            started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
+            if started is None:
+                return _answer(worker, "empty")
+            try:
+                if time.monotonic() - began > TRUSTED_SECONDS or self._under_way[worker.worker_id] > 1:
+                    worker = await self._authentication.of(header, for_poll=True)
+                    reason = reason_after_wait(worker, request, started)
+                    if reason is not None:
+                        await self._room.execution.release(started)
+                        return _answer(worker, reason)
+                return _answer(worker, self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
+            except Undeliverable as why:
+                await self._fail(worker, started, why)
+            except (Exception, asyncio.CancelledError):
+                await asyncio.shield(self._give_up(started))
+                raise
+
+    def _hand_over(self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str) -> PollAnswer:
+        answer = PollAnswer(job=self._deliveries.job(started, ttl_seconds))
+        self._trail.note(Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id))
+        return answer
+
+    async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollAnswer | None:
+        """The lease this very poll was given before, with fresh addresses: its answer did not arrive."""
+        held = leased_by_poll(worker.held, request.poll_id)
+        if held is None:
+            return None
+        try:
+            started = await self._room.execution.repeat(held.dispatch_id, held.lease_token, worker.worker_id)
+        except (LeaseLost, NotFound):
+            return None
+        if started is None:
+            return None
+        ttl = max(1.0, started.lease.lease_seconds - held.leased_seconds_ago)
+        try:
+            return self._hand_over(worker, started, ttl, "lease_repeated")
+        except Undeliverable as why:
+            await self._fail(worker, started, why)
+            return None
+
+    async def _without_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
+        """Puts back what the worker does not know of; answers what it really holds."""
+        unknown = unknown_leases(worker.held, request.active_leases)
+        for held in unknown:
+            report = Report(held.dispatch_id, held.lease_token, worker.worker_id)
+            reason = "its worker does not know it"
+            try:
+                outcome = await self._room.execution.requeue(report, reason)
+            except (LeaseLost, NotFound):
+                continue  # taken by the reaper at this moment
+            details = {"reason": reason, "status": outcome.status}
+            self._trail.note(
+                Event(
+                    worker.worker_id,
+                    worker.session_id,
+                    "lease_put_back",
+                    worker.actor,
+                    held.dispatch_id,
+                    details,
+                    settled=outcome.settled,
+                    outcome="requeued",
+                )
+            )
+        return [held for held in worker.held if held not in unknown]
+
+    async def _reason_against(
+        self, worker: WorkerPrincipal, request: PollRequest, criteria: Criteria, held: int
+    ) -> Reason | None:
+        reason = reason_against(worker, criteria)
+        if reason is not None:
+            return reason
+        beyond = load(request, held) - capacity(worker, request)
+        if beyond < 0:
+            return None
+        # One at most: what is fetched ahead counts as held, so the next poll is beyond by one.
+        may_prefetch = bool(request.prefetch) and beyond == 0
+        return None if may_prefetch and await self._has_spare_work(criteria) else "at_capacity"
+
+    async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:
+        lease = started.lease
+        log.error("job.undeliverable", job_id=str(lease.job_id), reason=str(why))
+        failure = Failure("undeliverable", "The job's files cannot be handed out.", {"reason": str(why)})
+        await self._room.execution.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
+        line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
+        self._trail.note(line)
+
+    async def _give_up(self, started: StartedLease | None) -> None:
+        if started is None:
+            return
+        try:
+            await self._room.execution.release(started)
+        except (LeaseLost, NotFound):
+            return  # somebody else has it already
+
+
+def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
+    """G4: workflows assigned to it, its stage, the providers it declares."""
+    providers = worker.providers if request.providers is None else tuple(sorted(set(request.providers)))
+    return Criteria(worker.workflow_ids, worker.stage, providers)
+
+
+def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None:
+    """Why this worker gets nothing, whatever its load."""
+    if worker.is_draining:
+        return "draining"
+    if not worker.is_approved:
+        return "not_approved"
+    if not criteria.workflow_ids:
+        return "no_workflows"
+    return None
+
+
+def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: StartedLease) -> Reason | None:
+    """Why a worker does not get, after all, what came while it waited."""
+    reason = reason_against(worker, criteria_of(worker, request))
+    if reason is None and started.lease.workflow_id not in worker.workflow_ids:
+        return "no_workflows"
+    if reason is None and _held_before(worker.held, started) >= capacity(worker, request) + bool(request.prefetch):
+        return "at_capacity"
+    return reason
+
+
+def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
+    """What the worker got earlier than this: of two polls at once that were both given a job, one keeps it."""
+    ages = {lease.lease_token: (lease.leased_seconds_ago, lease.dispatch_id) for lease in held}
+    own = ages.pop(started.lease.lease_token, (0.0, 0))
+    return sum(age > own for age in ages.values())
+
+
+def load(request: PollRequest, held: int) -> int:
+    """What the queue knows or what the worker says, whichever is more."""
+    return max(held, request.current_load or 0)
+
+
+def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
+    return request.max_concurrency or worker.max_concurrency
+
+
+def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease | None:
+    return None if poll_id is None else next((lease for lease in held if lease.poll_id == poll_id), None)
+
+
+def unknown_leases(held: Sequence[HeldLease], active: Sequence[UUID] | None) -> list[HeldLease]:
+    """Leases whose answer never reached the worker: it does not name them, and never said that it has them."""
+    if active is None:
+        return []
+    return [
+        lease
+        for lease in held
+        if lease.lease_token not in active
+        and not lease.heartbeated
+        and lease.leased_seconds_ago > UNKNOWN_AFTER_SECONDS
+    ]
+
+
+def _answer(worker: WorkerPrincipal, what: PollAnswer | Reason) -> PollAnswer:
+    answer = what if isinstance(what, PollAnswer) else PollAnswer(job=None, reason=what)
+    return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer

@@ -1,0 +1,51 @@
+"""When workers were seen last: written behind the requests, once a second for all of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+
+log = get_logger(__name__)
+SQL = statements("callsheet.fleet")
+
+
+class Presence(Loop):
+    name = "worker_presence"
+    interval_seconds = 1.0
+
+    def __init__(self, databases: Databases):
+        super().__init__()
+        self._databases = databases
+        # By this process's monotonic clock: what is written is how long ago, by the clock of the database.
+        self._seen: dict[str, float] = {}
+
+    def record(self, worker_id: str) -> None:
+        self._seen[worker_id] = self._clock.monotonic()
+
+    async def tick(self, now: datetime) -> None:
+        seen, self._seen = self._seen, {}
+        if not seen:
+            return
+        moment = self._clock.monotonic()
+        try:
+            async with self._databases.central.connection() as connection:
+                await SQL["touch_workers"].run(
+                    connection,
+                    worker_ids=list(seen),
+                    seconds_ago=[moment - at for at in seen.values()],
+                )
+        except BaseException:
+            self._seen = {**seen, **self._seen}
+            raise
+
+    async def stop(self) -> None:
+        await super().stop()
+        try:
+            await self.tick(self._clock.now())
+        except DATABASE_AWAY as error:  # the rest of the shutdown matters more than when a worker was seen last
+            log.warning("presence.lost", workers=len(self._seen), error=repr(error))

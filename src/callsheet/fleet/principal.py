@@ -1,0 +1,38 @@
+"""Which worker is asking: found once per request, passed on as a value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLease:
+    """A lease the worker holds as far as the queue knows."""
+
+    dispatch_id: int
+    lease_token: UUID
+    poll_id: str | None
+    leased_seconds_ago: float
+    # Whether the worker ever said that it has it.
+    heartbeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerPrincipal:
+    worker_id: str
+    session_id: int
+    stage: str
+    providers: tuple[str, ...]
+    max_concurrency: int
+    is_approved: bool
+    is_draining: bool
+    # The token that takes the place of the one the request came with; every answer carries it until it is used.
+    rotated_token: str | None = None
+    # Only for polls: active workflows assigned to it or to its active fleet, in ascending order; and what it holds.
+    workflow_ids: tuple[int, ...] = ()
+    held: tuple[HeldLease, ...] = ()
+
+    @property
+    def actor(self) -> str:
+        return f"worker:{self.worker_id}"

@@ -1,0 +1,44 @@
+"""The worker protocol from poll to report, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from prometheus_client import CollectorRegistry
+
+from callsheet.fleet.audit_trail import AuditTrail
+from callsheet.fleet.deliveries import Deliveries
+from callsheet.fleet.outputs import OutputInspection
+from callsheet.fleet.polls import Polls
+from callsheet.fleet.protocol_routes import protocol_router
+from callsheet.fleet.reports import Reports
+from callsheet.fleet.room import FleetRoom
+from callsheet.fleet.spare_work import SpareWork
+from callsheet.jobs.room import JobsRoom
+from callsheet.media.storage import Storage
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class ProtocolRoom:
+    router: APIRouter
+    trail: AuditTrail
+
+
+def open_protocol(
+    databases: Databases,
+    storage: Storage,
+    jobs: JobsRoom,
+    fleet: FleetRoom,
+    settings: Settings,
+    registry: CollectorRegistry,
+) -> ProtocolRoom:
+    deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
+    spare = SpareWork(databases, fleet.capacity)
+    trail = AuditTrail(fleet.audit)
+    polls = Polls(fleet.authentication, jobs, deliveries, trail, spare.exists)
+    inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
+    reports = Reports(jobs.execution, jobs.progress, deliveries, inspection, trail, disk=settings.storage.backend)
+    return ProtocolRoom(protocol_router(fleet.authentication, polls, reports), trail)

@@ -1,0 +1,142 @@
+"""`/api/worker/*` from poll to report. The busiest addresses there are, so their way from bytes to bytes is short."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, TypeVar
+
+from fastapi import APIRouter, Request, Security
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+
+from callsheet.fleet.authentication import WorkerAuthentication, worker_bearer
+from callsheet.fleet.departures import ClientGone
+from callsheet.fleet.polls import Polls
+from callsheet.fleet.principal import WorkerPrincipal
+from callsheet.fleet.reports import Reports
+from callsheet.plumbing.problems import refusal_of_validation
+from callsheet.plumbing.shortcut import Lane
+from callsheet.wire.errors import FieldProblem, MalformedRequest, Refusal, UnsupportedMediaType
+from callsheet.wire.worker import (
+    CompleteAnswer,
+    CompleteRequest,
+    DeferRequest,
+    DispatchAnswer,
+    FailRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PollAnswer,
+    PollRequest,
+    RequeueRequest,
+    WorkerAnswer,
+)
+
+Said = TypeVar("Said", bound=WorkerAnswer)
+
+
+def protocol_route(authentication: WorkerAuthentication) -> type[APIRoute]:
+    """Routes that are documented by their signatures like any other, and run without FastAPI's handling of parameters
+    and answers. Measured on a poll with a job of 30 nodes, without what it does: 44 µs instead of 79.
+
+    Dependencies only document: handlers call the authentication themselves.
+    """
+
+    class ProtocolRoute(APIRoute):
+        def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+            endpoint: Callable[[BaseModel, Request], Awaitable[BaseModel]] = self.endpoint
+            assert self.body_field is not None
+            model: type[BaseModel] = self.body_field.field_info.annotation  # type: ignore[assignment]
+
+            async def handle(request: Request) -> Response:
+                try:
+                    body = await read(request, model)
+                except Refusal:
+                    # Who may not ask at all is told that first.
+                    await authentication.of(request.headers.get("authorization"))
+                    raise
+                answer = await endpoint(body, request)
+                # Only what was said: null means something else than not a word.
+                return Response(answer.model_dump_json(exclude_unset=True), media_type="application/json")
+
+            return handle
+
+    return ProtocolRoute
+
+
+def protocol_router(authentication: WorkerAuthentication, polls: Polls, reports: Reports) -> APIRouter:
+    router = APIRouter(
+        prefix="/api/worker",
+        tags=["worker protocol"],
+        route_class=protocol_route(authentication),
+        dependencies=[Security(worker_bearer)],
+    )
+
+    async def worker_of(request: Request) -> WorkerPrincipal:
+        return await authentication.of(request.headers.get("authorization"))
+
+    @router.post("/poll")
+    async def poll(body: PollRequest, request: Request) -> PollAnswer:
+        """Asks for a job; waits for one up to `wait_seconds`. A worker that leaves while it waits holds nothing."""
+        try:
+            return await polls.answer(request.headers.get("authorization"), body, request.receive)
+        except ClientGone:
+            return PollAnswer(job=None, reason="empty")
+
+    @router.post("/heartbeat")
+    async def heartbeat(body: HeartbeatRequest, request: Request) -> HeartbeatAnswer:
+        """Keeps the lease, tells progress, and asks for addresses: to upload to, or fresh ones of everything."""
+        worker = await worker_of(request)
+        return with_token(await reports.heartbeat(worker, body), worker)
+
+    @router.post("/complete")
+    async def complete(body: CompleteRequest, request: Request) -> CompleteAnswer:
+        """The job is done. What was uploaded is looked at first; what is not there refuses the completion."""
+        worker = await worker_of(request)
+        return with_token(await reports.complete(worker, body), worker)
+
+    @router.post("/fail")
+    async def fail(body: FailRequest, request: Request) -> DispatchAnswer:
+        """The job failed: it is tried again where that may help, or ends and its tokens go back."""
+        worker = await worker_of(request)
+        return with_token(await reports.fail(worker, body), worker)
+
+    @router.post("/requeue")
+    async def requeue(body: RequeueRequest, request: Request) -> DispatchAnswer:
+        """For interruptions that are not the job's fault: back to the queue, with its attempt."""
+        worker = await worker_of(request)
+        return with_token(await reports.requeue(worker, body), worker)
+
+    @router.post("/defer")
+    async def defer(body: DeferRequest, request: Request) -> DispatchAnswer:
+        """Submitted to a provider: the worker is free, and the job waits for the provider's callback."""
+        worker = await worker_of(request)
+        return with_token(await reports.defer(worker, body), worker)
+
+    return router
+
+
+def shortcuts(router: APIRouter) -> dict[str, Lane]:
+    """The routes of the protocol by their path, for whoever leads requests past the framework."""
+    return {
+        route.path: Lane(route, route.get_route_handler()) for route in router.routes if isinstance(route, APIRoute)
+    }
+
+
+async def read(request: Request, model: type[BaseModel]) -> BaseModel:
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type != "application/json" and not content_type.endswith("+json"):
+        reason = "must be application/json"
+        raise UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
+    try:
+        return model.model_validate_json(await request.body())
+    except ValidationError as invalid:
+        errors = invalid.errors(include_url=False, include_input=False)
+        raise refusal_of_validation([{**error, "loc": ("body", *error["loc"])} for error in errors]) from None
+    except ClientDisconnect:
+        raise MalformedRequest("The connection ended before the body did.") from None
+
+
+def with_token(answer: Said, worker: WorkerPrincipal) -> Said:
+    return answer.model_copy(update={"rotated_token": worker.rotated_token}) if worker.rotated_token else answer

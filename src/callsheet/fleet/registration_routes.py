@@ -1,0 +1,40 @@
+"""`/api/worker/register` and `/api/worker/deregister`: how workers come and go."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request, Security
+from fastapi.security import APIKeyHeader
+
+from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.principal import WorkerPrincipal
+from callsheet.fleet.registry import Registry
+from callsheet.fleet.secret import FleetSecret
+from callsheet.identity.authentication import Authentication
+from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
+
+secret_header = APIKeyHeader(
+    name="X-Fleet-Secret", scheme_name="FleetSecret", auto_error=False, description="What workers register with."
+)
+
+
+def registration_router(
+    registry: Registry, secret: FleetSecret, workers: WorkerAuthentication, authentication: Authentication
+) -> APIRouter:
+    router = APIRouter(prefix="/api/worker", tags=["worker protocol"])
+
+    async def knows_secret(request: Request, given: str | None = Security(secret_header)) -> None:
+        await secret.check(given, authentication.client_address(request))
+
+    @router.post("/register", status_code=201, dependencies=[Depends(knows_secret)])
+    async def register_worker(body: RegisterRequest) -> Registered:
+        """Registers a worker, for a fleet or for workflows. The answer is the only place its token is ever shown."""
+        return await registry.register(body)
+
+    @router.post("/deregister", status_code=204)
+    async def deregister_worker(
+        body: DeregisterRequest | None = None, worker: WorkerPrincipal = Depends(workers.worker)
+    ) -> None:
+        """Ends the worker's session. What it holds goes back to the queue, and does not count as an attempt."""
+        await registry.deregister(worker, body.reason if body else None)
+
+    return router

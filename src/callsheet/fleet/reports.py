@@ -1,0 +1,209 @@
+"""What a worker says about a lease it holds: it lives, it is done, it failed, somebody else should run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from callsheet.fleet.audit import Event, LeaseOutcome
+from callsheet.fleet.audit_trail import AuditTrail
+from callsheet.fleet.deliveries import Deliveries, fresh_inputs
+from callsheet.fleet.outputs import OutputInspection, Seen, claims_of, refuse_repeated_names
+from callsheet.fleet.principal import WorkerPrincipal
+from callsheet.fleet.worker_errors import clean_line, failure_of
+from callsheet.jobs.execution import Execution, Outcome, Report
+from callsheet.jobs.moves import Output
+from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.toolbox.ids import uuid7
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.errors import ContentMismatch, FieldProblem, LeaseLost
+from callsheet.wire.worker import (
+    CompleteAnswer,
+    CompleteRequest,
+    DeferRequest,
+    DispatchAnswer,
+    FailRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    LeaseRequest,
+    RequeueRequest,
+)
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    execution: Execution
+    progress: Progress
+    deliveries: Deliveries
+    inspection: OutputInspection
+    trail: AuditTrail
+    disk: Literal["local", "s3"]
+
+    async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatAnswer:
+        outputs = request.outputs or []
+        refuse_repeated_names([output.name for output in outputs])
+        self.deliveries.refuse_too_large(outputs)
+        report = _report(worker, request)
+        extended = await self.execution.heartbeat(report, bool(request.run_started))
+        answer: dict[str, Any] = {
+            "lease_expires_at": extended.lease_expires_at,
+            "lease_ttl_seconds": extended.ttl_seconds,
+            "cancel_requested": extended.cancel_requested,
+        }
+        if outputs:
+            answer["uploads"] = self.deliveries.uploads(extended, report.token, outputs)
+        if request.refresh_inputs:
+            answer |= await self._fresh(report, extended.ttl_seconds)
+        said = progress_of(request)
+        if said is not None:
+            try:
+                await self.progress.record(
+                    extended.tenant_id, extended.job_id, extended.charge_cycle, extended.lease_seq, said
+                )
+            except DATABASE_AWAY as error:  # the lease was extended, and that is what the worker needs to know
+                log.warning("progress.lost", job_id=str(extended.job_id), error=repr(error))
+        return HeartbeatAnswer(**answer)
+
+    async def _fresh(self, report: Report, ttl_seconds: float) -> dict[str, Any]:
+        started = await self.execution.repeat(report.dispatch_id, report.token, report.worker_id)
+        if started is None:
+            raise LeaseLost()
+        addresses = self.deliveries.addresses(started, ttl_seconds)
+        return {
+            "inputs": fresh_inputs(started.payload, addresses.assets),
+            "input_url": addresses.input_url,
+            "output_url": addresses.output_url,
+            "output_headers": addresses.output_headers,
+        }
+
+    async def complete(self, worker: WorkerPrincipal, request: CompleteRequest) -> CompleteAnswer:
+        report = _report(worker, request)
+        known = await self.execution.holding(report)
+        if isinstance(known, Outcome):
+            return CompleteAnswer(job_id=known.job_id, status=known.status)
+        expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
+        claims = claims_of(request, expected, known.tenant_id, known.job_id, report.token)
+        if expected.is_engine and not claims:
+            problem = FieldProblem("output", "is required: nothing was delivered")
+            raise ContentMismatch("A job of an engine delivers one file at least.", errors=[problem])
+        seen = await self.inspection.look_at(claims)
+        problems = self.inspection.report(known.dispatch_id, seen)
+        if problems:
+            detail = "; ".join(f"{problem.field} {problem.reason}" for problem in problems)
+            raise ContentMismatch(f"{detail}. Upload it and report again.", errors=problems)
+        outputs = [self._output(each) for each in seen]
+        result = result_of(request, seen, outputs)
+        outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
+        details = {"outputs": len(outputs)} if outputs else {}
+        self._note(worker, request, "completed", outcome, details)
+        return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
+
+    def _output(self, seen: Seen) -> Output:
+        claim = seen.claim
+        return Output(
+            file_id=uuid7(),
+            disk=self.disk,
+            path=claim.key,
+            name=claim.name,
+            mime_type=claim.mime_type,
+            size=seen.size,
+            sha256=seen.sha256,
+            metadata=claim.metadata,
+        )
+
+    async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
+        failure = failure_of(request)
+        outcome = await self.execution.fail(_report(worker, request), failure)
+        details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
+        return self._note(worker, request, "failed", outcome, details)
+
+    async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
+        reason = clean_line(request.reason or "") or "no reason given"
+        outcome = await self.execution.requeue(_report(worker, request), reason)
+        return self._note(worker, request, "requeued", outcome, {"reason": reason})
+
+    async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
+        outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
+        details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
+        return self._note(worker, request, "deferred", outcome, details)
+
+    def _note(
+        self,
+        worker: WorkerPrincipal,
+        request: LeaseRequest,
+        event: Literal["completed", "failed", "requeued", "deferred"],
+        outcome: Outcome,
+        details: Mapping[str, Any],
+    ) -> DispatchAnswer:
+        """One line for what this very report changed; a repeated one changed nothing."""
+        if outcome.settled is not None:
+            ran = outcome.settled.duration_seconds
+            known = {"status": outcome.status} | ({} if ran is None else {"duration_seconds": round(ran, 3)})
+            self.trail.note(
+                Event(
+                    worker.worker_id,
+                    worker.session_id,
+                    event,
+                    worker.actor,
+                    request.dispatch_id,
+                    {**known, **details},
+                    settled=outcome.settled,
+                    outcome=counted_as(event, outcome.status),
+                )
+            )
+        return DispatchAnswer(dispatch_id=request.dispatch_id, status=outcome.status)
+
+
+def counted_as(event: Literal["completed", "failed", "requeued", "deferred"], status: str) -> LeaseOutcome:
+    """What the lease counts as for its session: how the report came out, not only what it wanted."""
+    match status:
+        case "completed" | "failed":
+            return status
+        case "queued":
+            return "failed" if event == "failed" else "requeued"
+        case _:
+            return "ended"
+
+
+def progress_of(request: HeartbeatRequest) -> ProgressReport | None:
+    said, preview = request.progress, request.preview
+    if said is None and preview is None:
+        return None
+    return ProgressReport(
+        percent=said.percent if said else None,
+        message=said.message if said else None,
+        elapsed_ms=said.elapsed_ms if said else None,
+        preview=preview.data if preview else None,
+        preview_type=preview.mime_type if preview else None,
+    )
+
+
+def result_of(request: CompleteRequest, seen: Sequence[Seen], outputs: Sequence[Output]) -> dict[str, Any]:
+    """What the job's user reads: every file, and what the worker says about the run."""
+    metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
+    metadata |= request.metadata or {}
+    warnings = [f"{each.claim.name} {each.problem or each.warning}" for each in seen if each.problem or each.warning]
+    if warnings:
+        metadata["warnings"] = warnings
+    result: dict[str, Any] = {
+        "outputs": [
+            {
+                "file_id": str(output.file_id),
+                "name": output.name,
+                "mime_type": output.mime_type,
+                "size": output.size,
+                "sha256": output.sha256,
+            }
+            for output in outputs
+        ],
+        "metadata": metadata,
+    }
+    return result if request.result is None else {**result, "result": request.result}
+
+
+def _report(worker: WorkerPrincipal, request: LeaseRequest) -> Report:
+    return Report(request.dispatch_id, request.lease_token, worker.worker_id)

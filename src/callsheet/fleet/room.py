@@ -1,0 +1,50 @@
+"""Everything the worker registry is made of, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.fleet.asg import AutoscalingGroups
+from callsheet.fleet.audit import Audit
+from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.fleets import Fleets
+from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.registry import Registry
+from callsheet.fleet.sweeper import WorkerSweeper
+from callsheet.fleet.workers import Workers
+from callsheet.jobs.execution import Execution
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import FleetSettings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class FleetRoom:
+    authentication: WorkerAuthentication
+    audit: Audit
+    held: HeldLeases
+    registry: Registry
+    workers: Workers
+    fleets: Fleets
+    capacity: Capacity
+    sweeper: WorkerSweeper
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.authentication.presence, self.sweeper)
+
+
+def open_fleet(databases: Databases, settings: FleetSettings, secret: bytes, execution: Execution) -> FleetRoom:
+    audit = Audit(databases)
+    held = HeldLeases(execution, audit)
+    return FleetRoom(
+        authentication=WorkerAuthentication(databases, secret),
+        audit=audit,
+        held=held,
+        registry=Registry(databases, settings, AutoscalingGroups(settings), held, audit),
+        workers=Workers(databases, held, secret),
+        fleets=Fleets(databases),
+        capacity=Capacity(databases),
+        sweeper=WorkerSweeper(databases, settings, held),
+    )

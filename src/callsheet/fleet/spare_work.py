@@ -1,0 +1,33 @@
+"""Whether there is more to do than live workers can begin with: only then may one fetch ahead."""
+
+from __future__ import annotations
+
+from callsheet.dispatch.facts import Criteria
+from callsheet.fleet.capacity import Capacity
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+
+PROTOCOL_SQL = statements("callsheet.fleet", "protocol_statements.sql")
+
+# Per lane; a fleet with more free slots than this has no need to fetch ahead.
+MOST_COUNTED = 1000
+
+
+class SpareWork:
+    def __init__(self, databases: Databases, capacity: Capacity):
+        self._databases = databases
+        self._capacity = capacity
+
+    async def exists(self, criteria: Criteria) -> bool:
+        """Of some route of these, more is queued than there are free slots for it."""
+        async with self._databases.central.connection() as connection:
+            rows = await PROTOCOL_SQL["queued_by_route"].rows(
+                connection,
+                workflow_ids=list(criteria.workflow_ids),
+                stage=criteria.stage,
+                providers=list(criteria.providers),
+                most=MOST_COUNTED,
+            )
+        queued = {(row["workflow_id"], criteria.stage, row["provider"]): row["queued"] for row in rows if row["queued"]}
+        crews = await self._capacity.of(list(queued))
+        return any(count > max(0, crews[route].slots - crews[route].busy) for route, count in queued.items())

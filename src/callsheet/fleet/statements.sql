@@ -1,0 +1,349 @@
+-- database: central
+
+-- name: authenticate
+-- Each token by its unique index, as the token or as the one that will take its place. For polls also what a lease needs:
+-- the active workflows, and what the worker holds already (rows of the queue, read here so that a poll is one statement).
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS a (hash, for_poll, place)
+)
+SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.max_concurrency, w.is_approved, w.is_draining,
+    w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
+    held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
+    held.heartbeated AS held_heartbeated
+FROM asked CROSS JOIN LATERAL (
+    SELECT c.*, false AS is_next FROM comfyui_workers c
+    WHERE c.token_hash = asked.hash
+      AND (c.rotated_at IS NULL OR c.rotated_at > clock_timestamp() - make_interval(secs => :rotation_seconds))
+    UNION ALL
+    SELECT c.*, true FROM comfyui_workers c WHERE c.next_token_hash = asked.hash
+) w
+LEFT JOIN LATERAL (
+    SELECT array_agg(given.workflow_id ORDER BY given.workflow_id) AS workflow_ids FROM (
+        SELECT wf.workflow_id FROM gpu_fleets f JOIN workflow_fleets wf ON wf.fleet_id = f.id
+        WHERE f.id = w.fleet_id AND f.is_active
+        UNION ALL
+        SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
+    ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active
+    WHERE asked.for_poll
+) assigned ON true
+LEFT JOIN LATERAL (
+    SELECT array_agg(d.dispatch_id ORDER BY d.dispatch_id) AS ids,
+        array_agg(d.lease_token ORDER BY d.dispatch_id) AS tokens,
+        array_agg(d.poll_id ORDER BY d.dispatch_id) AS polls,
+        array_agg(extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
+        array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated
+    FROM ai_job_dispatches d
+    WHERE asked.for_poll AND d.worker_id = w.worker_id AND d.status = 'leased'
+) held ON true
+
+-- name: adopt_rotated_tokens
+-- First use of the next token: it is the token now, and the old one is dead.
+WITH used AS MATERIALIZED (
+    SELECT worker_id FROM comfyui_workers WHERE next_token_hash = ANY (:hashes::bytea[])
+    ORDER BY worker_id FOR NO KEY UPDATE
+), adopted AS (
+    UPDATE comfyui_workers w
+    SET token_hash = w.next_token_hash, next_token_hash = NULL, rotation_id = NULL, rotated_at = NULL
+    FROM used WHERE w.worker_id = used.worker_id AND w.next_token_hash = ANY (:hashes::bytea[])
+    RETURNING w.worker_id, w.session_id
+)
+INSERT INTO worker_audit_logs (worker_id, session_id, event, actor)
+SELECT worker_id, session_id, 'token_adopted', 'worker:' || worker_id FROM adopted
+
+-- name: touch_workers
+-- In key order, as everything that locks several of them.
+WITH seen AS MATERIALIZED (
+    SELECT * FROM unnest(:worker_ids::text[], :seconds_ago::double precision[]) AS s (worker_id, seconds_ago)
+), locked AS MATERIALIZED (
+    SELECT worker_id FROM comfyui_workers WHERE worker_id = ANY (:worker_ids::text[])
+    ORDER BY worker_id FOR NO KEY UPDATE
+)
+UPDATE comfyui_workers w
+SET last_seen_at = greatest(w.last_seen_at, clock_timestamp() - make_interval(secs => seen.seconds_ago))
+FROM locked JOIN seen USING (worker_id)
+WHERE w.worker_id = locked.worker_id AND w.worker_id = ANY (:worker_ids::text[])
+
+-- name: record_events
+-- Lines of the log; and for leases that ended: the session's sums, the effect's last time, the workflow's average. Rows
+-- are locked table by table and in key order, because several control planes do this at once.
+WITH entry AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        place integer, worker_id text, session_id bigint, event text, actor text, dispatch_id bigint, details jsonb,
+        outcome text, busy_seconds double precision, effect_id uuid, workflow_id bigint, run_seconds double precision)
+), logged AS (
+    INSERT INTO worker_audit_logs (worker_id, session_id, event, actor, dispatch_id, details)
+    SELECT worker_id, session_id, event, actor, dispatch_id, details FROM entry ORDER BY place
+), worked AS MATERIALIZED (
+    SELECT session_id, sum(busy_seconds) AS busy_seconds,
+        count(*) FILTER (WHERE outcome = 'completed') AS completed,
+        count(*) FILTER (WHERE outcome = 'failed') AS failed,
+        count(*) FILTER (WHERE outcome = 'requeued') AS requeued
+    FROM entry WHERE outcome IS NOT NULL AND session_id IS NOT NULL GROUP BY session_id
+), session AS MATERIALIZED (
+    SELECT id FROM worker_sessions WHERE id = ANY (ARRAY (SELECT session_id FROM worked)) ORDER BY id FOR NO KEY UPDATE
+), added AS (
+    UPDATE worker_sessions s SET
+        busy_seconds = s.busy_seconds + worked.busy_seconds,
+        jobs_completed = s.jobs_completed + worked.completed,
+        jobs_failed = s.jobs_failed + worked.failed,
+        jobs_requeued = s.jobs_requeued + worked.requeued
+    FROM worked WHERE s.id = ANY (ARRAY (SELECT id FROM session)) AND s.id = worked.session_id
+    RETURNING s.id
+), timed AS MATERIALIZED (
+    SELECT DISTINCT ON (effect_id) effect_id, run_seconds FROM entry
+    WHERE outcome = 'completed' AND effect_id IS NOT NULL AND run_seconds IS NOT NULL
+    ORDER BY effect_id, place DESC
+), effect AS MATERIALIZED (
+    SELECT id FROM effects
+    WHERE (SELECT count(*) FROM added) >= 0 AND id = ANY (ARRAY (SELECT effect_id FROM timed))
+    ORDER BY id FOR NO KEY UPDATE
+), shown AS (
+    UPDATE effects e SET last_processing_time_seconds = timed.run_seconds
+    FROM timed WHERE e.id = ANY (ARRAY (SELECT id FROM effect)) AND e.id = timed.effect_id
+    RETURNING e.id
+)
+-- A mean of the first ten runs, then each run weighs a tenth: it follows a faster machine within some jobs.
+INSERT INTO workflow_timings AS known (workflow_id, average_seconds, samples)
+SELECT workflow_id, avg(run_seconds), count(*) FROM entry
+WHERE (SELECT count(*) FROM shown) >= 0 AND outcome = 'completed' AND run_seconds IS NOT NULL
+GROUP BY workflow_id ORDER BY workflow_id
+ON CONFLICT (workflow_id) DO UPDATE SET
+    average_seconds = known.average_seconds + (excluded.average_seconds - known.average_seconds) * greatest(
+        excluded.samples::float8 / (known.samples + excluded.samples), 1 - power(0.9, excluded.samples::float8)),
+    samples = known.samples + excluded.samples,
+    updated_at = clock_timestamp()
+
+-- name: lock_registrations
+-- One registration after the other: workers are counted before one is added.
+SELECT pg_advisory_xact_lock(hashtextextended('callsheet registrations', 0))
+
+-- name: find_fleet_to_join
+-- Locked, so that it is not deleted while a worker joins it.
+SELECT f.id, f.is_active, ARRAY (
+        SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
+        WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
+FROM gpu_fleets f WHERE f.slug = :slug AND f.stage = :stage FOR KEY SHARE OF f
+
+-- name: find_workflows
+SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[]) ORDER BY slug
+
+-- name: lock_worker
+SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id,
+    extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
+    EXISTS (SELECT FROM worker_sessions s WHERE s.id = w.session_id AND s.ended_at IS NULL) AS in_session
+FROM comfyui_workers w WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
+
+-- name: count_other_workers
+SELECT count(*) FROM comfyui_workers WHERE revoked_at IS NULL AND worker_id <> :worker_id
+
+-- name: end_session
+UPDATE worker_sessions SET ended_at = clock_timestamp(), end_reason = :reason
+WHERE worker_id = :worker_id AND ended_at IS NULL
+
+-- name: begin_session
+INSERT INTO worker_sessions (worker_id, fleet_slug, stage, capacity_type, instance_type)
+VALUES (:worker_id, :fleet_slug, :stage, :capacity_type, :instance_type)
+RETURNING id
+
+-- name: save_worker
+-- What admins said of a worker (approved, draining) outlasts its registrations.
+INSERT INTO comfyui_workers AS known (
+    worker_id, display_name, registration_source, fleet_id, stage, providers, session_id, token_hash, max_concurrency,
+    capabilities, capacity_type, instance_type, is_approved)
+VALUES (:worker_id, :display_name, :registration_source, :fleet_id, :stage, :providers::text[], :session_id, :token_hash,
+    :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type, :is_approved)
+ON CONFLICT (worker_id) DO UPDATE SET
+    display_name = excluded.display_name,
+    registration_source = excluded.registration_source,
+    fleet_id = excluded.fleet_id,
+    stage = excluded.stage,
+    providers = excluded.providers,
+    session_id = excluded.session_id,
+    token_hash = excluded.token_hash,
+    rotation_id = NULL,
+    next_token_hash = NULL,
+    rotated_at = NULL,
+    max_concurrency = excluded.max_concurrency,
+    capabilities = excluded.capabilities,
+    capacity_type = excluded.capacity_type,
+    instance_type = excluded.instance_type,
+    registered_at = clock_timestamp(),
+    last_seen_at = clock_timestamp()
+RETURNING known.is_approved
+
+-- name: unassign_workflows
+DELETE FROM worker_workflows WHERE worker_id = :worker_id AND workflow_id <> ALL (:workflow_ids::bigint[])
+
+-- name: assign_workflows
+INSERT INTO worker_workflows (worker_id, workflow_id)
+SELECT :worker_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id
+ON CONFLICT DO NOTHING
+
+-- name: remove_session_of_worker
+DELETE FROM comfyui_workers WHERE worker_id = :worker_id AND session_id = :session_id
+
+-- name: find_stale_workers
+SELECT worker_id, session_id FROM comfyui_workers
+WHERE revoked_at IS NULL AND last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
+ORDER BY worker_id LIMIT :limit
+
+-- name: remove_stale_worker
+-- Only while it is stale still, and the same registration: it may have come back this moment.
+DELETE FROM comfyui_workers
+WHERE worker_id = :worker_id AND session_id = :session_id AND revoked_at IS NULL
+  AND last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
+
+-- name: find_revoked_holders
+-- Left over where a crash came after a revocation, or a poll was under way. Rows of the queue, in the same database.
+SELECT w.worker_id, w.session_id FROM comfyui_workers w CROSS JOIN LATERAL (
+    SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased' LIMIT 1
+) held
+WHERE w.revoked_at IS NOT NULL ORDER BY w.worker_id LIMIT :limit
+
+-- name: approve_worker
+-- A revoked one gets a hash that no token has: the id may register again. As seen now, so that it is not swept before it
+-- does; its session has ended, so it does not count as alive.
+UPDATE comfyui_workers SET is_approved = true, revoked_at = NULL,
+    token_hash = coalesce(token_hash, :unusable_hash),
+    last_seen_at = CASE WHEN revoked_at IS NULL THEN last_seen_at ELSE clock_timestamp() END
+WHERE worker_id = :worker_id
+
+-- name: revoke_worker
+UPDATE comfyui_workers SET is_approved = false, revoked_at = coalesce(revoked_at, clock_timestamp()),
+    token_hash = NULL, rotation_id = NULL, next_token_hash = NULL, rotated_at = NULL
+WHERE worker_id = :worker_id
+
+-- name: set_draining
+UPDATE comfyui_workers SET is_draining = :is_draining WHERE worker_id = :worker_id
+
+-- name: rotate_token
+UPDATE comfyui_workers
+SET rotation_id = :rotation_id, next_token_hash = :next_token_hash, rotated_at = clock_timestamp()
+WHERE worker_id = :worker_id
+
+-- name: list_workers
+-- There are some thousand at most, of which the queue is asked one by one, by its index of what is held.
+SELECT w.worker_id, w.display_name, w.registration_source, w.fleet_id, f.slug AS fleet_slug, w.stage, w.providers,
+    w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.is_draining, w.revoked_at,
+    w.session_id, w.registered_at, w.last_seen_at, w.rotation_id IS NOT NULL AS rotation_pending,
+    w.revoked_at IS NULL AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live,
+    ARRAY (SELECT k.slug FROM (
+            SELECT wf.workflow_id FROM workflow_fleets wf WHERE wf.fleet_id = f.id AND f.is_active
+            UNION ALL
+            SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
+        ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active ORDER BY k.slug) AS workflows,
+    (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased') AS current_load
+FROM comfyui_workers w LEFT JOIN gpu_fleets f ON f.id = w.fleet_id
+WHERE w.worker_id > coalesce(:after, '') AND (:worker_id::text IS NULL OR w.worker_id = :worker_id)
+  AND (:fleet::text IS NULL OR f.slug = :fleet) AND (:stage::text IS NULL OR w.stage = :stage)
+  AND (:approved::boolean IS NULL OR w.is_approved = :approved)
+  AND (:live::boolean IS NULL OR :live = (
+    w.revoked_at IS NULL AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)))
+ORDER BY w.worker_id LIMIT :limit
+
+-- name: leases_of_worker
+SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, k.slug AS workflow, d.attempts, d.last_leased_at AS leased_at,
+    d.run_started_at, d.heartbeat_at, d.lease_expires_at
+FROM ai_job_dispatches d JOIN workflows k ON k.id = d.workflow_id
+WHERE d.worker_id = :worker_id AND d.status = 'leased' ORDER BY d.dispatch_id
+
+-- name: sessions_of_worker
+-- Compared as pairs and in the order of pairs, which only the index of both answers.
+SELECT id, worker_id, fleet_slug, stage, capacity_type, instance_type, started_at, ended_at, end_reason, busy_seconds,
+    jobs_completed, jobs_failed, jobs_requeued
+FROM worker_sessions
+WHERE (worker_id, id) < (:worker_id, coalesce(:before, 9223372036854775807)) AND worker_id >= :worker_id
+ORDER BY worker_id DESC, id DESC LIMIT :limit
+
+-- name: list_sessions
+SELECT id, worker_id, fleet_slug, stage, capacity_type, instance_type, started_at, ended_at, end_reason, busy_seconds,
+    jobs_completed, jobs_failed, jobs_requeued
+FROM worker_sessions WHERE id < coalesce(:before, 9223372036854775807) ORDER BY id DESC LIMIT :limit
+
+-- name: events_of_worker
+SELECT id, at, worker_id, session_id, event, actor, dispatch_id, details FROM worker_audit_logs
+WHERE (worker_id, id) < (:worker_id, coalesce(:before, 9223372036854775807)) AND worker_id >= :worker_id
+ORDER BY worker_id DESC, id DESC LIMIT :limit
+
+-- name: list_events
+SELECT id, at, worker_id, session_id, event, actor, dispatch_id, details FROM worker_audit_logs
+WHERE id < coalesce(:before, 9223372036854775807) ORDER BY id DESC LIMIT :limit
+
+-- name: create_fleet
+INSERT INTO gpu_fleets (slug, stage, name, desired_workers) VALUES (:slug, :stage, :name, :desired_workers)
+ON CONFLICT (slug, stage) DO NOTHING RETURNING id
+
+-- name: list_fleets
+SELECT f.id, f.slug, f.stage, f.name, f.is_active, f.desired_workers, f.created_at,
+    ARRAY (SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
+           WHERE wf.fleet_id = f.id ORDER BY k.slug) AS workflows,
+    crew.workers, crew.live_workers
+FROM gpu_fleets f CROSS JOIN LATERAL (
+    SELECT count(*) AS workers, count(*) FILTER (WHERE w.is_approved AND NOT w.is_draining AND w.revoked_at IS NULL
+        AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS live_workers
+    FROM comfyui_workers w WHERE w.fleet_id = f.id
+) crew
+WHERE f.id < coalesce(:before, 9223372036854775807) AND (:id::bigint IS NULL OR f.id = :id)
+  AND (:slug::text IS NULL OR f.slug = :slug) AND (:stage::text IS NULL OR f.stage = :stage)
+ORDER BY f.id DESC LIMIT :limit
+
+-- name: lock_fleet
+SELECT id FROM gpu_fleets WHERE id = :id FOR NO KEY UPDATE
+
+-- name: update_fleet
+UPDATE gpu_fleets SET name = coalesce(:name, name), is_active = coalesce(:is_active, is_active),
+    desired_workers = CASE WHEN :sets_desired_workers THEN :desired_workers ELSE desired_workers END
+WHERE id = :id
+
+-- name: unassign_fleet_workflows
+DELETE FROM workflow_fleets WHERE fleet_id = :fleet_id AND workflow_id <> ALL (:workflow_ids::bigint[])
+
+-- name: assign_fleet_workflows
+INSERT INTO workflow_fleets (fleet_id, workflow_id)
+SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id
+ON CONFLICT DO NOTHING
+
+-- name: detach_revoked_workers
+-- All that is kept of them is that they may not come back.
+UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows'
+WHERE fleet_id = :fleet_id AND revoked_at IS NOT NULL
+
+-- name: delete_fleet
+DELETE FROM gpu_fleets WHERE id = :id RETURNING slug, stage
+
+-- name: capacity
+-- Who could take jobs of each route now: the workers of active fleets that have the workflow, and those it is assigned to.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up
+FROM asked CROSS JOIN LATERAL (
+    SELECT count(*) FILTER (WHERE NOT w.is_draining) AS live_workers,
+        coalesce(sum(w.max_concurrency) FILTER (WHERE NOT w.is_draining), 0)::bigint AS slots,
+        coalesce(sum(w.held) FILTER (WHERE NOT w.is_draining), 0)::bigint AS busy,
+        count(*) FILTER (WHERE w.is_draining) AS draining
+    FROM (
+        SELECT c.is_draining, c.max_concurrency,
+            (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased') AS held
+        FROM (
+            SELECT m.* FROM workflow_fleets wf
+            JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = asked.stage
+            JOIN comfyui_workers m ON m.fleet_id = f.id
+            WHERE wf.workflow_id = asked.workflow_id
+            UNION ALL
+            SELECT m.* FROM worker_workflows ww
+            JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = asked.stage
+            WHERE ww.workflow_id = asked.workflow_id
+        ) c
+        WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.providers)
+          AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+    ) w
+) crew CROSS JOIN LATERAL (
+    SELECT EXISTS (
+        SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
+        WHERE wf.workflow_id = asked.workflow_id AND f.is_active AND f.stage = asked.stage AND f.desired_workers > (
+            SELECT count(*) FROM comfyui_workers c
+            WHERE c.fleet_id = f.id AND c.is_approved AND NOT c.is_draining AND c.revoked_at IS NULL
+              AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds))) AS up
+) scaling

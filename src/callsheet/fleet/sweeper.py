@@ -1,0 +1,84 @@
+"""Workers that disappeared without a word: their leases go back, their sessions end, they are removed."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.fleet.audit import Event, write
+from callsheet.fleet.leases import HeldLeases
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import statements
+from callsheet.settings import FleetSettings
+from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+
+log = get_logger(__name__)
+SQL = statements("callsheet.fleet")
+ACTOR = "worker_sweeper"
+BATCH = 100
+# After a pause this long nobody could have been seen, whatever last_seen_at says.
+LONGEST_PAUSE_SECONDS = 60.0
+
+
+class WorkerSweeper(Loop):
+    """Safe on any number of control planes: leases go back by their token, a worker goes only while it is stale."""
+
+    name = "worker_sweeper"
+    interval_seconds = 15.0
+
+    def __init__(self, databases: Databases, settings: FleetSettings, held: HeldLeases, *, clock: Clock | None = None):
+        super().__init__(clock=clock)
+        self._databases = databases
+        self._stale_seconds = settings.stale_seconds
+        self._held = held
+        self._watching_since: float | None = None
+        self._last_look: float | None = None
+
+    async def tick(self, now: datetime) -> bool:
+        await self.heal_revoked()
+        return self._has_watched() and await self.sweep()
+
+    async def sweep(self) -> bool:
+        """Removes the workers that are stale now; whether there may be more."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["find_stale_workers"].rows(connection, stale_seconds=self._stale_seconds, limit=BATCH)
+        await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
+        return len(rows) == BATCH
+
+    async def heal_revoked(self) -> None:
+        """What revoked workers hold still: a crash came before it was put back, or a poll was under way."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["find_revoked_holders"].rows(connection, limit=BATCH)
+        for row in rows:
+            await self._held.put_back(
+                row["worker_id"], row["session_id"], keep_attempt=True, reason="its worker was revoked", actor=ACTOR
+            )
+
+    async def _remove(self, worker_id: str, session_id: int) -> None:
+        # Its leases first: where a crash comes in between, the worker is still there to be found.
+        reason = "its worker was not heard of any more"
+        returned = await self._held.put_back(worker_id, session_id, keep_attempt=True, reason=reason, actor=ACTOR)
+        await hit(Failpoint.SWEEP_WORKER_BEFORE_REMOVE)
+        async with self._databases.central.transaction() as connection:
+            removed = await SQL["remove_stale_worker"].run(
+                connection, worker_id=worker_id, session_id=session_id, stale_seconds=self._stale_seconds
+            )
+            if removed:
+                await SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
+                event = Event(worker_id, session_id, "removed_as_stale", ACTOR, details={"leases": returned})
+                await write(connection, [event])
+        if removed:
+            log.warning("worker.stale", worker_id=worker_id, leases=returned)
+
+    def _has_watched(self) -> bool:
+        """Whether workers could have been heard of for as long as one may be silent. After a restart, or an outage of
+        the database, all of them look stale, and all of them are about to call."""
+        moment = self._clock.monotonic()
+        if self._last_look is None or moment - self._last_look > LONGEST_PAUSE_SECONDS:
+            self._watching_since = moment
+        self._last_look = moment
+        assert self._watching_since is not None
+        return moment - self._watching_since >= self._stale_seconds

@@ -1,0 +1,148 @@
+"""What a worker says went wrong, as users may read it; the rest is kept for admins. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.jobs.execution import Failure
+from callsheet.toolbox.redaction import redact_text
+from callsheet.wire.worker import FailRequest, WorkerError
+
+FALLBACK = "Processing failed."
+LONGEST_MESSAGE = 300
+LONGEST_RAW = 20_000
+DEFAULT_TYPE = "worker_error"
+
+_FIELDS = ("exception_message", "error_message")
+# Fields of an object that is not whole JSON: cut off, printed by Python, or in the middle of a sentence.
+_FIELD_IN_TEXT = re.compile(
+    r"""["'](?:exception_message|error_message)["']\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')"""
+)
+_TYPE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
+_TRACEBACK = "Traceback (most recent call last)"
+# The line that ends a traceback: `package.Error: what happened`.
+_RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: *(.*))?$")
+_FRAME = re.compile(r"^\s*File \".*\", line \d+")
+
+_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
+_QUOTED_PATH = re.compile(r"(['\"`])(?:/|[A-Za-z]:[\\/]|\\\\)[^'\"`]*\1")
+_PATH = re.compile(r"(?<![\w.~/\\])(?:[A-Za-z]:[\\/]|\\\\|/(?=[\w.~$-]))[^\s'\"`,;:()<>\[\]]*")
+_UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+
+
+def sanitize_worker_error(raw: str | Mapping[str, Any] | None) -> str:
+    """One line for users: from the engine's JSON, from a field in the text, or the first line that says something."""
+    said = _said_by(raw[:LONGEST_RAW] if isinstance(raw, str) else raw)
+    return clean_line(said) or FALLBACK
+
+
+def failure_of(request: FailRequest) -> Failure:
+    """What is recorded of a failed run."""
+    error = request.error or WorkerError()
+    raw: str | Mapping[str, Any] | None = request.error_message
+    if raw is None or raw in ("", {}):
+        raw = error.message
+    engine = _as_object(raw) or {}
+    return Failure(
+        type=_type_of(error.type, engine.get("exception_type"), _within(engine, "error", "type")),
+        message=sanitize_worker_error(raw),
+        details=_details(error, raw),
+        traceback=error.traceback or _text_of(engine.get("traceback")),
+        retryable=bool(error.retryable),
+    )
+
+
+def clean_line(text: str) -> str:
+    """No control characters, no paths of the worker's machine, no signed addresses, no secrets, and not too long."""
+    line = " ".join(_UNPRINTABLE.sub(" ", text[: LONGEST_MESSAGE * 10]).split())
+    line = _ADDRESS.sub("[address]", redact_text(line))
+    line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
+    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1].rstrip() + "…"
+
+
+def _said_by(raw: str | Mapping[str, Any] | None) -> str:
+    if raw is None:
+        return ""
+    engine = _as_object(raw)
+    if engine is not None:
+        return _line_of(_message_in(engine))
+    text = str(raw)
+    found = _FIELD_IN_TEXT.search(text)
+    if found is not None:
+        return _line_of(_unescaped(found[1] or found[2]))
+    return "" if text.lstrip().startswith(("{", "[")) else _line_of(text)
+
+
+def _as_object(raw: object) -> Mapping[str, Any] | None:
+    if isinstance(raw, Mapping):
+        return raw
+    if not isinstance(raw, str) or not raw.lstrip().startswith("{"):
+        return None
+    try:
+        parsed = json.loads(raw)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def _message_in(engine: Mapping[str, Any]) -> str:
+    nested = engine.get("error")
+    candidates = [*(engine.get(name) for name in _FIELDS), _within(engine, "error", "message"), nested]
+    candidates += [engine.get("message"), engine.get("detail")]
+    return next((text for text in candidates if isinstance(text, str) and text.strip()), "")
+
+
+def _within(value: Mapping[str, Any], outer: str, inner: str) -> object:
+    nested = value.get(outer)
+    return nested.get(inner) if isinstance(nested, Mapping) else None
+
+
+def _line_of(text: str) -> str:
+    """The first line with something to say; of a traceback, the error it ends with."""
+    before, traceback, after = text.partition(_TRACEBACK)
+    first = _first_line(before)
+    if first or not traceback:
+        return first
+    raised = [found for line in after.splitlines() if (found := _RAISED.match(line)) is not None]
+    return (raised[-1][1] or "").strip() if raised else ""
+
+
+def _first_line(text: str) -> str:
+    lines = (line.strip() for line in text.splitlines() if not _FRAME.match(line))
+    return next((line for line in lines if any(character.isalnum() for character in line)), "")
+
+
+def _unescaped(text: str) -> str:
+    try:
+        return str(json.loads(f'"{text}"', strict=False))
+    except ValueError:
+        return text.replace("\\n", "\n").replace("\\'", "'")
+
+
+def _file_name(found: re.Match[str]) -> str:
+    """A file's name may help; where it lies is nobody's business."""
+    path = found[0].strip("'\"`").rstrip(".")
+    name = re.split(r"[\\/]", path)[-1]
+    return name if re.fullmatch(r"[\w-][\w.-]{0,60}\.[A-Za-z][A-Za-z0-9]{0,15}", name) else "[path]"
+
+
+def _type_of(*candidates: object) -> str:
+    return next((text for text in candidates if isinstance(text, str) and _TYPE.fullmatch(text)), DEFAULT_TYPE)
+
+
+def _details(error: WorkerError, raw: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
+    details: dict[str, Any] = dict(error.details or {})
+    if error.message and error.message != raw:
+        details["message"] = error.message
+    if raw:
+        details["reported"] = raw[:LONGEST_RAW].replace("\0", "") if isinstance(raw, str) else raw
+    return details or None
+
+
+def _text_of(traceback: object) -> str | None:
+    if isinstance(traceback, list):
+        traceback = "\n".join(str(line) for line in traceback)
+    return traceback[:LONGEST_RAW] if isinstance(traceback, str) and traceback else None

@@ -1,0 +1,194 @@
+"""What admins see of workers and do to them. Each action is in the audit log and in the worker's own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import uuid4
+
+import asyncpg
+
+from callsheet.fleet.audit import Event, write
+from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.registry import ALIVE_SECONDS, assign, find_workflows
+from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, NotFound
+from callsheet.wire.fleet import Worker, WorkerDetails, WorkerEvent, WorkerLease, WorkerSession
+
+SQL = statements("callsheet.fleet")
+SHOWN_SESSIONS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFilter:
+    """Only workers of which all of this is true; `None` asks for nothing."""
+
+    fleet: str | None = None
+    stage: str | None = None
+    live: bool | None = None
+    approved: bool | None = None
+
+
+class Workers:
+    def __init__(self, databases: Databases, held: HeldLeases, secret: bytes):
+        self._databases = databases
+        self._held = held
+        self._rotated = RotatedTokens(secret)
+
+    async def list(self, wanted: WorkerFilter, after: str | None, limit: int) -> Page[Worker]:
+        """In the order of their ids."""
+        async with self._databases.central.connection() as connection:
+            rows = await _workers(connection, wanted, after=after, limit=limit + 1)
+        items = [Worker(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=items[-1].worker_id if len(rows) > limit else None)
+
+    async def get(self, worker_id: str) -> WorkerDetails:
+        async with self._databases.central.connection() as connection:
+            rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
+            if not rows:
+                raise _no_worker(worker_id)
+            leases = await SQL["leases_of_worker"].rows(connection, worker_id=worker_id)
+            sessions = await SQL["sessions_of_worker"].rows(
+                connection, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
+            )
+        return WorkerDetails(
+            **rows[0],
+            leases=[WorkerLease(**row) for row in leases],
+            sessions=[WorkerSession(**row) for row in sessions],
+        )
+
+    async def sessions(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerSession]:
+        """Newest first; those of workers that are gone, too."""
+        async with self._databases.central.connection() as connection:
+            if worker_id is None:
+                rows = await SQL["list_sessions"].rows(connection, before=before, limit=limit + 1)
+            else:
+                rows = await SQL["sessions_of_worker"].rows(
+                    connection, worker_id=worker_id, before=before, limit=limit + 1
+                )
+        items = [WorkerSession(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def events(self, worker_id: str | None, before: int | None, limit: int) -> Page[WorkerEvent]:
+        """Newest first; those of workers that are gone, too."""
+        async with self._databases.central.connection() as connection:
+            if worker_id is None:
+                rows = await SQL["list_events"].rows(connection, before=before, limit=limit + 1)
+            else:
+                rows = await SQL["events_of_worker"].rows(
+                    connection, worker_id=worker_id, before=before, limit=limit + 1
+                )
+        items = [WorkerEvent(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def approve(self, worker_id: str, actor: str) -> Worker:
+        """It gets jobs. One that was revoked may register again."""
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, worker_id)
+            await SQL["approve_worker"].run(connection, worker_id=worker_id, unusable_hash=hash_token(new_token()))
+            await _log(connection, known, actor, "approve", was_revoked=known["revoked_at"] is not None)
+            return await _worker(connection, worker_id)
+
+    async def revoke(self, worker_id: str, actor: str) -> Worker:
+        """Its token is dead at once, its jobs go back without their attempts, and its id cannot register."""
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, worker_id)
+            await SQL["revoke_worker"].run(connection, worker_id=worker_id)
+            await SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
+            await _log(connection, known, actor, "revoke")
+        await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
+        await self._held.put_back(
+            worker_id, known["session_id"], keep_attempt=True, reason="its worker was revoked", actor=actor
+        )
+        async with self._databases.central.connection() as connection:
+            return await _worker(connection, worker_id)
+
+    async def drain(self, worker_id: str, actor: str, *, is_draining: bool = True) -> Worker:
+        """It finishes what it has and gets nothing more, or gets jobs again."""
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, worker_id)
+            await SQL["set_draining"].run(connection, worker_id=worker_id, is_draining=is_draining)
+            await _log(connection, known, actor, "drain" if is_draining else "undrain")
+            return await _worker(connection, worker_id)
+
+    async def rotate_token(self, worker_id: str, actor: str) -> Worker:
+        """Its next answer carries a new token; the old one dies at the new one's first use, or after ten minutes.
+
+        While a rotation is pending, another one changes nothing: the worker may have the pending token in hand, and an
+        old token that is dead must not live again.
+        """
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, worker_id)
+            if known["revoked_at"] is not None:
+                raise Conflict("The worker was revoked: it has no token.")
+            if known["rotation_id"] is None:
+                rotation_id = uuid4()
+                await SQL["rotate_token"].run(
+                    connection,
+                    worker_id=worker_id,
+                    rotation_id=rotation_id,
+                    next_token_hash=hash_token(self._rotated.token(worker_id, rotation_id)),
+                )
+                await _log(connection, known, actor, "rotate_token")
+            return await _worker(connection, worker_id)
+
+    async def assign(self, worker_id: str, workflow_slugs: Sequence[str], actor: str) -> Worker:
+        """These workflows and no others, for a worker that registered with workflows of its own."""
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, worker_id)
+            if known["registration_source"] == "fleet":
+                raise Conflict("The worker belongs to a fleet and has the fleet's workflows. Assign them there.")
+            rows = await find_workflows(connection, workflow_slugs)
+            await assign(connection, worker_id, tuple(row["id"] for row in rows))
+            await _log(connection, known, actor, "assign_workflows", workflows=[row["slug"] for row in rows])
+            return await _worker(connection, worker_id)
+
+
+async def _lock(connection: Connection, worker_id: str) -> asyncpg.Record:
+    known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
+    if known is None:
+        raise _no_worker(worker_id)
+    return known
+
+
+async def _log(connection: Connection, known: asyncpg.Record, actor: str, action: str, **details: object) -> None:
+    worker_id = known["worker_id"]
+    await record(connection, actor, f"worker.{action}", "worker", worker_id, None, **details)
+    await write(connection, [Event(worker_id, known["session_id"], action, actor, details=details)])
+
+
+async def _worker(connection: Connection, worker_id: str) -> Worker:
+    rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
+    if not rows:
+        raise _no_worker(worker_id)
+    return Worker(**rows[0])
+
+
+async def _workers(
+    connection: Connection,
+    wanted: WorkerFilter,
+    *,
+    worker_id: str | None = None,
+    after: str | None = None,
+    limit: int = 1,
+) -> list[asyncpg.Record]:
+    return await SQL["list_workers"].rows(
+        connection,
+        worker_id=worker_id,
+        fleet=wanted.fleet,
+        stage=wanted.stage,
+        live=wanted.live,
+        approved=wanted.approved,
+        after=after,
+        alive_seconds=ALIVE_SECONDS,
+        limit=limit,
+    )
+
+
+def _no_worker(worker_id: str) -> NotFound:
+    return NotFound(f"There is no worker {worker_id!r}.")

@@ -1,0 +1,76 @@
+"""The audit log: what admins and operators did, to what, and who it was."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.wire.base import Page
+
+SQL = statements("callsheet.identity", "audit_statements.sql")
+
+# Who works on the databases directly, on the command line.
+OPERATOR = "operator"
+
+
+def actor_of(principal: Principal) -> str:
+    """An admin as the audit log and the history of jobs name them."""
+    return f"admin:{principal.user_id}"
+
+
+async def record(
+    connection: Connection,
+    actor: str,
+    action: str,
+    subject_type: str,
+    subject_id: object,
+    tenant_id: UUID | None = None,
+    **details: object,
+) -> None:
+    """One line, in the transaction of what it tells of. `action` is like `workflow.create`.
+
+    `connection` is central's. An action whose write is a pool's records it right after that committed.
+    """
+    await SQL["record"].run(
+        connection,
+        actor=actor,
+        action=action,
+        subject_type=subject_type,
+        subject_id=str(subject_id),
+        tenant_id=tenant_id,
+        # Ids, times and enumerations as text.
+        details=json.loads(json.dumps(details, default=str)),
+    )
+
+
+class AuditLog:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def add(
+        self,
+        actor: str,
+        action: str,
+        subject_type: str,
+        subject_id: object,
+        tenant_id: UUID | None = None,
+        **details: object,
+    ) -> None:
+        """A line of its own, right after the commit of a write that was a pool's."""
+        async with self._databases.central.connection() as connection:
+            await record(connection, actor, action, subject_type, subject_id, tenant_id, **details)
+
+    async def list(self, wanted: AuditFilter, before: int | None, limit: int) -> Page[AuditEntry]:
+        """Newest first."""
+        # Both together are an index of their own.
+        of_subject = wanted.subject_type is not None and wanted.subject_id is not None
+        async with self._databases.central.connection() as connection:
+            statement = SQL["list_entries_of_subject"] if of_subject else SQL["list_entries"]
+            rows = await statement.rows(connection, **asdict(wanted), before=before, limit=limit + 1)
+        items = [AuditEntry(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)

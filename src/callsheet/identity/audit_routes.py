@@ -1,0 +1,29 @@
+"""`/api/admin/audit-logs`: who did what."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Query
+
+from callsheet.identity.audit import AuditLog
+from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.pages import LIMIT
+from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.wire.base import OptionalLine, Page
+
+
+def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("/audit-logs")
+    async def list_audit_logs(
+        actor: OptionalLine | None = Query(None, description="Only what this actor did, `admin:{user_id}`."),
+        action: OptionalLine | None = Query(None, description="Only this action, like `workflow.create`."),
+        subject_type: OptionalLine | None = Query(None, description="Only what was done to a thing of this type."),
+        subject_id: OptionalLine | None = Query(None, description="Only what was done to the one of this id."),
+        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+    ) -> Page[AuditEntry]:
+        """What admins and operators did, newest first."""
+        return await log.list(AuditFilter(actor, action, subject_type, subject_id), cursor, limit)
+
+    return router

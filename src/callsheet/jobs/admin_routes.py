@@ -1,0 +1,204 @@
+"""`/api/admin`: jobs of every tenant, the queue and its limits."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+
+from callsheet.dispatch.overview import Overview
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.audit import AuditLog, actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.operations import DispatchOperations, JobOperations
+from callsheet.jobs.presenter import Presenter
+from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.submission import NewJob
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import OptionalLine, Page
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.jobs import Job, JobStatus, SubmitReadyJob
+from callsheet.wire.operations import (
+    FINISHED,
+    AdminJob,
+    Because,
+    ChangePriority,
+    ConcurrencyLimit,
+    Dispatch,
+    DispatchFilter,
+    DispatchStatus,
+    SetConcurrencyLimit,
+)
+
+DispatchId = Annotated[int, Path(ge=1, le=2**62)]
+REPLAYED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+}
+WITHOUT_REASON = Because()
+
+
+def admin_job_router(
+    room: JobsRoom,
+    operations: JobOperations,
+    presenter: Presenter,
+    accounts: Accounts,
+    audit: AuditLog,
+    authentication: Authentication,
+) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"])
+
+    @router.post("/jobs", status_code=201, responses=REPLAYED)
+    async def submit_job(
+        body: SubmitReadyJob, response: Response, principal: Principal = Depends(authentication.admin)
+    ) -> Job:
+        """Submits a job whose payload and cost are ready, for a user."""
+        owner = await accounts.owner_of(body.user_id)
+        if owner is None:
+            raise InvalidRequest.field("user_id", "there is no such user")
+        workflow = await room.queue.workflow(body.workflow)
+        actor = actor_of(principal)
+        submitted = await room.submission.submit(
+            NewJob(
+                tenant_id=owner.tenant_id,
+                user_id=body.user_id,
+                kind=body.kind,
+                workflow_id=workflow.id,
+                payload=body.payload,
+                cost=body.cost,
+                priority=body.priority,
+                run_limit_seconds=workflow.run_limit_seconds,
+                idempotency_key=body.idempotency_key,
+                actor=actor,
+            )
+        )
+        job = submitted.job
+        if submitted.replayed:
+            response.status_code = 200
+            response.headers["Idempotent-Replayed"] = "true"
+        else:
+            await audit.add(actor, "job.submit", "job", job.id, owner.tenant_id, user_id=body.user_id, cost=body.cost)
+        return await presenter.one(owner.tenant_id, job)
+
+    @router.get("/users/{user_id}/jobs")
+    async def list_jobs_of_user(
+        user_id: UUID,
+        status: JobStatus | None = Query(None, description="Only jobs of this status."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Page[AdminJob]:
+        """A user's jobs, newest first."""
+        owner = await accounts.owner_of(user_id)
+        if owner is None:
+            raise NotFound("There is no such user.")
+        return await operations.list_of_user(owner.tenant_id, user_id, status, cursor, limit)
+
+    @router.get("/tenants/{tenant_id}/jobs")
+    async def list_jobs_of_tenant(
+        tenant_id: UUID,
+        status: JobStatus | None = Query(None, description="Only jobs of this status."),
+        user_id: UUID | None = Query(None, description="Only jobs of this user."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Page[AdminJob]:
+        """A tenant's jobs, newest first. A filtered page may be short and still have a next one."""
+        return await operations.list_of_tenant(tenant_id, user_id, status, cursor, limit)
+
+    @router.get("/tenants/{tenant_id}/jobs/{job_id}")
+    async def get_job_of_tenant(
+        tenant_id: UUID, job_id: UUID, principal: Principal = Depends(authentication.admin)
+    ) -> AdminJob:
+        """Everything about a job: payload, error with its traceback, and its row in the queue."""
+        return await operations.get(tenant_id, job_id)
+
+    @router.post("/tenants/{tenant_id}/jobs/{job_id}/cancel")
+    async def cancel_job_of_tenant(
+        tenant_id: UUID,
+        job_id: UUID,
+        body: Because = WITHOUT_REASON,
+        principal: Principal = Depends(authentication.admin),
+    ) -> AdminJob:
+        """Ends a job and gives its tokens back."""
+        return await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal))
+
+    @router.post("/tenants/{tenant_id}/jobs/{job_id}/retry")
+    async def retry_job_of_tenant(
+        tenant_id: UUID,
+        job_id: UUID,
+        body: Because = WITHOUT_REASON,
+        principal: Principal = Depends(authentication.admin),
+    ) -> AdminJob:
+        """Runs a failed or expired job once more; its cost is reserved again. The user's cap does not count."""
+        return await operations.retry(tenant_id, job_id, body.reason, actor_of(principal))
+
+    return router
+
+
+def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"])
+
+    @router.get("/dispatches")
+    async def list_dispatches(
+        status: DispatchStatus | None = Query(None, description="Only of this status."),
+        finished: bool = Query(False, description="The history, where no status says so."),
+        workflow: OptionalLine | None = Query(None, description="Only of the workflow of this slug."),
+        worker_id: OptionalLine | None = Query(None, description="Only what this worker holds, or held last."),
+        tenant_id: UUID | None = Query(None, description="Only of this tenant."),
+        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Page[Dispatch]:
+        """The queue, or its history, newest first. A filtered page may be short and still have a next one."""
+        ended = finished if status is None else status in FINISHED
+        return await overview.list(DispatchFilter(ended, status, workflow, worker_id, tenant_id), cursor, limit)
+
+    @router.get("/dispatches/{dispatch_id}")
+    async def get_dispatch(dispatch_id: DispatchId, principal: Principal = Depends(authentication.admin)) -> Dispatch:
+        """One dispatch, open or finished."""
+        return await overview.get(dispatch_id)
+
+    @router.post("/dispatches/{dispatch_id}/requeue")
+    async def requeue_dispatch(
+        dispatch_id: DispatchId,
+        body: Because = WITHOUT_REASON,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Dispatch:
+        """Takes it from its worker and puts it back into the queue; the attempt does not count."""
+        return await operations.requeue(dispatch_id, body.reason, actor_of(principal))
+
+    @router.post("/dispatches/{dispatch_id}/cancel")
+    async def cancel_dispatch(
+        dispatch_id: DispatchId,
+        body: Because = WITHOUT_REASON,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Dispatch:
+        """Cancels its job: tokens go back, and whoever runs it is told."""
+        return await operations.cancel(dispatch_id, body.reason, actor_of(principal))
+
+    @router.post("/dispatches/{dispatch_id}/priority")
+    async def change_dispatch_priority(
+        dispatch_id: DispatchId, body: ChangePriority, principal: Principal = Depends(authentication.admin)
+    ) -> Dispatch:
+        """Lets it go before or behind others; the job keeps the priority for its retries."""
+        return await operations.change_priority(dispatch_id, body.priority, actor_of(principal))
+
+    @router.get("/concurrency-limits")
+    async def list_concurrency_limits(
+        cursor: OptionalLine | None = Query(None, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Page[ConcurrencyLimit]:
+        """Every concurrency identifier: its limit, and how much of it is in use."""
+        return await overview.limits(cursor, limit)
+
+    @router.put("/concurrency-limits", status_code=204)
+    async def set_concurrency_limit(
+        body: SetConcurrencyLimit, principal: Principal = Depends(authentication.admin)
+    ) -> None:
+        """How many jobs of an identifier may be out at once."""
+        await overview.set_limit(body.identifier, body.max_concurrent, actor_of(principal))
+
+    return router

@@ -1,0 +1,17 @@
+-- database: pool
+
+-- name: list_jobs_of_tenant
+-- Newest first, in the order of the primary key. A filter may match few, so a request looks at some thousands of rows at
+-- most and says where to go on: a page may be shorter than asked for, or empty, and still have a next one.
+WITH page AS MATERIALIZED (
+    SELECT * FROM ai_jobs
+    WHERE (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+      AND tenant_id >= :tenant_id
+    ORDER BY tenant_id DESC, id DESC LIMIT :looked_at::bigint
+)
+SELECT shown.*, (SELECT count(*) FROM page) AS looked_at, (SELECT id FROM page ORDER BY id LIMIT 1) AS last_looked_at
+FROM (SELECT 1) AS one LEFT JOIN LATERAL (
+    SELECT * FROM page p WHERE (:status::text IS NULL OR p.status = :status)
+      AND (:user_id::uuid IS NULL OR p.user_id = :user_id)
+    ORDER BY p.id DESC LIMIT :limit
+) shown ON true

@@ -1,0 +1,112 @@
+"""What can be wrong between a job and its dispatch. Both sides in, what to heal out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, cast
+
+from callsheet.dispatch.facts import EndStatus
+from callsheet.dispatch.overview import CentralSide, JobKey
+from callsheet.jobs.states import Happening
+from callsheet.wire.jobs import ACTIVE, JobStatus
+
+
+class Discrepancy(StrEnum):
+    MISSING_DISPATCH = "missing_dispatch"
+    ORPHANED_DISPATCH = "orphaned_dispatch"
+    OPEN_DISPATCH_OF_ENDED_JOB = "open_dispatch_of_ended_job"
+    OPEN_JOB_OF_ENDED_DISPATCH = "open_job_of_ended_dispatch"
+    LEASES_OF_DISPATCH = "leases_of_dispatch"
+    STATUS_OF_JOB = "status_of_job"
+    PRIORITY_OF_JOB = "priority_of_job"
+
+
+@dataclass(frozen=True, slots=True)
+class JobSide:
+    """What the pool knows."""
+
+    status: JobStatus
+    charge_cycle: int
+    lease_seq: int
+    priority: int
+    # Central has yet to be asked for its dispatch: the relay does that.
+    is_untold: bool
+    has_settled: bool
+    row: Mapping[str, Any]
+
+    def end_in(self, charge_cycle: int) -> EndStatus | None:
+        """How that cycle ended, or None while it is live. A cycle that was retried had failed."""
+        if self.charge_cycle > charge_cycle:
+            return "failed"
+        return None if self.status in ACTIVE else cast("EndStatus", self.status.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A discrepancy as it was seen: it is the same one only while all of this is the same."""
+
+    kind: Discrepancy
+    key: JobKey
+    lease_seq: int
+
+
+def compare(key: JobKey, job: JobSide | None, central: CentralSide) -> Suspicion | None:
+    """What is wrong with a job in a charge cycle, if anything. What is young is under way, and nothing is wrong yet."""
+    if job is not None and not job.has_settled:
+        return None
+    if central.dispatch_id is not None:
+        kind = _of_open_dispatch(key[2], job, central)
+    else:
+        kind = _of_job_without_dispatch(key[2], job, central)
+    return Suspicion(kind, key, job.lease_seq if job else 0) if kind else None
+
+
+def _of_open_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
+    if job is None or job.charge_cycle < cycle:
+        return None if central.holder_told else Discrepancy.ORPHANED_DISPATCH
+    if job.end_in(cycle) is not None:
+        # Whoever holds it hears it with the next heartbeat, or the reaper closes it.
+        return None if central.holder_told else Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
+    if central.status == "queued" and job.lease_seq > (central.lease_seq or 0):
+        # It would refuse the next lease as an older one's.
+        return Discrepancy.LEASES_OF_DISPATCH
+    if central.status == "queued" and _was_not_told(job, central):
+        return Discrepancy.STATUS_OF_JOB
+    if central.priority != job.priority:
+        return Discrepancy.PRIORITY_OF_JOB
+    return None
+
+
+def _was_not_told(job: JobSide, central: CentralSide) -> bool:
+    """Its dispatch waits in the queue, and the job does not know."""
+    if job.status is JobStatus.PENDING:
+        return not job.is_untold
+    return job.status is JobStatus.PROCESSING and job.lease_seq == central.lease_seq
+
+
+def _of_job_without_dispatch(cycle: int, job: JobSide | None, central: CentralSide) -> Discrepancy | None:
+    if job is None or job.charge_cycle != cycle or job.status not in ACTIVE or job.is_untold:
+        return None
+    if central.end_status is None:
+        return Discrepancy.MISSING_DISPATCH
+    return Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH if central.has_settled else None
+
+
+def into_the_queue(job: JobSide) -> Happening:
+    return Happening.QUEUE if job.status is JobStatus.PENDING else Happening.PUT_BACK
+
+
+def ending_of(job: JobSide, central: CentralSide) -> tuple[Happening, dict[str, str] | None]:
+    """How a job ends whose dispatch has: as that did. Nothing was delivered where only the dispatch completed."""
+    match central.end_status:
+        case "canceled":
+            return Happening.CANCEL, None
+        case "expired" if job.status is JobStatus.PROCESSING:
+            return Happening.EXPIRE, {"type": "expired", "message": central.last_error or "It did not finish in time."}
+        case "completed":
+            message = "It was finished, but its result was lost. You were not charged."
+            return Happening.FAIL, {"type": "result_lost", "message": message}
+        case _:
+            return Happening.FAIL, {"type": "dispatch_ended", "message": central.last_error or "Processing failed."}

@@ -1,0 +1,157 @@
+"""Submitting a job of an effect: shape → idempotency → business rules → payload → cap and commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+from uuid import UUID
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.payloads import FIELD, InputFile, Resolved, check_file, resolve
+from callsheet.catalog.properties import primary_input
+from callsheet.catalog.room import CatalogRoom
+from callsheet.catalog.workflows import refuse
+from callsheet.identity.principal import Principal
+from callsheet.jobs.submission import NewJob, Submission, Submitted
+from callsheet.media.files import ReadyFile
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import statements
+from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.identity import Role
+
+SQL = statements("callsheet.jobs", "effect_statements.sql")
+KIND = "effect"
+MISSING = "there is no such file of yours, or its upload is not confirmed"
+
+
+class ReadyFiles(Protocol):
+    async def ready(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, file_ids: Sequence[UUID]
+    ) -> dict[UUID, ReadyFile]: ...
+
+
+class EffectJobs:
+    def __init__(self, databases: Databases, catalog: CatalogRoom, files: ReadyFiles, submission: Submission):
+        self._databases = databases
+        self._catalog = catalog
+        self._files = files
+        self._submission = submission
+
+    async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> Submitted:
+        check_shape(principal, wanted)
+        # What was asked for, not what was made of it: an effect may have changed since the first attempt.
+        request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
+        owner = principal.tenant_id, principal.user_id
+        if wanted.idempotency_key is not None:
+            earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
+            if earlier is not None:
+                return earlier
+        recipe = await self._recipe(wanted.effect_id)
+        resolved = resolve(recipe, wanted.input_payload)
+        primary, files = await self._inputs(principal, wanted, recipe, resolved)
+        payload = await self._catalog.payloads.build(recipe, resolved, primary, files)
+        if not await self._catalog.effects.mark_used(recipe):
+            raise no_such_effect()
+        await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
+        return await self._submission.submit(
+            NewJob(
+                *owner,
+                kind=KIND,
+                workflow_id=recipe.workflow_id,
+                payload=payload,
+                cost=recipe.cost,
+                provider=recipe.provider,
+                stage=recipe.stage,
+                priority=wanted.priority,
+                run_limit_seconds=recipe.run_limit_seconds,
+                effect_id=recipe.effect_id,
+                video_id=wanted.video_id,
+                input_file_ids=input_order(primary, files),
+                request=request,
+                idempotency_key=wanted.idempotency_key,
+                actor=f"user:{principal.user_id}",
+            )
+        )
+
+    async def _recipe(self, id_or_slug: str) -> Recipe:
+        recipe = await self._catalog.effects.recipe(id_or_slug)
+        if recipe is None:
+            raise no_such_effect()
+        if not recipe.is_active:
+            raise InvalidRequest.field("effect_id", "takes no jobs for now: its workflow is switched off")
+        return recipe
+
+    async def _inputs(
+        self, principal: Principal, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
+    ) -> tuple[InputFile | None, Mapping[UUID, InputFile]]:
+        """The file the effect works on, and every file of the user's that the job reads."""
+        pool = await self._databases.pool(principal.pool)
+        field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
+        ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
+        found: Mapping[UUID, InputFile] = {}
+        if ids:
+            found = await self._files.ready(pool, principal.tenant_id, principal.user_id, list(ids))
+        named = [
+            (f"{FIELD}.{each.key}", each, resolved.user_files[each.key])
+            for each in recipe.properties
+            if each.key in resolved.user_files
+        ]
+        primary = primary_input(recipe.properties)
+        if primary is not None and primary_id is not None:
+            named.insert(0, (field, primary, primary_id))
+        refuse(list(_check_files(named, found)))
+        return found[primary_id] if primary_id else None, found
+
+    async def _primary(
+        self, pool: Database, principal: Principal, wanted: SubmitEffectJob, primary: Property | None
+    ) -> tuple[str, UUID | None]:
+        """The file the user sent for the effect to work on, and the field it was sent in."""
+        field = "video_id" if wanted.video_id else "input_file_id"
+        given = wanted.video_id or wanted.input_file_id
+        if primary is None:
+            if given is not None:
+                raise InvalidRequest.field(field, "is not wanted: this effect takes no video or file")
+            return field, None
+        if given is None:
+            fields = "video_id or input_file_id" if primary.type is PropertyType.VIDEO else "input_file_id"
+            raise InvalidRequest.field("input_file_id", f"is needed: this effect works on one; send {fields}")
+        if wanted.video_id is None:
+            return field, wanted.input_file_id
+        async with pool.connection() as connection:
+            original = await SQL["original_of_video"].value(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, video_id=wanted.video_id
+            )
+        if original is None:
+            raise InvalidRequest.field("video_id", "there is no such video of yours")
+        return field, original
+
+
+def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
+    if wanted.video_id is not None and wanted.input_file_id is not None:
+        raise InvalidRequest.field("input_file_id", "is one too many: send it or video_id, not both")
+    if wanted.priority > 0 and principal.role is not Role.ADMIN:
+        raise InvalidRequest.field("priority", "should be 0 or lower; only admins may go before others")
+
+
+def no_such_effect() -> NotFound:
+    return NotFound("There is no such effect.", errors=[FieldProblem("effect_id", "there is no such effect")])
+
+
+def _check_files(
+    named: Iterable[tuple[str, Property, UUID]], found: Mapping[UUID, InputFile]
+) -> Iterable[FieldProblem]:
+    for field, each, file_id in named:
+        file = found.get(file_id)
+        if file is None:
+            yield FieldProblem(field, MISSING)
+        else:
+            yield from check_file(field, each, file)
+
+
+def input_order(primary: InputFile | None, files: Mapping[UUID, Any]) -> tuple[UUID, ...]:
+    """Everything the job reads, the primary input first."""
+    first = () if primary is None else (primary.id,)
+    return (*first, *(file_id for file_id in files if file_id not in first))

@@ -1,0 +1,156 @@
+"""What admins do to jobs and dispatches. Each action leaves a line in the audit log, with who did it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.dispatch.overview import Overview
+from callsheet.dispatch.queue import Queue
+from callsheet.identity.audit import AuditLog
+from callsheet.jobs.endings import Endings
+from callsheet.jobs.execution import Execution, Report
+from callsheet.jobs.mover import Mover
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.presenter import Presenter
+from callsheet.jobs.reconciler import Reconciler
+from callsheet.jobs.views import admin_job_view
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import statements
+from callsheet.wire.base import Page
+from callsheet.wire.errors import LeaseLost, NotFound, WrongState
+from callsheet.wire.jobs import JobStatus
+from callsheet.wire.operations import AdminJob, Dispatch
+
+ADMIN_SQL = statements("callsheet.jobs", "admin_statements.sql")
+# Rows a filtered list looks at per request.
+MOST_LOOKED_AT = 2000
+
+
+class DispatchOperations:
+    def __init__(
+        self,
+        queue: Queue,
+        overview: Overview,
+        execution: Execution,
+        endings: Endings,
+        reconciler: Reconciler,
+        audit: AuditLog,
+    ):
+        self._queue = queue
+        self._overview = overview
+        self._execution = execution
+        self._endings = endings
+        self._reconciler = reconciler
+        self._audit = audit
+
+    async def requeue(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
+        """Takes a leased one from its worker and puts it back into the queue, with its attempt."""
+        known = await self._queue.find(dispatch_id)
+        if known is None:
+            raise NotFound("There is no such dispatch.")
+        if known.finished or known.lease_token is None or known.worker_id is None:
+            raise WrongState(f"It is {known.status}; only what a worker holds can be taken from it.")
+        report = Report(dispatch_id, known.lease_token, known.worker_id)
+        try:
+            await self._execution.take_back(report, keep_attempt=False, reason=reason or "by an admin", actor=actor)
+        except LeaseLost:
+            raise WrongState("It changed hands at this very moment. Look at it again.") from None
+        await self._audit.add(
+            actor,
+            "dispatch.requeue",
+            "dispatch",
+            dispatch_id,
+            known.tenant_id,
+            job_id=known.job_id,
+            worker_id=known.worker_id,
+            reason=reason,
+        )
+        return await self._overview.get(dispatch_id)
+
+    async def cancel(self, dispatch_id: int, reason: str | None, actor: str) -> Dispatch:
+        """Cancels the job: its tokens go back, and whoever runs it is told with the next heartbeat."""
+        known = await self._queue.find(dispatch_id)
+        if known is None:
+            raise NotFound("There is no such dispatch.")
+        if known.finished:
+            raise WrongState(f"It is {known.status} already.")
+        await self._endings.cancel(known.tenant_id, known.job_id, actor=actor, reason=reason)
+        await self._audit.add(
+            actor, "dispatch.cancel", "dispatch", dispatch_id, known.tenant_id, job_id=known.job_id, reason=reason
+        )
+        return await self._overview.get(dispatch_id)
+
+    async def change_priority(self, dispatch_id: int, priority: int, actor: str) -> Dispatch:
+        """Central first, as everything that orders the queue; then the job, so that a retry stands in the same lane."""
+        moved = await self._overview.change_priority(dispatch_id, priority, actor)
+        await hit(Failpoint.PRIORITY_BEFORE_POOL)
+        await self._reconciler.follow_priority((moved.tenant_id, moved.job_id, moved.charge_cycle), priority)
+        return await self._overview.get(dispatch_id)
+
+
+class JobOperations:
+    def __init__(self, mover: Mover, overview: Overview, endings: Endings, presenter: Presenter, audit: AuditLog):
+        self._mover = mover
+        self._overview = overview
+        self._endings = endings
+        self._presenter = presenter
+        self._audit = audit
+
+    async def list_of_tenant(
+        self, tenant_id: UUID, user_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
+    ) -> Page[AdminJob]:
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            rows = await ADMIN_SQL["list_jobs_of_tenant"].rows(
+                connection,
+                tenant_id=tenant_id,
+                user_id=user_id,
+                status=status.value if status else None,
+                before=before,
+                limit=limit + 1,
+                looked_at=MOST_LOOKED_AT,
+            )
+        jobs = [admin_job_view(row) for row in rows[:limit] if row["id"] is not None]
+        shown = await self._presenter.many(tenant_id, jobs)
+        if len(rows) > limit:
+            return Page(items=shown, next_cursor=str(shown[-1].id))
+        more = rows[0]["looked_at"] == MOST_LOOKED_AT
+        return Page(items=shown, next_cursor=str(rows[0]["last_looked_at"]) if more else None)
+
+    async def list_of_user(
+        self, tenant_id: UUID, user_id: UUID, status: JobStatus | None, before: UUID | None, limit: int
+    ) -> Page[AdminJob]:
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            rows = await SQL["list_jobs"].rows(
+                connection,
+                tenant_id=tenant_id,
+                user_id=user_id,
+                before=before,
+                status=status.value if status else None,
+                limit=limit + 1,
+            )
+        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in rows[:limit]])
+        return Page(items=shown, next_cursor=str(shown[-1].id) if len(rows) > limit else None)
+
+    async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
+        """With its payload, its whole error and its dispatch."""
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+        if row is None:
+            raise NotFound("There is no such job.")
+        job = await self._presenter.one(tenant_id, admin_job_view(row))
+        dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
+        return job.model_copy(update={"payload": row["payload"], "dispatch": dispatch})
+
+    async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
+        await self._endings.cancel(tenant_id, job_id, actor=actor, reason=reason)
+        await self._audit.add(actor, "job.cancel", "job", job_id, tenant_id, reason=reason)
+        return await self.get(tenant_id, job_id)
+
+    async def retry(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
+        """Whatever its user has under way: an admin passes the cap."""
+        await self._endings.retry(tenant_id, job_id, actor=actor, reason=reason, capped=False)
+        await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
+        return await self.get(tenant_id, job_id)

@@ -1,0 +1,163 @@
+"""What an active job may expect: its place, how long it will take, what it waits for. Facts in, outlook out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from callsheet.wire.jobs import JobStatus, WhyWaiting
+
+# Positions are exact up to here; beyond, nobody needs the number and counting it would walk the queue.
+EXACT = 1000
+# Below this, a percentage says more about the worker's first steps than about the rest.
+TELLING_PERCENT = 5.0
+# What a run that takes longer than the average is given, as a share of what it took so far.
+OVERTIME = 0.1
+
+# Workflow, stage and provider: what workers are assigned to.
+Route = tuple[int, str, str]
+
+
+class Capacity(Protocol):
+    """Who may run jobs of a route at this moment. The fleet knows; jobs do not know the fleet."""
+
+    @property
+    def live_workers(self) -> int: ...
+    @property
+    def slots(self) -> int: ...
+    @property
+    def busy(self) -> int: ...
+    @property
+    def scaling_up(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Nobody:
+    live_workers: int = 0
+    slots: int = 0
+    busy: int = 0
+    scaling_up: bool = False
+
+
+NOBODY = Nobody()
+CapacityOf = Callable[[Sequence[Route]], Awaitable[Mapping[Route, Capacity]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """All that is known of one active job, read at `now`."""
+
+    status: JobStatus
+    now: datetime
+    # Jobs of the same route that come first, at most EXACT + 1; None where it is not in the queue.
+    ahead: int | None = None
+    not_before: datetime | None = None
+    # Of its concurrency identifier, where that has a limit.
+    limit: int | None = None
+    in_use: int = 0
+    average_seconds: float | None = None
+    running_since: datetime | None = None
+    # What its worker said last, and when.
+    percent: float | None = None
+    elapsed_seconds: float | None = None
+    said_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    queue_position: int | None = None
+    queue_position_text: str | None = None
+    eta_seconds: int | None = None
+    why_waiting: WhyWaiting | None = None
+
+
+def outlook(facts: Facts, capacity: Capacity = NOBODY) -> Outlook:
+    if facts.status is JobStatus.PROCESSING:
+        return Outlook(0, "0", _rounded(_left_to_run(facts)))
+    if facts.ahead is None:
+        return Outlook(why_waiting=WhyWaiting(code="accepted", message="It is on its way into the queue."))
+    position = min(facts.ahead + 1, EXACT)
+    text = str(position) if facts.ahead < EXACT else f"{EXACT}+"
+    return Outlook(position, text, _rounded(_left_to_wait_and_run(facts, capacity)), _why(facts, capacity))
+
+
+def _left_to_run(facts: Facts) -> float | None:
+    if facts.said_at is not None and facts.percent is not None and facts.percent >= TELLING_PERCENT:
+        elapsed = facts.elapsed_seconds
+        if elapsed is None:
+            elapsed = _seconds_between(facts.running_since, facts.said_at)
+        if elapsed is not None:
+            return elapsed * (100 - facts.percent) / facts.percent - (facts.now - facts.said_at).total_seconds()
+    elapsed = _seconds_between(facts.running_since, facts.now)
+    if elapsed is None or facts.average_seconds is None:
+        return facts.average_seconds
+    return max(facts.average_seconds - elapsed, elapsed * OVERTIME)
+
+
+def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
+    """All slots work at the average speed: what is in front of it, shared by them, and then its own run."""
+    assert facts.ahead is not None
+    slots, free = capacity.slots, capacity.slots - capacity.busy
+    if facts.limit is not None:
+        slots, free = min(slots, facts.limit), min(free, facts.limit - facts.in_use)
+    if slots <= 0 or facts.average_seconds is None:
+        return None
+    in_front = max(0, facts.ahead + 1 - max(0, free))
+    wait = in_front * facts.average_seconds / slots
+    if facts.not_before is not None:
+        wait = max(wait, (facts.not_before - facts.now).total_seconds())
+    return wait + facts.average_seconds
+
+
+def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
+    assert facts.ahead is not None
+    if facts.not_before is not None and facts.not_before > facts.now:
+        seconds = math.ceil((facts.not_before - facts.now).total_seconds())
+        text = f"It failed and is tried again in {_count(seconds, 'second')}."
+        return WhyWaiting(code="retry_at", message=text, retry_at=facts.not_before)
+    if capacity.live_workers == 0:
+        return _without_workers(capacity)
+    if facts.limit is not None and facts.in_use >= facts.limit:
+        return WhyWaiting(code="provider_at_limit", message=_at_limit(facts.limit), ahead=_shown(facts.ahead))
+    if facts.ahead > 0:
+        return WhyWaiting(code="ahead", message=_ahead(facts.ahead, capacity), ahead=_shown(facts.ahead))
+    if capacity.busy >= capacity.slots:
+        workers = _count(capacity.live_workers, "worker")
+        return WhyWaiting(code="workers_at_capacity", message=f"It is next; all slots of {workers} are taken.", ahead=0)
+    return WhyWaiting(code="next", message="It is next; a worker is about to take it.", ahead=0)
+
+
+def _without_workers(capacity: Capacity) -> WhyWaiting:
+    if capacity.scaling_up:
+        return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
+    return WhyWaiting(code="no_live_worker", message="No worker that can run it is online.")
+
+
+def _at_limit(limit: int) -> str:
+    if limit == 0:
+        return "Jobs of its provider are paused."
+    return f"Its provider takes {_count(limit, 'job')} at a time, and has as many."
+
+
+def _ahead(ahead: int, capacity: Capacity) -> str:
+    text = f"More than {EXACT} jobs are" if ahead > EXACT else f"{_count(ahead, 'job')} {'is' if ahead == 1 else 'are'}"
+    return f"{text} ahead of it{'; more workers are starting' if capacity.scaling_up else ''}."
+
+
+def _shown(ahead: int) -> int:
+    return min(ahead, EXACT)
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _seconds_between(start: datetime | None, end: datetime) -> float | None:
+    return None if start is None else max(0.0, (end - start).total_seconds())
+
+
+def _rounded(seconds: float | None) -> int | None:
+    return None if seconds is None else math.ceil(max(0.0, seconds))

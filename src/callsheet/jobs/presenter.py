@@ -1,0 +1,135 @@
+"""Jobs as their users see them: with what they made, how far they are, and what to expect.
+
+A job that has ended costs no query of central; any number of active ones costs one, and one look at who is there to run
+them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TypeVar
+from uuid import UUID
+
+from callsheet.dispatch.overview import Overview, Standing
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
+from callsheet.jobs.progress import progress_of
+from callsheet.media.files import Files
+from callsheet.plumbing.database import Database
+from callsheet.wire.jobs import ACTIVE, Job, JobOutput, JobProgress, JobStatus
+
+AnyJob = TypeVar("AnyJob", bound=Job)
+
+
+class Presenter:
+    def __init__(self, routing: TenantRouting, overview: Overview, files: Files, capacity_of: CapacityOf):
+        self._routing = routing
+        self._overview = overview
+        self._files = files
+        self._capacity_of = capacity_of
+
+    async def one(self, tenant_id: UUID, job: AnyJob) -> AnyJob:
+        [shown] = await self._shown(tenant_id, [job], with_previews=True)
+        return shown
+
+    async def many(self, tenant_id: UUID, jobs: Sequence[AnyJob]) -> list[AnyJob]:
+        """Without pictures."""
+        return await self._shown(tenant_id, jobs, with_previews=False)
+
+    async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
+        pool = await self._routing.pool_of(tenant_id)
+        running = [job.id for job in jobs if job.status is JobStatus.PROCESSING]
+        progress: Mapping[UUID, JobProgress] = {}
+        if running:
+            async with pool.connection() as connection:
+                progress = await progress_of(connection, tenant_id, running, with_previews=with_previews)
+        outlooks = await self._outlooks(tenant_id, [job for job in jobs if job.status in ACTIVE], progress)
+        outputs = await self._outputs(pool, tenant_id, jobs)
+        return [_filled(job, progress.get(job.id), outlooks.get(job.id), outputs.get(job.id, [])) for job in jobs]
+
+    async def _outlooks(
+        self, tenant_id: UUID, active: Sequence[Job], progress: Mapping[UUID, JobProgress]
+    ) -> dict[UUID, Outlook]:
+        if not active:
+            return {}
+        standing = await self._overview.standing([(tenant_id, job.id, job.charge_cycle) for job in active])
+        routes = {_route(stands) for stands in standing.values() if stands.status == "queued"}
+        capacity = await self._capacity_of(sorted(routes)) if routes else {}
+        found = {}
+        for job in active:
+            stands = standing.get((tenant_id, job.id, job.charge_cycle))
+            facts = _facts(job, stands, progress.get(job.id))
+            found[job.id] = outlook(facts, capacity.get(_route(stands), NOBODY) if stands else NOBODY)
+        return found
+
+    async def _outputs(self, pool: Database, tenant_id: UUID, jobs: Sequence[Job]) -> dict[UUID, list[JobOutput]]:
+        wanted = {job.id: _file_ids(job) for job in jobs if job.status is JobStatus.COMPLETED}
+        file_ids = [file_id for ids in wanted.values() for file_id in ids]
+        if not file_ids:
+            return {}
+        files = {file.id: file for file in await self._files.views(pool, tenant_id, file_ids)}
+        return {
+            job_id: [
+                JobOutput(
+                    file_id=file.id,
+                    name=file.name,
+                    mime_type=file.mime_type,
+                    size=file.size,
+                    sha256=file.sha256,
+                    url=file.url,
+                    url_expires_at=file.url_expires_at,
+                )
+                for file in map(files.get, ids)
+                if file is not None
+            ]
+            for job_id, ids in wanted.items()
+        }
+
+
+def _filled(job: AnyJob, progress: JobProgress | None, found: Outlook | None, outputs: list[JobOutput]) -> AnyJob:
+    expected = found or Outlook()
+    return job.model_copy(
+        update={
+            "progress": progress,
+            "outputs": outputs,
+            "queue_position": expected.queue_position,
+            "queue_position_text": expected.queue_position_text,
+            "eta_seconds": expected.eta_seconds,
+            "why_waiting": expected.why_waiting,
+        }
+    )
+
+
+def _facts(job: Job, stands: Standing | None, progress: JobProgress | None) -> Facts:
+    if stands is None:
+        facts = Facts(job.status, datetime.now(UTC), running_since=job.started_at)
+    else:
+        facts = Facts(
+            # What the queue says is newer: it may have been leased or put back since the job was read.
+            status=JobStatus.QUEUED if stands.status == "queued" else JobStatus.PROCESSING,
+            now=stands.now,
+            ahead=stands.ahead,
+            not_before=stands.not_before,
+            limit=stands.max_concurrent,
+            in_use=stands.in_use or 0,
+            average_seconds=stands.average_seconds,
+            running_since=stands.run_started_at or stands.last_leased_at,
+        )
+    if progress is None:
+        return facts
+    elapsed = None if progress.elapsed_ms is None else progress.elapsed_ms / 1000
+    return replace(facts, percent=progress.percent, elapsed_seconds=elapsed, said_at=progress.updated_at)
+
+
+def _route(stands: Standing) -> Route:
+    return stands.workflow_id, stands.stage, stands.provider
+
+
+def _file_ids(job: Job) -> list[UUID]:
+    """What the completion wrote. A job with a result of another shape has no files."""
+    listed = (job.result or {}).get("outputs")
+    if not isinstance(listed, list):
+        return []
+    return [UUID(item["file_id"]) for item in listed if isinstance(item, dict) and "file_id" in item]

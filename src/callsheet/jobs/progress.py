@@ -1,0 +1,234 @@
+"""The latest word of running jobs: percent, message, preview. Sent live, kept as one row per job, never as history."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import math
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.journal import CHANNEL, Notify
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.jobs import JobPreview, JobProgress
+
+SQL = statements("callsheet.jobs", "progress_statements.sql")
+
+MOST_PREVIEW_BYTES = 65_536
+# What a browser shows in an <img> and nothing that it would run.
+PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
+LONGEST_MESSAGE = 500
+LONGEST_ELAPSED_MS = 2**53
+# Of one user's jobs in a stream; the rest is shown as it comes up.
+MOST_AT_ONCE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressReport:
+    """What a worker says about its run; what it does not say stays as it was."""
+
+    percent: float | None = None
+    message: str | None = None
+    elapsed_ms: int | None = None
+    preview: bytes | None = None
+    preview_type: str | None = None
+
+    def tidied(self) -> ProgressReport:
+        """As it can be stored and shown. A worker's odd number must not fail its heartbeat."""
+        percent = self.percent if self.percent is not None and math.isfinite(self.percent) else None
+        preview, kind = self.preview, self.preview_type
+        if not preview or len(preview) > MOST_PREVIEW_BYTES or kind not in PREVIEW_TYPES:
+            preview = kind = None
+        return ProgressReport(
+            percent=None if percent is None else min(100.0, max(0.0, float(percent))),
+            message=None if self.message is None else _one_line(self.message),
+            elapsed_ms=None if self.elapsed_ms is None else min(LONGEST_ELAPSED_MS, max(0, self.elapsed_ms)),
+            preview=preview,
+            preview_type=kind,
+        )
+
+    def after(self, earlier: ProgressReport) -> ProgressReport:
+        """Both in one."""
+        return ProgressReport(
+            percent=self.percent if self.percent is not None else earlier.percent,
+            message=self.message if self.message is not None else earlier.message,
+            elapsed_ms=self.elapsed_ms if self.elapsed_ms is not None else earlier.elapsed_ms,
+            preview=self.preview if self.preview is not None else earlier.preview,
+            preview_type=self.preview_type if self.preview is not None else earlier.preview_type,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A report and the run it is about."""
+
+    tenant_id: UUID
+    job_id: UUID
+    charge_cycle: int
+    lease_seq: int
+    report: ProgressReport
+
+    @property
+    def run(self) -> tuple[UUID, UUID, int, int]:
+        return self.tenant_id, self.job_id, self.charge_cycle, self.lease_seq
+
+
+class Progress:
+    """Reports that arrive together share one statement and one commit."""
+
+    def __init__(self, routing: TenantRouting, notify: Notify):
+        self._routing = routing
+        self._notify = notify
+        self._batchers: dict[str, Batcher[Said, None]] = {}
+
+    async def record(
+        self, tenant_id: UUID, job_id: UUID, charge_cycle: int, lease_seq: int, report: ProgressReport
+    ) -> None:
+        """Keeps it while the job runs under exactly this cycle and lease, and wakes whoever watches."""
+        pool = await self._routing.pool_of(tenant_id)
+        batcher = self._batchers.get(pool.name)
+        if batcher is None:
+            batcher = self._batchers[pool.name] = Batcher(self._recording(pool), isolate=(asyncpg.PostgresError,))
+        await batcher(Said(tenant_id, job_id, charge_cycle, lease_seq, report.tidied()))
+
+    def _recording(self, pool: Database) -> Callable[[Sequence[Said]], Awaitable[Sequence[None]]]:
+        async def run(batch: Sequence[Said]) -> list[None]:
+            told = _latest(batch)
+            async with pool.connection() as connection:
+                rows = await SQL["record_progress"].rows(
+                    connection,
+                    tenant_ids=[said.tenant_id for said in told],
+                    job_ids=[said.job_id for said in told],
+                    cycles=[said.charge_cycle for said in told],
+                    lease_seqs=[said.lease_seq for said in told],
+                    percents=[said.report.percent for said in told],
+                    messages=[said.report.message for said in told],
+                    elapsed=[said.report.elapsed_ms for said in told],
+                    previews=[said.report.preview for said in told],
+                    preview_types=[said.report.preview_type for said in told],
+                )
+            for row in rows:
+                self._notify(CHANNEL, f"{row['tenant_id']}/{row['user_id']}/{row['job_id']}")
+            return [None] * len(batch)
+
+        return run
+
+
+class ProgressSweeper(Loop):
+    """Removes the last words of runs that are over. Readers pass them over anyway; this keeps the table small."""
+
+    name = "progress_sweeper"
+    interval_seconds = 60.0
+    batch = 500
+
+    def __init__(self, pools: Callable[[], Sequence[Database]]):
+        super().__init__()
+        self._pools = pools
+
+    async def tick(self, now: datetime) -> None:
+        await all_of(self.sweep(pool) for pool in self._pools())
+
+    async def sweep(self, pool: Database) -> int:
+        """All rows of a pool, page by page; answers how many were removed."""
+        removed, tenant, job = 0, UUID(int=0), UUID(int=0)
+        while True:
+            async with pool.connection() as connection:
+                row = await SQL["sweep_progress"].row(connection, after_tenant=tenant, after_job=job, limit=self.batch)
+            assert row is not None
+            removed += int(row["removed"])
+            if row["looked_at"] < self.batch:
+                return removed
+            tenant, job = row["tenant_id"], row["job_id"]
+            await asyncio.sleep(0)
+
+
+class Watch:
+    """What one reader of a stream has been shown, so that each value is sent once."""
+
+    def __init__(self, tenant_id: UUID):
+        self._tenant_id = tenant_id
+        self._shown: dict[UUID, tuple[datetime, datetime | None]] = {}
+
+    async def news_of_job(self, connection: Connection, job_id: UUID) -> list[JobProgress | JobPreview]:
+        rows = await SQL["progress_of_jobs"].rows(connection, tenant_id=self._tenant_id, job_ids=[job_id])
+        return await self._news(connection, rows)
+
+    async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
+        rows = await SQL["progress_of_user"].rows(
+            connection, tenant_id=self._tenant_id, user_id=user_id, limit=MOST_AT_ONCE
+        )
+        return await self._news(connection, rows)
+
+    async def _news(self, connection: Connection, rows: Sequence[Row]) -> list[JobProgress | JobPreview]:
+        before, self._shown = self._shown, {row["job_id"]: (row["updated_at"], row["preview_at"]) for row in rows}
+        news: list[JobProgress | JobPreview] = [
+            progress_view(row) for row in rows if before.get(row["job_id"], (None,))[0] != row["updated_at"]
+        ]
+        pictured = [
+            row["job_id"]
+            for row in rows
+            if row["preview_at"] is not None and before.get(row["job_id"], (None, None))[1] != row["preview_at"]
+        ]
+        if pictured:
+            previews = await SQL["previews_of_jobs"].rows(connection, tenant_id=self._tenant_id, job_ids=pictured)
+            news += [
+                JobPreview(job_id=row["job_id"], preview_url=data_address(row), at=row["preview_at"])
+                for row in previews
+            ]
+        return news
+
+
+async def progress_of(
+    connection: Connection, tenant_id: UUID, job_ids: Iterable[UUID], *, with_previews: bool = False
+) -> Mapping[UUID, JobProgress]:
+    """The latest word of each of these jobs that is running and has said something."""
+    wanted = list(job_ids)
+    if not wanted:
+        return {}
+    rows = await SQL["progress_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=wanted)
+    found = {row["job_id"]: progress_view(row) for row in rows}
+    pictured = [row["job_id"] for row in rows if row["preview_at"] is not None]
+    if with_previews and pictured:
+        for row in await SQL["previews_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=pictured):
+            job_id = row["job_id"]
+            found[job_id] = found[job_id].model_copy(update={"preview_url": data_address(row)})
+    return found
+
+
+def progress_view(row: Row) -> JobProgress:
+    return JobProgress(
+        job_id=row["job_id"],
+        percent=row["percent"],
+        message=row["message"],
+        elapsed_ms=row["elapsed_ms"],
+        updated_at=row["updated_at"],
+    )
+
+
+def data_address(row: Row) -> str:
+    """A picture as an address of its own, which an <img> takes as it is."""
+    return f"data:{row['preview_type']};base64,{base64.b64encode(row['preview']).decode('ascii')}"
+
+
+def _latest(batch: Sequence[Said]) -> list[Said]:
+    """One report per run: the statement can write a row once."""
+    folded: dict[tuple[UUID, UUID, int, int], Said] = {}
+    for said in batch:
+        earlier = folded.get(said.run)
+        folded[said.run] = replace(said, report=said.report.after(earlier.report)) if earlier else said
+    return list(folded.values())
+
+
+def _one_line(text: str) -> str:
+    # PostgreSQL text holds neither NUL nor half of a surrogate pair.
+    shown = text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode("utf-8")
+    return "".join(character if character.isprintable() else " " for character in shown).strip()

@@ -1,0 +1,97 @@
+-- database: pool
+
+-- name: record_progress
+-- Only while the job runs under exactly this cycle and lease. The job's row is not locked for it: a job that ends at this
+-- very moment leaves a row behind, which readers pass over and the sweep removes; an overtaken worker's word never
+-- replaces a newer one's. What a report does not say stays as it was, within one lease.
+WITH report AS MATERIALIZED (
+    SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[], :lease_seqs::bigint[],
+        :percents::float8[], :messages::text[], :elapsed::bigint[], :previews::bytea[], :preview_types::text[])
+        AS r (tenant_id, job_id, charge_cycle, lease_seq, percent, message, elapsed_ms, preview, preview_type)
+), running AS MATERIALIZED (
+    SELECT r.*, j.user_id FROM (SELECT * FROM report ORDER BY tenant_id, job_id) r CROSS JOIN LATERAL (
+        SELECT user_id FROM ai_jobs
+        WHERE tenant_id = r.tenant_id AND id = r.job_id AND status = 'processing'
+          AND charge_cycle = r.charge_cycle AND lease_seq = r.lease_seq
+        LIMIT 1
+    ) j
+)
+INSERT INTO job_progress AS p (
+    tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, updated_at, preview, preview_type,
+    preview_at)
+SELECT tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message, elapsed_ms, clock_timestamp(), preview,
+    preview_type, CASE WHEN preview IS NOT NULL THEN clock_timestamp() END
+FROM running
+ON CONFLICT (tenant_id, job_id) DO UPDATE SET
+    charge_cycle = excluded.charge_cycle,
+    lease_seq = excluded.lease_seq,
+    percent = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                   THEN coalesce(excluded.percent, p.percent) ELSE excluded.percent END,
+    message = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                   THEN coalesce(excluded.message, p.message) ELSE excluded.message END,
+    elapsed_ms = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                      THEN coalesce(excluded.elapsed_ms, p.elapsed_ms) ELSE excluded.elapsed_ms END,
+    updated_at = excluded.updated_at,
+    preview = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                   THEN coalesce(excluded.preview, p.preview) ELSE excluded.preview END,
+    preview_type = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                        THEN coalesce(excluded.preview_type, p.preview_type) ELSE excluded.preview_type END,
+    preview_at = CASE WHEN (p.charge_cycle, p.lease_seq) = (excluded.charge_cycle, excluded.lease_seq)
+                      THEN coalesce(excluded.preview_at, p.preview_at) ELSE excluded.preview_at END
+WHERE (p.charge_cycle, p.lease_seq) <= (excluded.charge_cycle, excluded.lease_seq)
+RETURNING tenant_id, job_id, user_id
+
+-- name: progress_of_jobs
+-- The latest word of each job that is running, of the run that it is in now. Without the previews: they are large.
+SELECT p.tenant_id, p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
+    SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
+) p CROSS JOIN LATERAL (
+    SELECT FROM ai_jobs j
+    WHERE j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'
+      AND j.charge_cycle = p.charge_cycle AND j.lease_seq = p.lease_seq
+    LIMIT 1
+) j
+
+-- name: progress_of_user
+-- The same for all running jobs of a user.
+SELECT p.tenant_id, p.job_id, p.percent, p.message, p.elapsed_ms, p.updated_at, p.preview_at
+FROM job_progress p CROSS JOIN LATERAL (
+    SELECT FROM ai_jobs j
+    WHERE j.tenant_id = p.tenant_id AND j.id = p.job_id AND j.status = 'processing'
+      AND j.charge_cycle = p.charge_cycle AND j.lease_seq = p.lease_seq
+    LIMIT 1
+) j
+WHERE p.user_id = :user_id AND p.tenant_id IS NOT DISTINCT FROM :tenant_id
+ORDER BY p.job_id LIMIT :limit
+
+-- name: previews_of_jobs
+-- Asked for after the values, so only of jobs that run. A row may have changed since, to something newer.
+SELECT p.job_id, p.preview, p.preview_type, p.preview_at
+FROM unnest(:job_ids::uuid[]) AS wanted (job_id) CROSS JOIN LATERAL (
+    SELECT * FROM job_progress WHERE tenant_id = :tenant_id AND job_id = wanted.job_id LIMIT 1
+) p
+WHERE p.preview IS NOT NULL
+
+-- name: sweep_progress
+-- Rows of runs that are over. Read by key behind the last one looked at, so that a round is bounded; answers how many
+-- were looked at, and the last of them.
+WITH page AS MATERIALIZED (
+    SELECT tenant_id, job_id, charge_cycle, lease_seq FROM job_progress
+    WHERE (tenant_id, job_id) > (:after_tenant::uuid, :after_job::uuid)
+    ORDER BY tenant_id, job_id LIMIT :limit
+), over AS MATERIALIZED (
+    SELECT page.* FROM page WHERE NOT EXISTS (
+        SELECT FROM ai_jobs j
+        WHERE j.tenant_id = page.tenant_id AND j.id = page.job_id AND j.status = 'processing'
+          AND j.charge_cycle = page.charge_cycle AND j.lease_seq = page.lease_seq)
+), gone AS (
+    DELETE FROM job_progress p USING over
+    WHERE p.tenant_id = over.tenant_id AND p.job_id = over.job_id AND p.charge_cycle = over.charge_cycle
+      AND p.lease_seq = over.lease_seq
+    RETURNING p.job_id
+)
+SELECT (SELECT count(*) FROM page) AS looked_at, (SELECT count(*) FROM gone) AS removed, last.tenant_id, last.job_id
+FROM (SELECT 1) AS one LEFT JOIN LATERAL (
+    SELECT tenant_id, job_id FROM page ORDER BY tenant_id DESC, job_id DESC LIMIT 1
+) last ON true

@@ -1,0 +1,29 @@
+-- database: pool
+
+-- name: active_jobs_page
+-- A page of active jobs in the order of their deadlines, which is the order of the one index that has all of them. Read
+-- again from the last deadline on: several jobs may share it.
+SELECT j.tenant_id, j.id AS job_id, j.deadline_at
+FROM ai_jobs j WHERE j.completed_at IS NULL AND j.deadline_at >= coalesce(:after, '-infinity'::timestamptz)
+ORDER BY j.deadline_at LIMIT :limit
+
+-- name: job_sides
+-- What the pool knows of jobs. `is_untold`: central has yet to be asked for its dispatch, which is the relay's to do.
+SELECT j.*, j.id AS job_id,
+    EXISTS (SELECT FROM outbox o WHERE o.tenant_id = j.tenant_id AND o.job_id = j.id AND o.charge_cycle = j.charge_cycle
+        AND o.action = 'dispatch') AS is_untold,
+    coalesce(j.completed_at, j.submitted_at)
+        <= clock_timestamp() - make_interval(secs => :settle_seconds::float8) AS has_settled
+FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[]) AS w (tenant_id, job_id) CROSS JOIN LATERAL (
+    SELECT id, tenant_id, user_id, kind, status, charge_cycle, lease_seq, workflow_id, stage, provider,
+        concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, submitted_at, deadline_at,
+        completed_at
+    FROM ai_jobs WHERE tenant_id = w.tenant_id AND id = w.job_id LIMIT 1
+) j
+
+-- name: set_priority
+-- The job follows its dispatch: a retry goes where the admin has put it. Active by its status: with completed_at IS NULL, a
+-- plan made while the table was empty took an index of active jobs, and read all of the tenant's.
+UPDATE ai_jobs SET priority = :priority
+WHERE tenant_id = :tenant_id AND id = :job_id AND charge_cycle = :charge_cycle
+  AND status IN ('pending', 'queued', 'processing')

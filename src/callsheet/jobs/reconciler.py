@@ -1,0 +1,214 @@
+"""The reconciler: jobs and their dispatches live in two databases, and it heals what should not have come apart.
+
+Every use case repairs itself after a crash; this is for what none of them can see: a database that was restored to an
+earlier hour, a row that was deleted by hand, a bug. It is slow and careful on purpose: it looks at what has settled,
+looks at both sides a second time before it touches anything, and changes jobs and dispatches only by the ways everybody
+uses, which refuse what is no longer so. Safe on any number of control planes.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from callsheet.dispatch.facts import Entry, JobEnd
+from callsheet.dispatch.overview import CentralSide, JobKey, OpenDispatch, Overview
+from callsheet.dispatch.queue import Queue
+from callsheet.jobs.discrepancies import Discrepancy, JobSide, Suspicion, compare, ending_of, into_the_queue
+from callsheet.jobs.mover import Mover, ended_in
+from callsheet.jobs.moves import Move
+from callsheet.jobs.states import Happening
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row, statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.jobs import JobStatus
+
+SQL = statements("callsheet.jobs", "reconcile_statements.sql")
+log = get_logger(__name__)
+ACTOR = "reconciler"
+
+
+class Reconciler(Loop):
+    name = "reconciler"
+    interval_seconds = 10.0
+    # Younger than this, whoever made it is still at work on it.
+    settle_seconds = 60.0
+    # Between the two looks.
+    second_look_seconds = 5.0
+    # Rows per database and tick: a million jobs are gone through in three hours.
+    batch = 1000
+    most_suspicions = 1000
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], queue: Queue, overview: Overview, mover: Mover):
+        super().__init__()
+        self._pools = pools
+        self._queue = queue
+        self._overview = overview
+        self._mover = mover
+        self._after_deadline: dict[str, datetime | None] = {}
+        self._after_dispatch = 0
+        self._suspicions: dict[Suspicion, float] = {}
+        self.healed: Counter[str] = Counter({kind.value: 0 for kind in Discrepancy})
+
+    async def tick(self, now: datetime) -> None:
+        # All of it, also where a pool is away: the others' jobs need not wait until it is back.
+        looks = [self._look_at_pool(pool) for pool in self._pools()]
+        await all_of([self._look_again(), self._look_at_central(), *looks])
+
+    async def _look_again(self) -> None:
+        moment = self._clock.monotonic()
+        due = [seen for seen, at in self._suspicions.items() if moment - at >= self.second_look_seconds]
+        for suspicion in due:
+            del self._suspicions[suspicion]
+        await all_of(self._confirm(suspicion) for suspicion in due)
+
+    async def _look_at_pool(self, pool: Database) -> None:
+        """Active jobs whose dispatch is missing, or has ended without them."""
+        async with pool.connection() as connection:
+            page = await SQL["active_jobs_page"].rows(
+                connection, after=self._after_deadline.get(pool.name), limit=self.batch
+            )
+        self._after_deadline[pool.name] = page[-1]["deadline_at"] if len(page) == self.batch else None
+        # The pool is read before central: what is told there was made here before.
+        jobs = await self._job_sides(pool, [(row["tenant_id"], row["job_id"]) for row in page])
+        live = {(tenant_id, job_id, job.charge_cycle): job for (tenant_id, job_id), job in jobs.items()}
+        if live:
+            known = await self._overview.known(list(live), self.settle_seconds)
+            self._suspect(compare(key, job, known[key]) for key, job in live.items() if _lacks_dispatch(known[key]))
+
+    async def _look_at_central(self) -> None:
+        """Open dispatches whose job has ended, is another cycle's, or is not there."""
+        page = await self._overview.page(self._after_dispatch, self.batch, self.settle_seconds)
+        self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
+        by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
+        for dispatch in page:
+            if dispatch.has_settled:
+                pool = await self._mover.pool_of(dispatch.tenant_id)
+                by_pool.setdefault(pool.name, (pool, []))[1].append(dispatch)
+        await all_of(self._compare_with(pool, dispatches) for pool, dispatches in by_pool.values())
+
+    async def _compare_with(self, pool: Database, dispatches: Sequence[OpenDispatch]) -> None:
+        jobs = await self._job_sides(pool, [(one.tenant_id, one.job_id) for one in dispatches])
+        self._suspect(
+            compare(
+                one.key,
+                jobs.get((one.tenant_id, one.job_id)),
+                _central_side(one),
+            )
+            for one in dispatches
+        )
+
+    def _suspect(self, found: Iterable[Suspicion | None]) -> None:
+        moment = self._clock.monotonic()
+        for suspicion in found:
+            if suspicion is not None and len(self._suspicions) < self.most_suspicions:
+                self._suspicions.setdefault(suspicion, moment)
+
+    async def _confirm(self, suspicion: Suspicion) -> None:
+        tenant_id, job_id, _ = suspicion.key
+        pool = await self._mover.pool_of(tenant_id)
+        job = (await self._job_sides(pool, [(tenant_id, job_id)])).get((tenant_id, job_id))
+        central = (await self._overview.known([suspicion.key], self.settle_seconds))[suspicion.key]
+        if compare(suspicion.key, job, central) == suspicion and await self._heal(suspicion, job, central):
+            self.healed[suspicion.kind.value] += 1
+            log.warning("reconciler.healed", kind=suspicion.kind.value, tenant_id=str(tenant_id), job_id=str(job_id))
+
+    async def _heal(self, suspicion: Suspicion, job: JobSide | None, central: CentralSide) -> bool:
+        tenant_id, job_id, cycle = suspicion.key
+        if job is None or suspicion.kind in (
+            Discrepancy.ORPHANED_DISPATCH,
+            Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB,
+        ):
+            end = job.end_in(cycle) if job is not None else None
+            await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, cycle, end or "failed")])
+            return True
+        match suspicion.kind:
+            case Discrepancy.MISSING_DISPATCH:
+                return await self._dispatch_again(job)
+            case Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH:
+                happening, error = ending_of(job, central)
+                reason = error["message"] if error else "its dispatch was canceled"
+                return await self._move(happening, suspicion, reason=reason, error=error)
+            case Discrepancy.LEASES_OF_DISPATCH:
+                return await self._overview.count_on(suspicion.key, job.lease_seq)
+            case Discrepancy.STATUS_OF_JOB:
+                return await self._move(into_the_queue(job), suspicion, reason="it waits in the queue")
+            case _:
+                assert central.priority is not None
+                return await self.follow_priority(suspicion.key, central.priority)
+
+    async def _dispatch_again(self, job: JobSide) -> bool:
+        row = job.row
+        if not await self._overview.make_again(_entry(row), job.lease_seq):
+            return False
+        await hit(Failpoint.RECONCILE_BEFORE_POOL)
+        key = (row["tenant_id"], row["job_id"], job.charge_cycle)
+        suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, key, job.lease_seq)
+        if job.status is not JobStatus.QUEUED:
+            await self._move(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
+        end = ended_in(await self._mover.look(row["tenant_id"], row["job_id"]), job.charge_cycle)
+        if end is not None:
+            # It ended meanwhile, and found no dispatch to close.
+            await self._queue.end_for_jobs([JobEnd(*key, end)])
+        return True
+
+    async def _move(
+        self, happening: Happening, suspicion: Suspicion, *, reason: str, error: Mapping[str, str] | None = None
+    ) -> bool:
+        move = Move(*suspicion.key, ACTOR, lease_seq=suspicion.lease_seq, reason=reason, error=error)
+        return await self._mover.move(happening, move) is not None
+
+    async def follow_priority(self, key: JobKey, priority: int) -> bool:
+        """The job gets the priority its dispatch has."""
+        tenant_id, job_id, cycle = key
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            changed = await SQL["set_priority"].run(
+                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=cycle, priority=priority
+            )
+        return changed > 0
+
+    async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
+        if not keys:
+            return {}
+        async with pool.connection() as connection:
+            rows = await SQL["job_sides"].rows(
+                connection,
+                tenant_ids=[tenant_id for tenant_id, _ in keys],
+                job_ids=[job_id for _, job_id in keys],
+                settle_seconds=self.settle_seconds,
+            )
+        return {(row["tenant_id"], row["job_id"]): _side(row) for row in rows}
+
+
+def _central_side(open_one: OpenDispatch) -> CentralSide:
+    told = open_one.cancel_requested_at is not None
+    return CentralSide(
+        open_one.dispatch_id, open_one.status, open_one.priority, open_one.lease_seq, told, None, None, None
+    )
+
+
+def _lacks_dispatch(known: CentralSide) -> bool:
+    # What has an open dispatch is compared from central's side, once.
+    return known.dispatch_id is None
+
+
+def _side(row: Row) -> JobSide:
+    return JobSide(
+        status=JobStatus(row["status"]),
+        charge_cycle=row["charge_cycle"],
+        lease_seq=row["lease_seq"],
+        priority=row["priority"],
+        is_untold=row["is_untold"],
+        has_settled=row["has_settled"],
+        row=dict(row),
+    )
+
+
+def _entry(row: Mapping[str, object]) -> Entry:
+    return Entry(**{name: row[name] for name in Entry.__slots__})  # type: ignore[arg-type]

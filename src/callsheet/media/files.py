@@ -1,0 +1,98 @@
+"""Files: objects in storage that belong to a user, and the addresses they are read at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.identity.principal import Principal
+from callsheet.media.storage import SignedRequest, Storage
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Row, statements
+from callsheet.settings import Settings
+from callsheet.wire.errors import NotFound
+from callsheet.wire.media import File
+
+SQL = statements("callsheet.media")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyFile:
+    """What a job's payload needs to know of an input."""
+
+    id: UUID
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None
+
+
+class Files:
+    def __init__(self, databases: Databases, storage: Storage, settings: Settings):
+        self.databases = databases
+        self.storage = storage
+        self.settings = settings
+
+    async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:
+        """These files with fresh addresses, in the order asked for; those that are gone are left out.
+
+        Whose they are is for the caller to know.
+        """
+        async with pool.connection() as connection:
+            rows = await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
+        return [self.view(row) for row in rows]
+
+    async def ready(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, file_ids: Sequence[UUID]
+    ) -> dict[UUID, ReadyFile]:
+        """Those of them that are this user's and can be read; which one is missing is for the caller to say."""
+        async with pool.connection() as connection:
+            rows = await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
+        names = ReadyFile.__slots__
+        return {
+            row["id"]: ReadyFile(**{name: row[name] for name in names})
+            for row in rows
+            if row["user_id"] == user_id and row["status"] == "ready"
+        }
+
+    async def own(self, principal: Principal, file_id: UUID) -> asyncpg.Record:
+        """A file of the caller's: what belongs to somebody else is not there (G6)."""
+        pool = await self.databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["files_by_ids"].rows(connection, tenant_id=principal.tenant_id, file_ids=[file_id])
+        if not rows or rows[0]["user_id"] != principal.user_id:
+            raise NotFound("There is no such file.")
+        return rows[0]
+
+    def view(self, row: Row, *, download: bool = False) -> File:
+        address = self.address(row, download=download)
+        return File(
+            id=row["id"],
+            name=row["name"],
+            mime_type=row["mime_type"],
+            size=row["size"],
+            sha256=row["sha256"],
+            purpose=row["purpose"],
+            status=row["status"],
+            job_id=row["job_id"],
+            metadata=row["metadata"],
+            created_at=row["created_at"],
+            expires_at=row["expires_at"],
+            url=address.url if address else None,
+            url_expires_at=address.expires_at if address else None,
+        )
+
+    def address(self, row: Row, *, download: bool = False) -> SignedRequest | None:
+        """Where a ready file is read; none for one that lies in a backend which is not in use any more."""
+        if row["status"] != "ready" or row["disk"] != self.disk:
+            return None
+        return self.storage.presign_get(row["path"], download_name=row["name"] if download else None)
+
+    @property
+    def disk(self) -> str:
+        return self.settings.storage.backend

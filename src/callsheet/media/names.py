@@ -1,0 +1,54 @@
+"""What an upload is called in storage, and which types may be uploaded. Pure."""
+
+from __future__ import annotations
+
+import mimetypes
+import re
+import unicodedata
+from collections.abc import Iterable
+from uuid import UUID
+
+from callsheet.media.storage.keys import validate_content_type
+from callsheet.wire.errors import InvalidRequest
+
+# With its extension well below what a segment of a key may have.
+MAX_STEM_CHARACTERS = 60
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
+_EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
+
+
+def upload_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str:
+    return f"tenants/{tenant_id}/uploads/{file_id}/{safe_name(name, mime_type)}"
+
+
+def safe_name(name: str, mime_type: str) -> str:
+    """Letters, digits, dots and dashes that still remind of the name: `Übung 1/2 🎬.MP4` becomes `Ubung-1-2.mp4`."""
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode()
+    tidy = _UNSAFE.sub("-", plain)
+    found = _EXTENSION.search(tidy)
+    stem = tidy[: found.start()] if found else tidy
+    extension = found[0].lower() if found else ""
+    if not _fits(extension, mime_type):
+        extension = mimetypes.guess_extension(mime_type) or ".bin"
+    return f"{stem[:MAX_STEM_CHARACTERS].strip('.-_') or 'file'}{extension}"
+
+
+def _fits(extension: str, mime_type: str) -> bool:
+    """Engines go by the extension: one that is known to mean something else does not stay."""
+    meant, packed = mimetypes.guess_type(f"file{extension}")
+    same = meant is None or meant.partition("/")[0] == mime_type.partition("/")[0]
+    return bool(extension) and packed is None and same
+
+
+def bare_type(mime_type: str) -> str:
+    """`Video/WebM; codecs=vp9`, as browsers say, is `video/webm`."""
+    try:
+        validate_content_type(mime_type)
+    except InvalidRequest:
+        raise InvalidRequest.field("mime_type", "must be a media type such as video/mp4") from None
+    return mime_type.partition(";")[0].strip().lower()
+
+
+def is_allowed(mime_type: str, allowed: Iterable[str]) -> bool:
+    main_type = mime_type.partition("/")[0]
+    return any(pattern in (mime_type, f"{main_type}/*") for pattern in allowed)

@@ -1,0 +1,100 @@
+"""`/api/videos` and `/api/files`: uploads, videos, and the files behind them."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from starlette.responses import Response
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.media.deletion import Owner
+from callsheet.media.room import MediaRoom
+from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import Page
+from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, Video, VideoStatus
+
+_PREVIEW: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "The picture.",
+        "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
+    # Ids are matched as such: GET /api/videos/uploads is an address that does not take GET, not a video of that name.
+    router = APIRouter(prefix="/api/videos", tags=["videos"])
+
+    @router.post("/uploads", status_code=201)
+    async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
+        """Asks for an address to upload a video, image or audio file to: make the request in `upload`."""
+        return await room.uploads.create(principal, body)
+
+    @router.post("/uploads/{file_id}/confirm")
+    async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:
+        """Checks that the bytes are there and are what was declared. Confirming once more answers the same."""
+        return room.files.view(await room.uploads.confirm(principal, file_id))
+
+    @router.post("", status_code=201)
+    async def create_video(body: CreateVideo, principal: Principal = Depends(authentication.user)) -> Video:
+        """Makes a video of an upload; confirms the upload where that was not done."""
+        return await room.videos.create(principal, body)
+
+    @router.get("")
+    async def list_videos(
+        status: VideoStatus | None = Query(None, description="Only videos of this status."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[Video]:
+        """Your videos, newest first."""
+        return await room.videos.page(principal, status=status, before=cursor, limit=limit)
+
+    @router.get("/{video_id:uuid}")
+    async def get_video(video_id: UUID, principal: Principal = Depends(authentication.user)) -> Video:
+        """One of your videos: what its newest job is doing, and where its files are."""
+        return await room.videos.get(principal, video_id)
+
+    @router.get("/{video_id:uuid}/preview", response_class=Response, responses=_PREVIEW)
+    async def get_preview(video_id: UUID, principal: Principal = Depends(authentication.user)) -> Response:
+        """The newest picture of the run, while it is processing."""
+        content, content_type = await room.videos.preview(principal, video_id)
+        # A worker sent it: nothing in it may run, and the next one is another.
+        headers = {**ISOLATION_HEADERS, "cache-control": "no-store"}
+        if not shows_inline(content_type):
+            headers["content-disposition"] = "attachment"
+        return Response(content, media_type=content_type, headers=headers)
+
+    @router.delete("/{video_id:uuid}", status_code=204)
+    async def delete_video(video_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Deletes the video, its upload and everything that was made of it."""
+        pool = await room.files.databases.pool(principal.pool)
+        await room.deletion.video(pool, Owner(principal.tenant_id, principal.user_id), video_id)
+
+    return router
+
+
+def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/files", tags=["files"])
+
+    @router.get("/{file_id}")
+    async def get_file(
+        file_id: UUID,
+        download: bool = Query(False, description="Whether a browser saves what is at `url` under its name."),
+        principal: Principal = Depends(authentication.user),
+    ) -> File:
+        """One of your files, with a fresh address to read it at."""
+        return room.files.view(await room.files.own(principal, file_id), download=download)
+
+    @router.delete("/{file_id}", status_code=204)
+    async def delete_file(file_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Deletes a file that no video shows."""
+        await room.files.own(principal, file_id)
+        pool = await room.files.databases.pool(principal.pool)
+        await room.deletion.file(pool, Owner(principal.tenant_id, principal.user_id), file_id)
+
+    return router

@@ -1,0 +1,190 @@
+-- database: pool
+
+-- name: files_by_ids
+-- In the order asked for; what is gone is left out.
+SELECT f.* FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
+    SELECT * FROM files WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
+) f
+ORDER BY wanted.number
+
+-- name: create_upload
+INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
+VALUES (:tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
+    clock_timestamp() + make_interval(secs => :keep_seconds::integer))
+RETURNING *
+
+-- name: confirm_upload
+-- Only what nobody has given up meanwhile: the sweeper marks before it deletes an object.
+UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, sha256 = :sha256
+WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
+RETURNING *
+
+-- name: lock_wallet
+-- The lock per user, which belongs to the wallet: submitting takes it before it looks at files, so whoever deletes
+-- takes it too.
+SELECT wallet_lock(:tenant_id, :user_id)
+
+-- name: files_in_use
+SELECT files_in_use(:tenant_id, :user_id, :file_ids::uuid[])
+
+-- name: shown_files
+-- Which of these files a video shows. Not by EXISTS … OR EXISTS …, for which a plan made while the table was empty
+-- read it from one end to the other.
+SELECT wanted.id FROM unnest(:file_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
+    (SELECT FROM videos WHERE original_file_id = wanted.id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
+    UNION ALL
+    (SELECT FROM videos WHERE processed_file_id = wanted.id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
+    LIMIT 1
+) shown
+
+-- name: mark_deleted
+UPDATE files SET deleted_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = ANY (:file_ids::uuid[]) AND deleted_at IS NULL
+RETURNING path, disk
+
+-- name: create_video
+-- The user's wallet is locked: nobody deletes the file meanwhile.
+INSERT INTO videos (tenant_id, id, user_id, title, original_file_id)
+SELECT f.tenant_id, :video_id, f.user_id, coalesce(:title, f.name), f.id FROM files f
+WHERE f.tenant_id = :tenant_id AND f.id = :file_id AND f.user_id = :user_id AND f.status = 'ready'
+  AND f.deleted_at IS NULL
+RETURNING id
+
+-- name: find_video
+SELECT status, original_file_id, processed_file_id, updated_at FROM videos
+WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
+
+-- name: outputs_of_video
+-- Everything that was ever made of it: by all its jobs, which belong to a higher room and live in the same database.
+SELECT made.id FROM ai_jobs j CROSS JOIN LATERAL (
+    SELECT f.id FROM files f
+    WHERE f.job_id = j.id AND f.tenant_id IS NOT DISTINCT FROM j.tenant_id AND f.deleted_at IS NULL
+) made
+WHERE j.video_id = :video_id AND j.tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: delete_video
+DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
+
+-- name: get_video
+-- The run's latest word counts only while that very run goes on: its job, its charge cycle, its lease.
+SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
+    CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
+FROM videos v
+LEFT JOIN LATERAL (
+    SELECT status, charge_cycle, lease_seq, result FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
+) j ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM job_progress
+    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
+      AND j.status = 'processing'
+    LIMIT 1
+) p ON true
+WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
+
+-- name: list_videos
+-- See jobs/statements.sql, list_jobs, for why it is written like this.
+SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
+    CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
+FROM (
+    SELECT * FROM videos
+    WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+      AND (:status::text IS NULL OR status = :status)
+    ORDER BY id DESC LIMIT :limit
+) v
+LEFT JOIN LATERAL (
+    SELECT status, charge_cycle, lease_seq, result FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
+) j ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM job_progress
+    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
+      AND j.status = 'processing'
+    LIMIT 1
+) p ON true
+ORDER BY v.id DESC
+
+-- name: preview_of_video
+SELECT p.preview, p.preview_type FROM videos v
+CROSS JOIN LATERAL (
+    SELECT status, charge_cycle, lease_seq FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
+) j
+CROSS JOIN LATERAL (
+    SELECT * FROM job_progress
+    WHERE tenant_id = v.tenant_id AND job_id = v.job_id AND charge_cycle = j.charge_cycle AND lease_seq = j.lease_seq
+      AND j.status = 'processing'
+    LIMIT 1
+) p
+WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id AND p.preview IS NOT NULL
+
+-- name: mark_expired
+-- Given up before its object is deleted: a confirmation that comes later finds nothing.
+UPDATE files SET deleted_at = clock_timestamp() WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM files
+    WHERE (deleted_at IS NOT NULL OR expires_at IS NOT NULL)
+      AND coalesce(deleted_at, expires_at) <= (SELECT coalesce(:now, clock_timestamp()))
+      AND deleted_at IS NULL AND disk = :disk
+    ORDER BY coalesce(deleted_at, expires_at) LIMIT :limit
+    FOR UPDATE SKIP LOCKED
+))
+
+-- name: find_deleted
+SELECT tenant_id, id, path FROM files
+WHERE (deleted_at IS NOT NULL OR expires_at IS NOT NULL)
+  AND coalesce(deleted_at, expires_at) <= (
+      SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer))
+  AND deleted_at IS NOT NULL AND disk = :disk
+ORDER BY coalesce(deleted_at, expires_at) LIMIT :limit
+
+-- name: forget_files
+DELETE FROM files f USING unnest(:tenant_ids::uuid[], :file_ids::uuid[]) AS swept (tenant_id, id)
+WHERE f.tenant_id = swept.tenant_id AND f.id = swept.id AND f.deleted_at IS NOT NULL
+
+-- name: find_output_sweeps
+-- The job belongs to a higher room and lives in the same database. One that is under way keeps everything; one that
+-- ended may still be written to by whoever held a lease: the addresses of outputs live as long as the lease would.
+SELECT s.tenant_id, s.job_id, s.since, clock_timestamp() AS looked_at,
+    j.id IS NOT NULL AND coalesce(j.completed_at + make_interval(secs => j.lease_seconds) > due.before, true)
+        AS too_early
+FROM (
+    SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer) AS before
+) due
+CROSS JOIN LATERAL (
+    SELECT * FROM output_sweeps WHERE since <= due.before ORDER BY since LIMIT :limit
+) s
+LEFT JOIN LATERAL (
+    SELECT id, completed_at, lease_seconds FROM ai_jobs WHERE tenant_id = s.tenant_id AND id = s.job_id LIMIT 1
+) j ON true
+ORDER BY s.since
+
+-- name: postpone_output_sweep
+UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
+
+-- name: forget_output_sweep
+-- Unless somebody asked for another one meanwhile.
+DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
+
+-- name: known_paths
+SELECT path FROM files WHERE path = ANY (:paths::text[]) AND deleted_at IS NULL
+
+-- name: find_old_videos
+SELECT tenant_id, id, user_id FROM videos
+WHERE created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
+  AND updated_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
+  AND status NOT IN ('pending', 'queued', 'processing')
+ORDER BY created_at LIMIT :limit
+
+-- name: find_old_files
+-- Those that no video shows, and that were not made of a video that is still there. Those that a job reads are passed
+-- over, so that they do not stand before the others; the user's lock has the last word.
+SELECT f.tenant_id, f.id, f.user_id FROM files f
+WHERE f.created_at <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(days => :days::integer))
+  AND f.status = 'ready' AND f.deleted_at IS NULL
+  AND NOT EXISTS (
+      SELECT FROM videos v WHERE v.original_file_id = f.id AND v.tenant_id IS NOT DISTINCT FROM f.tenant_id)
+  AND NOT EXISTS (
+      SELECT FROM videos v WHERE v.processed_file_id = f.id AND v.tenant_id IS NOT DISTINCT FROM f.tenant_id)
+  AND NOT EXISTS (
+      SELECT FROM ai_jobs j JOIN videos v ON v.tenant_id = j.tenant_id AND v.id = j.video_id
+      WHERE j.tenant_id = f.tenant_id AND j.id = f.job_id)
+  AND NOT files_in_use(f.tenant_id, f.user_id, ARRAY[f.id])
+ORDER BY f.created_at LIMIT :limit

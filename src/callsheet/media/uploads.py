@@ -1,0 +1,102 @@
+"""Uploads: an address to put bytes at, and the check that what was put there is what was declared."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.media.files import SQL, Files
+from callsheet.media.names import bare_type, is_allowed, upload_key
+from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.storage import ObjectInfo
+from callsheet.media.storage.responses import clean_name
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest
+from callsheet.wire.media import CreatedUpload, CreateUpload, UploadRequest
+
+NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
+UPLOAD_AGAIN = "Upload the right bytes to the same address, or create a new upload."
+
+
+class Uploads:
+    def __init__(self, files: Files):
+        self._files = files
+        self._settings = files.settings
+
+    async def create(self, principal: Principal, wanted: CreateUpload) -> CreatedUpload:
+        mime_type = bare_type(wanted.mime_type)
+        self._check_limits(mime_type, wanted.size)
+        file_id = uuid7()
+        path = upload_key(principal.tenant_id, file_id, wanted.name, mime_type)
+        signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)
+        pool = await self._files.databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            row = await SQL["create_upload"].row(
+                connection,
+                tenant_id=principal.tenant_id,
+                file_id=file_id,
+                user_id=principal.user_id,
+                disk=self._files.disk,
+                path=path,
+                name=clean_name(wanted.name),
+                mime_type=mime_type,
+                size=wanted.size,
+                sha256=wanted.sha256,
+                keep_seconds=self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600,
+            )
+        assert row is not None
+        upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
+        return CreatedUpload(file=self._files.view(row), upload=upload)
+
+    async def confirm(self, principal: Principal, file_id: UUID) -> Row:
+        """The file, ready; confirming once more answers the same."""
+        row = await self._files.own(principal, file_id)
+        if row["status"] == "ready":
+            return row
+        sha256 = await self._verified(row)
+        pool = await self._files.databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            confirmed = await SQL["confirm_upload"].row(
+                connection, tenant_id=principal.tenant_id, file_id=file_id, sha256=sha256
+            )
+        # Otherwise somebody else was first: with the same confirmation, or in giving the upload up.
+        return confirmed or await self._files.own(principal, file_id)
+
+    async def _verified(self, row: Row) -> str | None:
+        """Looks at the object itself; answers its checksum, as far as it is known."""
+        info = await self._files.storage.head(row["path"])
+        if info is None:
+            raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", "has not been uploaded")])
+        if info.size != row["size"]:
+            raise _mismatch("size", f"is {info.size}, not {row['size']} as declared")
+        if bare_type(info.content_type) != row["mime_type"]:
+            raise _mismatch("mime_type", f"is {info.content_type}, not {row['mime_type']} as declared")
+        beginning = b"".join([piece async for piece in self._files.storage.stream(row["path"], 0, SNIFFED_BYTES)])
+        found = contradiction(row["mime_type"], beginning)
+        if found is not None:
+            raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")
+        return await self._checksum(row, info)
+
+    async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
+        if row["sha256"] is None:
+            return info.sha256
+        sha256 = await self._files.storage.sha256_of(row["path"])
+        if sha256 != row["sha256"]:
+            raise _mismatch("sha256", f"is {sha256}, not {row['sha256']} as declared")
+        return sha256
+
+    def _check_limits(self, mime_type: str, size: int) -> None:
+        problems = []
+        allowed = self._settings.media.allowed_types
+        if not is_allowed(mime_type, allowed):
+            problems.append(FieldProblem("mime_type", f"must be one of {', '.join(allowed)}"))
+        if size > self._settings.storage.max_upload_bytes:
+            problems.append(FieldProblem("size", f"must be at most {self._settings.storage.max_upload_bytes} bytes"))
+        if problems:
+            sentence = "; ".join(f"{problem.field}: {problem.reason}" for problem in problems)
+            raise InvalidRequest(sentence, errors=problems)
+
+
+def _mismatch(field: str, reason: str) -> ContentMismatch:
+    return ContentMismatch(f"{field} {reason}. {UPLOAD_AGAIN}", errors=[FieldProblem(field, reason)])

@@ -1,0 +1,157 @@
+"""Videos: an upload, and what effects made of it. Their status is written by the jobs room, with the job's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from uuid import UUID
+
+import asyncpg
+
+from callsheet.identity.principal import Principal
+from callsheet.media.files import SQL, Files
+from callsheet.media.uploads import Uploads
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.media import CreateVideo, Progress, Video, VideoStatus
+
+
+class Videos:
+    def __init__(self, files: Files, uploads: Uploads):
+        self._files = files
+        self._uploads = uploads
+
+    async def create(self, principal: Principal, wanted: CreateVideo) -> Video:
+        """Confirms the upload on the way where that was not done."""
+        try:
+            await self._uploads.confirm(principal, wanted.original_file_id)
+        except NotFound:
+            raise _no_such_file() from None
+        video_id = uuid7()
+        pool = await self._pool(principal)
+        async with pool.transaction() as connection:
+            await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+            created = await SQL["create_video"].row(
+                connection,
+                tenant_id=principal.tenant_id,
+                video_id=video_id,
+                title=wanted.title,
+                file_id=wanted.original_file_id,
+                user_id=principal.user_id,
+            )
+        if created is None:
+            raise _no_such_file()
+        return await self.get(principal, video_id)
+
+    async def get(self, principal: Principal, video_id: UUID) -> Video:
+        pool = await self._pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["get_video"].row(
+                connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
+            )
+        if row is None:
+            raise NotFound("There is no such video.")
+        [video] = await self._views(pool, [row])
+        return video
+
+    async def page(
+        self, principal: Principal, *, status: VideoStatus | None, before: UUID | None, limit: int
+    ) -> Page[Video]:
+        pool = await self._pool(principal)
+        async with pool.connection() as connection:
+            rows = await SQL["list_videos"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                before=before,
+                status=status.value if status else None,
+                limit=limit + 1,
+            )
+        return page_of(await self._views(pool, rows), limit)
+
+    async def preview(self, principal: Principal, video_id: UUID) -> tuple[bytes, str]:
+        """The newest picture of the run that goes on, and its type."""
+        pool = await self._pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["preview_of_video"].row(
+                connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
+            )
+        if row is None:
+            raise NotFound("There is no preview now.")
+        return row["preview"], row["preview_type"]
+
+    async def _views(self, pool: Database, rows: Sequence[Row]) -> list[Video]:
+        """All videos of one user with one more query, whatever their number."""
+        if not rows:
+            return []
+        wanted = {file_id for row in rows for file_id in _files_of(row)}
+        async with pool.connection() as connection:
+            found = await SQL["files_by_ids"].rows(connection, tenant_id=rows[0]["tenant_id"], file_ids=sorted(wanted))
+        files = {file["id"]: file for file in found}
+        return [self._view(row, files) for row in rows]
+
+    def _view(self, row: Row, files: Mapping[UUID, asyncpg.Record]) -> Video:
+        outputs = [files[file_id] for file_id in _outputs_of(row) if file_id in files]
+        return Video(
+            id=row["id"],
+            title=row["title"],
+            status=row["status"],
+            job_id=row["job_id"],
+            effect_id=row["effect_id"],
+            original_file_id=row["original_file_id"],
+            processed_file_id=row["processed_file_id"],
+            original_file_url=self._url(files.get(row["original_file_id"])),
+            processed_file_url=self._url(files.get(row["processed_file_id"])),
+            # Only what the job made: its result may name anything.
+            outputs=[self._files.view(file) for file in outputs if file["job_id"] == row["job_id"]],
+            progress=_progress(row),
+            preview_url=f"/api/videos/{row['id']}/preview" if row["preview_at"] else None,
+            error=(row["processing_details"] or {}).get("error"),
+            created_at=row["created_at"],
+            updated_at=row["updated_at"],
+        )
+
+    def _url(self, file: Row | None) -> str | None:
+        address = None if file is None else self._files.address(file)
+        return None if address is None else address.url
+
+    async def _pool(self, principal: Principal) -> Database:
+        return await self._files.databases.pool(principal.pool)
+
+
+def _files_of(row: Row) -> Iterator[UUID]:
+    yield row["original_file_id"]
+    if row["processed_file_id"] is not None:
+        yield row["processed_file_id"]
+    yield from _outputs_of(row)
+
+
+def _outputs_of(row: Row) -> list[UUID]:
+    """In the order the job lists them. What an actor answers may have outputs of another shape."""
+    outputs = row["outputs"]
+    listed: Iterable[object] = outputs if isinstance(outputs, list) else ()
+    found = []
+    for output in listed:
+        try:
+            found.append(UUID(output["file_id"]))  # type: ignore[index]
+        except (TypeError, KeyError, ValueError, AttributeError):
+            continue
+    return found
+
+
+def _progress(row: Row) -> Progress | None:
+    if row["progress_at"] is None:
+        return None
+    return Progress(
+        percent=row["percent"],
+        message=row["message"],
+        elapsed_ms=row["elapsed_ms"],
+        updated_at=row["progress_at"],
+    )
+
+
+def _no_such_file() -> InvalidRequest:
+    return InvalidRequest.field("original_file_id", "there is no such file of yours")

@@ -1,0 +1,33 @@
+"""What admins did, as the API tells it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from pydantic import Field
+
+from callsheet.wire.base import Answer
+
+
+class AuditEntry(Answer):
+    id: int
+    at: datetime
+    actor: str = Field(description="`admin:` and the user's id, or `operator` for the command line.")
+    action: str = Field(description="What was done, like `workflow.create`.")
+    subject_type: str
+    subject_id: str
+    tenant_id: UUID | None = None
+    details: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class AuditFilter:
+    """Only entries of which all of this is true; `None` asks for nothing."""
+
+    actor: str | None = None
+    action: str | None = None
+    subject_type: str | None = None
+    subject_id: str | None = None

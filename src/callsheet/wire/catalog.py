@@ -1,0 +1,295 @@
+"""Workflows, their properties, effects and the catalog's assets as the API speaks of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
+
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Slug, UserRequest
+from callsheet.wire.media import Sha256, UploadRequest
+
+LONGEST_TEXT = 20_000
+# Seeds of engines are unsigned numbers of 64 bits.
+LARGEST_NUMBER = 2**64
+MOST_PROPERTIES = 100
+MOST_CHOICES = 200
+
+
+def _storable_text(text: str) -> str:
+    """Text with line breaks and tabs; neither PostgreSQL nor an engine can do anything with the rest."""
+    if any((ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in text):
+        raise ValueError("must not have control characters")
+    if any("\ud800" <= character <= "\udfff" for character in text):
+        raise ValueError("must not have half of a surrogate pair")
+    return text
+
+
+def _value(value: object) -> bool | int | float | str:
+    """A plain value, as it is: neither is 1 taken for true nor "1" for 1."""
+    match value:
+        case bool():
+            return value
+        # NaN is not smaller than anything, and an int may be too large for a float.
+        case int() | float() if not abs(value) <= LARGEST_NUMBER:
+            raise ValueError("should be a number between -2^64 and 2^64")
+        case int() | float():
+            return value
+        case str() if len(value) > LONGEST_TEXT:
+            raise ValueError(f"should have at most {LONGEST_TEXT} characters")
+        case str():
+            return _storable_text(value)
+    raise ValueError("should be a text, a number, true or false")
+
+
+PropertyValue = Annotated[
+    bool | int | float | str,
+    PlainValidator(_value),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "boolean"},
+                {"type": "number", "minimum": -LARGEST_NUMBER, "maximum": LARGEST_NUMBER},
+                {"type": "string", "maxLength": LONGEST_TEXT, "pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"},
+            ]
+        }
+    ),
+]
+PropertyKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+# Any key: one that is no property is refused by its name.
+Values = Annotated[dict[str, PropertyValue], Field(max_length=MOST_PROPERTIES)]
+Paragraph = Annotated[
+    str,
+    StringConstraints(max_length=2000),
+    AfterValidator(_storable_text),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"}),
+]
+WorkflowSlug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:_.-]{0,127}$")]
+Placeholder = Annotated[str, StringConstraints(pattern=r"^[!-~]{3,100}$")]
+Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
+NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:.-]{1,100}$")]
+Extension = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,10}$")]
+MimeType = Annotated[
+    str,
+    StringConstraints(
+        pattern=r"^((image|video|audio|model)/[a-z0-9.+-]{1,100}|application/(json|zip|octet-stream)|text/plain)$"
+    ),
+]
+AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video)/[a-z0-9.+-]{1,100}$")]
+Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+RunLimit = Annotated[int, Field(ge=1, le=604_800), WHOLE]
+Credits = Annotated[int, Field(ge=0, le=2**53), WHOLE]
+
+
+class PropertyType(StrEnum):
+    TEXT = "text"
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    CHOICE = "choice"
+    IMAGE = "image"
+    VIDEO = "video"
+
+
+FILES = frozenset({PropertyType.IMAGE, PropertyType.VIDEO})
+
+
+class Limits(UserRequest):
+    """What a value may be. Each is for some types only: `max_length` for texts, `choices` for choices."""
+
+    min: Number | None = None
+    max: Number | None = None
+    step: Annotated[float, Field(gt=0, le=LARGEST_NUMBER)] | None = Field(
+        None, description="Numbers are this far apart, counted from `min`, or from 0."
+    )
+    integer: bool = Field(False, description="Whether numbers must be whole.")
+    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT)] | None = Field(None, description="Of texts.")
+    choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
+    max_bytes: Annotated[int, Field(ge=1, le=2**53)] | None = Field(None, description="Of a user's file.")
+
+
+class Property(UserRequest):
+    """One thing about a workflow that can be set. Its placeholder stands in the graph where the value goes."""
+
+    key: PropertyKey
+    type: PropertyType
+    label: OptionalLine = ""
+    description: Paragraph = ""
+    placeholder: Placeholder
+    default: PropertyValue | None = Field(None, description="For an image or video: the id of a catalog asset.")
+    required: bool = Field(False, description="Whether a job without a value is refused.")
+    user_configurable: bool = Field(False, description="Whether a user may set it.")
+    is_primary_input: bool = Field(
+        False, description="Whether the user's video or file goes here; one image or video of a workflow at most."
+    )
+    limits: Limits = Field(default_factory=Limits)
+
+
+Properties = Annotated[list[Property], Field(max_length=MOST_PROPERTIES)]
+Graph = Annotated[
+    Document,
+    Field(description="ComfyUI's API format: node ids, each with `class_type` and `inputs`."),
+]
+
+
+class CreateWorkflow(UserRequest):
+    slug: WorkflowSlug
+    name: Line
+    description: Paragraph = ""
+    graph: Graph | None = Field(None, description="None for what no engine runs, such as `actor:…`.")
+    properties: Properties = Field(default_factory=list)
+    output_node_id: NodeId | None = Field(None, description="The node whose output is the result.")
+    output_extension: Extension = "mp4"
+    output_mime_type: MimeType = "video/mp4"
+    run_limit_seconds: RunLimit = 3600
+    is_active: bool = True
+
+
+class UpdateWorkflow(UserRequest):
+    """What is left out stays as it is."""
+
+    name: Line | None = None
+    description: Paragraph | None = None
+    graph: Graph | None = None
+    properties: Properties | None = None
+    output_node_id: NodeId | None = None
+    output_extension: Extension | None = None
+    output_mime_type: MimeType | None = None
+    run_limit_seconds: RunLimit | None = None
+    is_active: bool | None = None
+
+
+class WorkflowSummary(Answer):
+    id: int
+    slug: str
+    name: str
+    description: str
+    is_active: bool
+    comfyui_workflow_path: str | None = Field(None, description="Where the graph lies in storage; never overwritten.")
+    properties: list[Property]
+    output_node_id: str | None = None
+    output_extension: str
+    output_mime_type: str
+    run_limit_seconds: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class WorkflowDetail(WorkflowSummary):
+    graph: dict[str, Any] | None = None
+
+
+class CreateEffect(UserRequest):
+    slug: Slug
+    name: Line
+    description: Paragraph = ""
+    workflow: WorkflowSlug
+    overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
+    credits_cost: Credits = 0
+    is_published: bool = False
+    provider: Provider = "self_hosted"
+    stage: Slug = "production"
+
+
+class UpdateEffect(UserRequest):
+    """What is left out stays as it is."""
+
+    name: Line | None = None
+    description: Paragraph | None = None
+    workflow: WorkflowSlug | None = None
+    overrides: Values | None = Field(None, description="All of them: those left out fall back to the defaults.")
+    credits_cost: Credits | None = None
+    is_published: bool | None = None
+    provider: Provider | None = None
+    stage: Slug | None = None
+
+
+class EffectRecord(Answer):
+    """An effect as admins see it."""
+
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    workflow: str
+    overrides: dict[str, Any]
+    credits_cost: int
+    is_published: bool
+    provider: str
+    stage: str
+    last_processing_time_seconds: float | None = None
+    has_jobs: bool = Field(description="Whether jobs were made with it; then it can be unpublished, not deleted.")
+    created_at: datetime
+    updated_at: datetime
+
+
+class EffectInput(Answer):
+    """The file an effect works on."""
+
+    type: Literal["image", "video"]
+    label: str
+    description: str
+    max_bytes: int | None = None
+
+
+class EffectProperty(Answer):
+    """Something a user may set: `input_payload.{key}` of a job."""
+
+    key: str
+    type: PropertyType
+    label: str
+    description: str
+    required: bool = Field(description="Whether a job must give a value.")
+    default: bool | int | float | str | None = Field(None, description="What it is when a job says nothing.")
+    limits: Limits
+
+
+class Effect(Answer):
+    """An effect as users see it."""
+
+    id: UUID
+    slug: str
+    name: str
+    description: str
+    credits_cost: int
+    is_available: bool = Field(description="Whether jobs are taken: its workflow is switched on.")
+    last_processing_time_seconds: float | None = None
+    input: EffectInput | None = Field(None, description="What it works on; null for one that takes no file.")
+    properties: list[EffectProperty]
+
+
+class CreateAsset(UserRequest):
+    name: Line
+    mime_type: AssetMimeType
+    size: Annotated[int, Field(ge=1, le=2**53), WHOLE]
+    sha256: Sha256 | None = None
+
+
+class Asset(Answer):
+    id: UUID
+    status: Literal["pending", "ready"]
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None = None
+    created_at: datetime
+
+
+class CreatedAsset(Answer):
+    """Upload the bytes, then confirm."""
+
+    asset: Asset
+    upload: UploadRequest
+
+
+class SubmitEffectJob(UserRequest):
+    effect_id: Slug = Field(description="Id or slug of a published effect.")
+    video_id: UUID | None = Field(None, description="The video it is applied to.")
+    input_file_id: UUID | None = Field(None, description="A file of yours it is applied to, instead of a video.")
+    input_payload: Values = Field(
+        default_factory=dict, description="Values of the properties you may set, by key; a file by its id."
+    )
+    idempotency_key: Line | None = None
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1, description="0 or lower, for users."), WHOLE] = 0

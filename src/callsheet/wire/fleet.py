@@ -1,0 +1,160 @@
+"""Workers and fleets: how a worker comes and goes, and how admins see and manage them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import Field, StringConstraints
+
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Slug, UserRequest
+from callsheet.wire.worker import Provider, Reason, WorkerRequest
+
+# Stands in addresses, so it has no slash; an instance id, a host name, a UUID.
+WorkerId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
+WorkflowSlug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:_.-]{0,127}$")]
+WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
+
+
+Count = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
+Switch = Annotated[bool, Field(strict=True)]
+
+
+class RegisterRequest(WorkerRequest):
+    """Either `fleet_slug` and `stage`, or `workflow_slugs`."""
+
+    worker_id: WorkerId
+    display_name: OptionalLine | None = None
+    max_concurrency: int | None = Field(None, ge=1, le=10_000, description="Jobs it runs at once. Default: 1.")
+    capabilities: Document | None = Field(None, description="Whatever else is worth knowing: GPU, engine, versions.")
+    capacity_type: Literal["spot", "on-demand"] | None = None
+    instance_type: OptionalLine | None = None
+    providers: Annotated[list[Provider], Field(max_length=50)] | None = Field(
+        None, description="Who it can run jobs with. Default: self_hosted."
+    )
+    fleet_slug: Slug | None = Field(None, description="It serves the workflows of this fleet, now and as they change.")
+    stage: Slug | None = Field(None, description="Default: production.")
+    workflow_slugs: WorkflowSlugs | None = Field(None, description="Or it serves these workflows, one at least.")
+
+
+class Registered(Answer):
+    worker_id: str
+    token: str = Field(description="Sent as `Authorization: Bearer …` from now on. It is shown this once.")
+    workflows_assigned: list[str]
+    fleet_slug: str | None = None
+    stage: str
+    is_approved: bool = Field(description="Until an admin has approved it, it gets no jobs.")
+
+
+class DeregisterRequest(WorkerRequest):
+    reason: Reason | None = None
+
+
+class WorkerLease(Answer):
+    """A job a worker has in hand."""
+
+    dispatch_id: int
+    tenant_id: UUID
+    job_id: UUID
+    workflow: str
+    attempts: int
+    leased_at: datetime
+    run_started_at: datetime | None = None
+    heartbeat_at: datetime | None = None
+    lease_expires_at: datetime
+
+
+class WorkerSession(Answer):
+    """One registration of a worker. Stays when the worker is gone."""
+
+    id: int
+    worker_id: str
+    fleet_slug: str | None = None
+    stage: str
+    capacity_type: str | None = None
+    instance_type: str | None = None
+    started_at: datetime
+    ended_at: datetime | None = None
+    end_reason: str | None = None
+    busy_seconds: float = Field(description="The time of all its leases together, from lease to report.")
+    jobs_completed: int
+    jobs_failed: int
+    jobs_requeued: int
+
+
+class Worker(Answer):
+    worker_id: str
+    display_name: str
+    registration_source: Literal["fleet", "workflows"]
+    fleet_id: int | None = None
+    fleet_slug: str | None = None
+    stage: str
+    providers: list[str]
+    workflows: list[str] = Field(description="Slugs of the active workflows it gets jobs of.")
+    max_concurrency: int
+    current_load: int = Field(description="Jobs it has in hand.")
+    capabilities: dict[str, Any]
+    capacity_type: str | None = None
+    instance_type: str | None = None
+    is_live: bool = Field(description="Whether it was seen in the last 90 seconds.")
+    is_approved: bool
+    is_draining: bool
+    rotation_pending: bool = Field(description="Whether it was given a new token that it has not used yet.")
+    revoked_at: datetime | None = None
+    session_id: int
+    registered_at: datetime
+    last_seen_at: datetime = Field(description="Exact to about a second.")
+
+
+class WorkerDetails(Worker):
+    leases: list[WorkerLease]
+    sessions: list[WorkerSession] = Field(description="Its last ten.")
+
+
+class AssignWorkflowsRequest(UserRequest):
+    workflow_slugs: WorkflowSlugs = Field(description="All of them: those left out are taken away.")
+
+
+class WorkerEvent(Answer):
+    """A line of the workers' log."""
+
+    id: int
+    at: datetime
+    worker_id: str
+    session_id: int | None = None
+    event: str
+    actor: str
+    dispatch_id: int | None = None
+    details: dict[str, Any]
+
+
+class CreateFleetRequest(UserRequest):
+    slug: Slug
+    stage: Slug = "production"
+    name: Line | None = Field(None, description="Default: the slug.")
+    workflow_slugs: WorkflowSlugs = Field(default_factory=list)
+    desired_workers: Count | None = Field(None, description="How many workers there should be; null: nobody says.")
+
+
+class UpdateFleetRequest(UserRequest):
+    """Only what is given changes."""
+
+    name: Line | None = None
+    is_active: Switch | None = Field(None, description="Workers of a fleet that is switched off get no jobs.")
+    desired_workers: Count | None = Field(
+        None, description="How many workers there should be, said by whoever scales it; null: nobody says."
+    )
+
+
+class Fleet(Answer):
+    id: int
+    slug: str
+    stage: str
+    name: str
+    is_active: bool
+    desired_workers: int | None = None
+    workflows: list[str] = Field(description="Slugs of its workflows; jobs come of the active ones.")
+    workers: int = Field(description="Workers registered.")
+    live_workers: int = Field(description="Of these, approved, not draining, and seen in the last 90 seconds.")
+    created_at: datetime

@@ -1,0 +1,294 @@
+"""The worker protocol from poll to report; how a worker comes and goes is in `wire.fleet`.
+
+Requests ignore fields they do not know and take null for anything optional, because a worker may be older or newer than
+its control plane; any of them may carry `worker_id`. Free text is cut and cleaned, not refused: a worker that has to
+report a failure must not fail at that, too.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    StringConstraints,
+    WithJsonSchema,
+)
+
+from callsheet.wire.base import Answer, Document, Line
+
+LONGEST_WAIT_SECONDS = 55
+MOST_PREVIEW_BYTES = 65_536
+MOST_OUTPUTS = 100
+MOST_ACTIVE_LEASES = 1000
+LARGEST_SIZE = 2**53
+# Printed as base64, with room for the padding.
+LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
+
+REASON = 500
+TRACEBACK = 20_000
+
+
+def _cut(longest: int) -> AfterValidator:
+    """Text as PostgreSQL can hold it, no longer than this."""
+
+    def cut(text: str) -> str:
+        return text[:longest].replace("\0", "")
+
+    return AfterValidator(cut)
+
+
+def _cleaned(value: JsonValue) -> JsonValue:
+    """What PostgreSQL's jsonb can hold: no NUL in a text, no number that is not finite."""
+    match value:
+        case dict():
+            return {key.replace("\0", ""): _cleaned(member) for key, member in value.items()}
+        case list():
+            return [_cleaned(item) for item in value]
+        case str():
+            return value.replace("\0", "")
+        case float() if not math.isfinite(value):
+            return None
+    return value
+
+
+def _cleaned_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    cleaned = _cleaned(value)
+    assert isinstance(cleaned, dict)
+    return cleaned
+
+
+def _decoded(value: object) -> object:
+    if not isinstance(value, str):
+        return value
+    try:
+        return base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("must be base64") from None
+
+
+Reason = Annotated[str, _cut(REASON)]
+Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
+_TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
+MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
+Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="In bytes.")]
+Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+Picture = Annotated[
+    bytes,
+    BeforeValidator(_decoded),
+    Field(max_length=MOST_PREVIEW_BYTES),
+    WithJsonSchema(
+        {
+            "type": "string",
+            "contentEncoding": "base64",
+            "maxLength": LONGEST_PREVIEW,
+            "pattern": r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        }
+    ),
+]
+
+
+class WorkerRequest(BaseModel):
+    """A request of the worker protocol."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class LeaseRequest(WorkerRequest):
+    """About one lease."""
+
+    dispatch_id: int = Field(ge=1, le=2**53)
+    lease_token: UUID
+
+
+class PollRequest(WorkerRequest):
+    current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Jobs it is busy with.")
+    max_concurrency: int | None = Field(
+        None, ge=1, le=2**31 - 1, description="Jobs it runs at once now; what it registered with where it is not said."
+    )
+    capabilities: dict[str, JsonValue] | None = None
+    providers: list[Provider] | None = Field(
+        None, max_length=50, description="What it registered with where it is not said."
+    )
+    wait_seconds: float | None = Field(
+        None, ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait for a job where there is none; 0 by default."
+    )
+    poll_id: Line | None = Field(None, description="A poll that is repeated with the same id gets the same lease.")
+    active_leases: list[UUID] | None = Field(
+        None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
+    )
+    prefetch: bool | None = Field(None, description="Asks for one lease beyond its capacity.")
+
+
+class InputFile(Answer):
+    """The file at `input_url`."""
+
+    name: str
+    mime_type: str
+    content_hash: str | None = None
+
+
+class OutputFile(Answer):
+    """What is expected at `output_url`."""
+
+    name: str
+    extension: str
+    mime_type: str
+
+
+class WorkerJob(Answer):
+    dispatch_id: int
+    lease_token: UUID
+    lease_expires_at: datetime
+    lease_ttl_seconds: float = Field(description="How long the lease lasts from now; count on a monotonic clock.")
+    tenant_id: UUID
+    job_id: UUID
+    effect_id: UUID | None
+    kind: str
+    actor: str | None
+    provider: str
+    run_limit_seconds: int
+    input_payload: dict[str, Any]
+    input_file: InputFile | None
+    output_file: OutputFile | None
+    input_url: str | None
+    output_url: str | None
+    output_headers: dict[str, str] = Field(description="The headers the PUT to `output_url` must have, all of them.")
+
+
+class WorkerAnswer(Answer):
+    rotated_token: str | None = Field(
+        None, description="The token to use from now on. The old one dies when this one is used, or after ten minutes."
+    )
+
+
+class PollAnswer(WorkerAnswer):
+    job: WorkerJob | None
+    reason: Literal["draining", "at_capacity", "not_approved", "no_workflows", "empty"] | None = Field(
+        None, description="Why there is no job."
+    )
+
+
+class ReportedProgress(WorkerRequest):
+    percent: float | None = Field(None, description="0 to 100.")
+    message: Reason | None = None
+    elapsed_ms: int | None = Field(None, ge=0, le=LARGEST_SIZE)
+
+
+class Preview(WorkerRequest):
+    """A picture of the work under way, at most 64 KiB once decoded."""
+
+    mime_type: Literal["image/jpeg", "image/png", "image/webp", "image/gif"]
+    data: Picture
+
+
+class AnnouncedOutput(WorkerRequest):
+    """A file that shall be uploaded. Size and checksum, where given, are bound: other bytes are refused."""
+
+    name: Line
+    mime_type: MimeType
+    size: Size
+    sha256: Sha256 | None = None
+
+
+class HeartbeatRequest(LeaseRequest):
+    run_started: bool | None = Field(None, description="The engine has begun: effect timing counts from here.")
+    progress: ReportedProgress | None = None
+    preview: Preview | None = None
+    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_OUTPUTS)
+    refresh_inputs: bool | None = Field(None, description="Asks for fresh addresses of everything.")
+
+
+class Upload(Answer):
+    name: str
+    method: Literal["PUT"] = "PUT"
+    url: str
+    headers: dict[str, str]
+
+
+class Input(Answer):
+    """A fresh address of an asset."""
+
+    key: str | None = None
+    placeholder: str | None = None
+    download_url: str
+
+
+class HeartbeatAnswer(WorkerAnswer):
+    lease_expires_at: datetime
+    lease_ttl_seconds: float
+    cancel_requested: bool
+    uploads: list[Upload] | None = None
+    inputs: list[Input] | None = None
+    input_url: str | None = None
+    output_url: str | None = None
+    output_headers: dict[str, str] | None = None
+
+
+class DeliveredOutput(WorkerRequest):
+    """What was put at `output_url`."""
+
+    size: Size
+    mime_type: MimeType
+    sha256: Sha256 | None = None
+    metadata: Document | None = None
+
+
+class NamedOutput(DeliveredOutput):
+    """What was put at the address given for that name."""
+
+    name: Line
+
+
+class CompleteRequest(LeaseRequest):
+    provider_job_id: Line | None = None
+    output: DeliveredOutput | None = None
+    outputs: list[NamedOutput] | None = Field(None, max_length=MOST_OUTPUTS)
+    result: Document | None = Field(None, description="What a task answers; engine jobs deliver files.")
+    metadata: Document | None = None
+
+
+class CompleteAnswer(WorkerAnswer):
+    job_id: UUID
+    status: str
+
+
+class WorkerError(WorkerRequest):
+    """Kept for admins; users see the sanitised message only."""
+
+    type: Annotated[str, _cut(100)] | None = None
+    message: Annotated[str, _cut(TRACEBACK)] | None = None
+    details: Facts | None = None
+    traceback: Annotated[str, _cut(TRACEBACK)] | None = None
+    retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
+
+
+class FailRequest(LeaseRequest):
+    error_message: str | Facts | None = Field(None, description="Text, or the engine's JSON as it came.")
+    error: WorkerError | None = None
+
+
+class RequeueRequest(LeaseRequest):
+    reason: Reason | None = None
+
+
+class DeferRequest(LeaseRequest):
+    provider_job_id: Line
+    expires_at: AwareDatetime = Field(description="When the job expires if the provider has not called back.")
+
+
+class DispatchAnswer(WorkerAnswer):
+    dispatch_id: int
+    status: str

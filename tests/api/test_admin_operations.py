@@ -1,0 +1,403 @@
+"""What admins see of the running installation and do to it, each with its line in the audit log (issue 4, item 8)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.dispatch import overview as overview_module
+from callsheet.jobs import operations as operations_module
+from tests.support.answers import assert_refused
+from tests.support.people import Person
+from tests.support.workshop import OUTPUT, Workshop, open_workshop
+
+ABSENT = 2**61
+
+
+@pytest.fixture
+async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
+    async with open_workshop(plane) as shop:
+        yield shop
+
+
+@pytest.fixture
+async def ann(shop: Workshop) -> Person:
+    return await shop.desk.person("pool_2", tokens=1000)
+
+
+async def ask(shop: Workshop, method: str, path: str, **options: Any) -> httpx.Response:
+    return await shop.client.request(method, f"/api/admin/{path}", headers=shop.desk.admin.headers, **options)
+
+
+async def done(shop: Workshop, method: str, path: str, **options: Any) -> Any:
+    answer = await ask(shop, method, path, **options)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+async def audited(shop: Workshop, subject_type: str, subject_id: object) -> list[tuple[str, str, dict[str, Any]]]:
+    page = await done(shop, "GET", "audit-logs", params={"subject_type": subject_type, "subject_id": str(subject_id)})
+    actor = f"admin:{shop.desk.admin.user.id}"
+    assert all(entry["actor"] == actor for entry in page["items"])
+    return [(entry["action"], entry["subject_type"], entry["details"]) for entry in page["items"]]
+
+
+async def dispatch_of(shop: Workshop, person: Person, job: dict[str, Any]) -> dict[str, Any]:
+    shown = await done(shop, "GET", f"tenants/{person.tenant.id}/jobs/{job['id']}")
+    dispatch: dict[str, Any] = shown["dispatch"]
+    return dispatch
+
+
+async def test_the_queue_is_listed_with_filters_and_by_pages(shop: Workshop, ann: Person) -> None:
+    jobs = [await shop.engine_job(ann) for _ in range(3)]
+    worker = await shop.worker()
+    leased = await worker.job()
+    own = {"workflow": shop.desk.workflow}
+
+    async def listed(**filters: Any) -> list[str]:
+        page = await done(shop, "GET", "dispatches", params={**own, **filters})
+        assert page["next_cursor"] is None
+        return [one["job_id"] for one in page["items"]]
+
+    newest_first = [job["id"] for job in reversed(jobs)]
+    assert await listed() == newest_first
+    assert await listed(status="queued") == newest_first[:2]
+    assert await listed(status="leased") == newest_first[2:]
+    assert await listed(status="waiting") == []
+    assert await listed(worker_id=worker.worker_id) == newest_first[2:]
+    assert await listed(worker_id="nobody") == []
+    assert await listed(tenant_id=ann.tenant.id) == newest_first
+    assert await listed(tenant_id=uuid4()) == []
+    assert await listed(workflow="no-such") == []
+    first = await done(shop, "GET", "dispatches", params={**own, "limit": 2})
+    assert [one["job_id"] for one in first["items"]] == newest_first[:2]
+    assert await listed(cursor=first["next_cursor"], limit=2) == newest_first[2:]
+    [held] = (await done(shop, "GET", "dispatches", params={**own, "status": "leased"}))["items"]
+    assert (held["dispatch_id"], held["worker_id"], held["attempts"], held["tenant"]) == (
+        leased["dispatch_id"],
+        worker.worker_id,
+        1,
+        ann.tenant.slug,
+    )
+    assert "lease_token" not in held
+
+
+async def test_the_history_is_listed_too(shop: Workshop, ann: Person) -> None:
+    worker = await shop.worker()
+    failed, canceled = await shop.engine_job(ann), await shop.engine_job(ann)
+    await worker.fail(await worker.job(), "It broke.")
+    await shop.desk.post_as(ann, f"/api/ai-jobs/{canceled['id']}/cancel")
+    own = {"workflow": shop.desk.workflow}
+    page = await done(shop, "GET", "dispatches", params={**own, "finished": True})
+    assert [(one["job_id"], one["status"]) for one in page["items"]] == [
+        (canceled["id"], "canceled"),
+        (failed["id"], "failed"),
+    ]
+    for filters in ({"status": "failed"}, {"finished": True, "worker_id": worker.worker_id}):
+        [one] = (await done(shop, "GET", "dispatches", params={**own, **filters}))["items"]
+        assert (one["job_id"], one["last_error"]) == (failed["id"], "It broke.")
+    dispatch_id = one["dispatch_id"]
+    assert await done(shop, "GET", f"dispatches/{dispatch_id}") == one
+
+
+async def test_a_filter_that_matches_little_answers_short_pages_that_go_on(
+    shop: Workshop, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = [await shop.engine_job(ann)]
+    wanted += [await shop.engine_job(ann)]
+    monkeypatch.setattr(overview_module, "MOST_LOOKED_AT", 2)
+    monkeypatch.setattr(operations_module, "MOST_LOOKED_AT", 2)
+    bob = await shop.desk.person(tenant_of=ann, tokens=100)
+    for _ in range(5):
+        await shop.desk.submit(bob)
+    for path, filters in (
+        ("dispatches", {"tenant_id": ann.tenant.id, "workflow": shop.desk.workflow}),
+        (f"tenants/{ann.tenant.id}/jobs", {"user_id": ann.user.id}),
+    ):
+        found, cursor = [], None
+        while True:
+            page = await done(shop, "GET", path, params={**filters, **({"cursor": cursor} if cursor else {})})
+            found += page["items"]
+            cursor = page["next_cursor"]
+            if cursor is None or len(found) >= 7:
+                break
+        ids = [one.get("job_id", one.get("id")) for one in found]
+        assert ids[-2:] == [job["id"] for job in reversed(wanted)]
+
+
+async def test_a_leased_dispatch_is_taken_from_its_worker_with_its_attempt(shop: Workshop, ann: Person) -> None:
+    worker, other = await shop.worker(), await shop.worker()
+    job = await shop.engine_job(ann)
+    leased = await worker.job()
+    path = f"dispatches/{leased['dispatch_id']}/requeue"
+    back = await done(shop, "POST", path, json={"reason": "the card is broken"})
+    assert (back["status"], back["attempts"], back["worker_id"]) == ("queued", 0, None)
+    assert (await shop.shown(ann, job["id"]))["status"] == "queued"
+    assert await audited(shop, "dispatch", leased["dispatch_id"]) == [
+        (
+            "dispatch.requeue",
+            "dispatch",
+            {"job_id": job["id"], "worker_id": worker.worker_id, "reason": "the card is broken"},
+        )
+    ]
+    events = (await shop.desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()
+    assert events[-1]["actor"] == f"admin:{shop.desk.admin.user.id}"
+    again = await other.job()
+    assert again["dispatch_id"] == leased["dispatch_id"]
+    # Whoever had it before is told to stop.
+    assert_refused(await worker.heartbeat(leased), 409, "lease_lost")
+
+
+async def test_what_no_worker_holds_is_not_requeued(shop: Workshop, ann: Person) -> None:
+    job = await shop.engine_job(ann)
+    dispatch_id = (await dispatch_of(shop, ann, job))["dispatch_id"]
+    path = f"dispatches/{dispatch_id}/requeue"
+    assert_refused(await ask(shop, "POST", path), 409, "wrong_state")
+    worker = await shop.worker()
+    leased = await worker.job()
+    later = datetime.now(UTC).replace(year=datetime.now(UTC).year + 1).isoformat()
+    await worker.defer(leased, "prediction-1", later)
+    problem = assert_refused(await ask(shop, "POST", path), 409, "wrong_state")
+    assert "waiting" in problem["detail"]
+    await shop.desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+    problem = assert_refused(await ask(shop, "POST", path), 409, "wrong_state")
+    assert "canceled" in problem["detail"]
+    assert await audited(shop, "dispatch", dispatch_id) == []
+
+
+async def test_canceling_a_dispatch_cancels_its_job(shop: Workshop, ann: Person) -> None:
+    job = await shop.engine_job(ann)
+    before = await shop.balance(ann)
+    dispatch_id = (await dispatch_of(shop, ann, job))["dispatch_id"]
+    closed = await done(shop, "POST", f"dispatches/{dispatch_id}/cancel", json={"reason": "abuse"})
+    assert closed["status"] == "canceled"
+    assert (await shop.shown(ann, job["id"]))["status"] == "canceled"
+    assert await shop.balance(ann) == before + 7
+    [(action, _, details)] = await audited(shop, "dispatch", dispatch_id)
+    assert (action, details) == ("dispatch.cancel", {"job_id": job["id"], "reason": "abuse"})
+    assert_refused(await ask(shop, "POST", f"dispatches/{dispatch_id}/cancel"), 409, "wrong_state")
+
+
+async def test_a_leased_dispatch_that_is_canceled_keeps_its_slot_until_its_worker_reports(
+    shop: Workshop, ann: Person
+) -> None:
+    worker = await shop.worker()
+    await shop.engine_job(ann)
+    leased = await worker.job()
+    shown = await done(shop, "POST", f"dispatches/{leased['dispatch_id']}/cancel")
+    assert (shown["status"], shown["cancel_requested_at"] is not None) == ("leased", True)
+    assert (await worker.heartbeat(leased)).json()["cancel_requested"] is True
+
+
+async def test_a_priority_lets_a_job_go_first_and_stays_for_its_retries(shop: Workshop, ann: Person) -> None:
+    first, second = await shop.engine_job(ann), await shop.engine_job(ann)
+    dispatch_id = (await dispatch_of(shop, ann, second))["dispatch_id"]
+    moved = await done(shop, "POST", f"dispatches/{dispatch_id}/priority", json={"priority": 9})
+    assert (moved["priority"], moved["status"]) == (9, "queued")
+    assert [(await shop.shown(ann, job["id"]))["queue_position"] for job in (first, second)] == [2, 1]
+    assert (await shop.shown(ann, second["id"]))["priority"] == 9
+    worker = await shop.worker()
+    leased = await worker.job()
+    assert leased["job_id"] == second["id"]
+    assert await audited(shop, "dispatch", dispatch_id) == [
+        ("dispatch.priority", "dispatch", {"job_id": second["id"], "old_priority": 0, "priority": 9})
+    ]
+    problem = assert_refused(
+        await ask(shop, "POST", f"dispatches/{dispatch_id}/priority", json={"priority": 1}), 409, "wrong_state"
+    )
+    assert "leased" in problem["detail"]
+    await worker.fail(leased, "It broke.")
+    await shop.desk.post_as(ann, f"/api/ai-jobs/{second['id']}/retry")
+    assert (await dispatch_of(shop, ann, second))["priority"] == 9
+
+
+@pytest.mark.parametrize("action", ["", "/requeue", "/cancel", "/priority"])
+async def test_a_dispatch_that_is_not_there_is_not_found(shop: Workshop, action: str) -> None:
+    body = {"json": {"priority": 1}} if action == "/priority" else {}
+    method = "POST" if action else "GET"
+    assert_refused(await ask(shop, method, f"dispatches/{ABSENT}{action}", **body), 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"priority": 2**31}, {"priority": -(2**31) - 1}, {"priority": "high"}, {"priority": True}]
+)
+async def test_a_priority_that_is_none_is_refused(shop: Workshop, body: dict[str, Any]) -> None:
+    assert_refused(
+        await ask(shop, "POST", f"dispatches/{ABSENT}/priority", json=body), 422, "invalid_request", "priority"
+    )
+
+
+async def test_an_admin_sees_the_jobs_of_a_tenant_and_of_a_user(shop: Workshop, ann: Person) -> None:
+    bob = await shop.desk.person(tenant_of=ann, tokens=100)
+    mine, theirs = await shop.engine_job(ann), await shop.desk.submit(bob)
+    of_tenant = await done(shop, "GET", f"tenants/{ann.tenant.id}/jobs")
+    assert [job["id"] for job in of_tenant["items"]] == [theirs["id"], mine["id"]]
+    for path, params in (
+        (f"users/{ann.user.id}/jobs", {}),
+        (f"tenants/{ann.tenant.id}/jobs", {"user_id": ann.user.id}),
+        (f"users/{ann.user.id}/jobs", {"status": "queued"}),
+    ):
+        [job] = (await done(shop, "GET", path, params=params))["items"]
+        assert (job["id"], job["user_id"], job["tenant_id"]) == (mine["id"], str(ann.user.id), str(ann.tenant.id))
+        assert (job["queue_position"], job["payload"]) == (1, None)
+    for path in (f"users/{ann.user.id}/jobs", f"tenants/{ann.tenant.id}/jobs"):
+        assert (await done(shop, "GET", path, params={"status": "failed"}))["items"] == []
+        first = await done(shop, "GET", path, params={"limit": 1})
+        rest = await done(shop, "GET", path, params={"cursor": first["items"][0]["id"]})
+        assert first["items"][0]["id"] not in [job["id"] for job in rest["items"]]
+    assert_refused(await ask(shop, "GET", f"users/{uuid4()}/jobs"), 404, "not_found")
+    assert_refused(await ask(shop, "GET", f"tenants/{uuid4()}/jobs"), 404, "not_found")
+
+
+async def test_an_admin_sees_why_a_job_failed_to_the_last_line_and_its_user_does_not(
+    shop: Workshop, ann: Person
+) -> None:
+    worker = await shop.worker()
+    job = await shop.engine_job(ann)
+    error = {"type": "oom", "message": "Out of memory.", "details": {"node": 4}, "traceback": "Traceback: line 1"}
+    await worker.fail(await worker.job(), "Out of memory.", error=error)
+    shown = await done(shop, "GET", f"tenants/{ann.tenant.id}/jobs/{job['id']}")
+    assert {**shown["full_error"], "details": error["details"]} == error
+    assert shown["full_error"]["details"]["node"] == 4
+    assert shown["error"] == {"type": "oom", "message": "Out of memory."}
+    assert (shown["dispatch"]["status"], shown["payload"]["output_node_id"]) == ("failed", "9")
+    assert "Traceback" not in str(await shop.shown(ann, job["id"]))
+    other = await shop.desk.person("pool_1")
+    # The right job, asked for at another tenant.
+    assert_refused(await ask(shop, "GET", f"tenants/{other.tenant.id}/jobs/{job['id']}"), 404, "not_found")
+
+
+async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(shop: Workshop, ann: Person) -> None:
+    worker = await shop.worker()
+    job = await shop.engine_job(ann)
+    await worker.fail(await worker.job(), "It broke.")
+    for _ in range(5):
+        await shop.engine_job(ann)
+    answer = await shop.desk.post_as(ann, f"/api/ai-jobs/{job['id']}/retry")
+    assert_refused(answer, 429, "too_many_active_jobs")
+    path = f"tenants/{ann.tenant.id}/jobs/{job['id']}"
+    retried = await done(shop, "POST", f"{path}/retry", json={"reason": "our fault"})
+    assert (retried["status"], retried["charge_cycle"], retried["dispatch"]["status"]) == ("queued", 2, "queued")
+    assert_refused(await ask(shop, "POST", f"{path}/retry"), 409, "invalid_transition")
+    canceled = await done(shop, "POST", f"{path}/cancel")
+    assert (canceled["status"], canceled["dispatch"]["status"]) == ("canceled", "canceled")
+    assert_refused(await ask(shop, "POST", f"{path}/cancel"), 409, "invalid_transition")
+    # Newest first; what was refused is not there.
+    assert [(action, details) for action, _, details in await audited(shop, "job", job["id"])] == [
+        ("job.cancel", {"reason": None}),
+        ("job.retry", {"reason": "our fault"}),
+        ("job.submit", {"user_id": str(ann.user.id), "cost": 7}),
+    ]
+    for action in ("", "/cancel", "/retry"):
+        absent = f"tenants/{ann.tenant.id}/jobs/{uuid4()}{action}"
+        assert_refused(await ask(shop, "POST" if action else "GET", absent), 404, "not_found")
+
+
+async def test_limits_are_set_listed_and_taken_away(shop: Workshop) -> None:
+    name = f"provider/{shop.desk.workflow}"
+    for limit in (2, 0, None):
+        answer = await ask(shop, "PUT", "concurrency-limits", json={"identifier": name, "max_concurrent": limit})
+        assert (answer.status_code, answer.content) == (204, b"")
+        page = await done(shop, "GET", "concurrency-limits", params={"cursor": name[:-1], "limit": 1})
+        found = [one for one in page["items"] if one["identifier"] == name]
+        # Without a limit and without jobs there is nothing to list.
+        expected = [{"identifier": name, "max_concurrent": limit, "in_use": 0}] if limit is not None else []
+        assert found == expected
+    assert [details["max_concurrent"] for _, _, details in await audited(shop, "concurrency_limit", name)] == [
+        None,
+        0,
+        2,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"identifier": "x"}, "max_concurrent"),
+        ({"identifier": "x", "max_concurrent": -1}, "max_concurrent"),
+        # It would be 0, and pause the provider.
+        ({"identifier": "x", "max_concurrent": False}, "max_concurrent"),
+        ({"identifier": "x", "max_concurrent": 2**31}, "max_concurrent"),
+        ({"identifier": "", "max_concurrent": 1}, "identifier"),
+        ({"identifier": "a\0b", "max_concurrent": 1}, "identifier"),
+        ({"identifier": "x", "max_concurrent": 1, "more": 1}, "more"),
+    ],
+)
+async def test_a_limit_that_is_none_is_refused(shop: Workshop, body: dict[str, Any], field: str) -> None:
+    assert_refused(await ask(shop, "PUT", "concurrency-limits", json=body), 422, "invalid_request", field)
+
+
+async def test_metrics_count_what_waits_what_runs_and_what_came_of_it(shop: Workshop, ann: Person) -> None:
+    worker = await shop.worker(max_concurrency=3)
+    await shop.engine_job(ann)
+    leased = await worker.job()
+    await worker.heartbeat(leased, run_started=True)
+    await worker.deliver(leased, OUTPUT)
+    await worker.complete(leased, output={"size": len(OUTPUT), "mime_type": "video/mp4"})
+    for _ in range(2):
+        await shop.engine_job(ann)
+    await worker.fail(await worker.job(), "It broke.")
+    await shop.engine_job(ann)
+    await worker.job()
+    metrics = await done(shop, "GET", "metrics")
+    [own] = [one for one in metrics["workflows"] if one["workflow"] == shop.desk.workflow]
+    counts = ("queued", "delayed", "leased", "waiting", "live_workers", "live_slots", "busy_slots")
+    assert [own[name] for name in counts] == [1, 0, 1, 0, 1, 3, 1]
+    assert (own["completed_last_hour"], own["failed_last_hour"]) == (1, 1)
+    assert own["oldest_wait_seconds"] >= 0
+    assert own["average_seconds"] == own["p95_seconds"] >= 0
+    assert metrics["live_workers"] >= 1
+    assert metrics["reconciled"]["missing_dispatch"] == 0
+    assert {"relay", "reaper", "reconciler"} <= {loop["name"] for loop in metrics["loops"]}
+
+
+async def test_alerts_say_what_is_wrong_and_what_to_do(shop: Workshop, ann: Person) -> None:
+    subject = f"{shop.desk.workflow} (production, self_hosted)"
+
+    async def raised() -> set[str]:
+        found = (await done(shop, "GET", "alerts"))["alerts"]
+        assert all(alert["message"] and alert["action"] for alert in found)
+        return {alert["code"] for alert in found if alert["subject"] in (subject, f"paused-{shop.desk.workflow}")}
+
+    assert await raised() == set()
+    job = await shop.engine_job(ann)
+    assert await raised() == {"no_live_worker"}
+    await shop.worker()
+    assert await raised() == set()
+    await shop.central(
+        "UPDATE ai_job_dispatches SET created_at = created_at - interval '2 h' WHERE tenant_job_id = $1",
+        UUID(job["id"]),
+    )
+    assert await raised() == {"long_wait"}
+    await shop.desk.core.room.queue.set_limit(f"paused-{shop.desk.workflow}", 0)
+    assert await raised() == {"long_wait", "paused_limit"}
+
+
+async def test_what_was_healed_is_counted_for_prometheus(shop: Workshop) -> None:
+    text = (await shop.client.get("/metrics")).text
+    assert 'callsheet_reconciled_total{kind="missing_dispatch"} 0.0' in text
+    assert 'callsheet_reconciled_total{kind="orphaned_dispatch"} 0.0' in text
+
+
+async def test_credits_tenants_and_users_leave_their_lines(shop: Workshop) -> None:
+    slug = f"audited-{shop.desk.workflow}"
+    tenant = (await ask(shop, "POST", "tenants", json={"slug": slug, "name": "Audited"})).json()
+    body = {"tenant": slug, "email": f"{slug}@example.com", "password": "correct horse battery"}
+    user = (await ask(shop, "POST", "users", json=body)).json()
+    credit = {"amount": 5, "provider_transaction_id": "payment-1"}
+    for _ in range(2):
+        await done(shop, "POST", f"users/{user['id']}/credits", json=credit)
+    assert [action for action, _, _ in await audited(shop, "tenant", tenant["id"])] == ["tenant.create"]
+    # The same payment twice is one credit, and one line.
+    found = await audited(shop, "user", user["id"])
+    assert [(action, details) for action, _, details in found] == [
+        ("wallet.credit", credit),
+        ("user.create", {"email": body["email"], "role": "user"}),
+    ]
+    assert "password" not in str(found)

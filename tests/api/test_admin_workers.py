@@ -1,0 +1,270 @@
+"""Admins see every worker, and approve, revoke, drain, rotate and assign; each time it is written down who did it."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.wire.errors import NotAuthenticated
+from tests.support.answers import assert_refused
+from tests.support.fleet import Agent, Crew, bearer
+from tests.support.jobs import Desk
+from tests.support.people import People
+
+numbers = itertools.count(1)
+ACTIONS = ["approve", "revoke", "drain", "undrain", "rotate-token"]
+
+
+@pytest.fixture
+async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
+    return Crew(plane, await Desk.open(plane, client, people))
+
+
+async def audited(crew: Crew, agent: Agent) -> list[tuple[str, str]]:
+    """What the audit log of admins says of a worker, oldest first."""
+    page = await crew.done("GET", f"audit-logs?subject_type=worker&subject_id={agent.worker_id}")
+    return [(entry["action"], entry["actor"]) for entry in page["items"][::-1]]
+
+
+async def ids(crew: Crew, query: str) -> list[str]:
+    return [worker["worker_id"] for worker in (await crew.done("GET", f"workers?{query}"))["items"]]
+
+
+async def principal(crew: Crew, token: str) -> Any:
+    return await crew.plane.fleet.authentication.of(bearer(token), for_poll=True)
+
+
+async def is_dead(crew: Crew, token: str) -> bool:
+    try:
+        await principal(crew, token)
+    except NotAuthenticated:
+        return True
+    return False
+
+
+async def test_workers_are_listed_by_fleet_stage_life_and_approval_page_by_page(crew: Crew) -> None:
+    fleet = await crew.fleet(stage=f"stage-{next(numbers)}")
+    slug, stage = fleet["slug"], fleet["stage"]
+    agents = [await crew.agent(f"{slug}-{letter}", fleet_slug=slug, stage=stage) for letter in "abc"]
+    [first, second, third] = [agent.worker_id for agent in agents]
+    assert await ids(crew, f"fleet={slug}") == [first, second, third]
+    assert await ids(crew, f"stage={stage}") == [first, second, third]
+    await crew.silent_for(agents[1], 91)
+    await crew.done("POST", f"workers/{third}/revoke")
+    assert await ids(crew, f"fleet={slug}&live=true") == [first]
+    assert await ids(crew, f"fleet={slug}&live=false") == [second, third]
+    assert await ids(crew, f"fleet={slug}&approved=false") == [third]
+    assert await ids(crew, f"fleet={slug}&approved=true&stage=nowhere") == []
+    page = await crew.done("GET", f"workers?fleet={slug}&limit=2")
+    assert [worker["worker_id"] for worker in page["items"]] == [first, second]
+    assert page["next_cursor"] == second
+    rest = await crew.done("GET", f"workers?fleet={slug}&limit=2&cursor={second}")
+    assert ([worker["worker_id"] for worker in rest["items"]], rest["next_cursor"]) == ([third], None)
+
+
+async def test_a_worker_is_shown_with_what_it_has_in_hand_and_its_sessions(crew: Crew) -> None:
+    ann = await crew.desk.person(tokens=10)
+    job = await crew.desk.submit(ann)
+    agent = await crew.agent(max_concurrency=3)
+    started = await crew.desk.core.start(agent.worker_id)
+    worker = await crew.done("GET", f"workers/{agent.worker_id}")
+    [lease] = worker["leases"]
+    assert (worker["current_load"], worker["max_concurrency"], worker["rotation_pending"]) == (1, 3, False)
+    assert (lease["dispatch_id"], lease["job_id"], lease["workflow"]) == (
+        started.lease.dispatch_id,
+        job["id"],
+        crew.desk.workflow,
+    )
+    assert [session["id"] for session in worker["sessions"]] == [worker["session_id"]]
+    # No secret leaves with it.
+    assert agent.token not in str(worker)
+    assert "token_hash" not in worker
+
+
+async def test_approving_a_worker_that_is_approved_changes_nothing(crew: Crew) -> None:
+    agent = await crew.agent()
+    before = await crew.done("GET", f"workers/{agent.worker_id}")
+    after = await crew.done("POST", f"workers/{agent.worker_id}/approve")
+    assert {name: before[name] for name in after} == after
+    assert await crew.is_known(agent)
+
+
+async def test_a_revoked_worker_has_no_token_no_jobs_and_no_session(crew: Crew) -> None:
+    ann = await crew.desk.person(tokens=10)
+    job = await crew.desk.submit(ann)
+    agent = await crew.agent()
+    await crew.desk.core.start(agent.worker_id)
+    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    pending = (await principal(crew, agent.token)).rotated_token
+    revoked = await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert (revoked["is_approved"], revoked["is_live"], revoked["current_load"]) == (False, False, 0)
+    assert revoked["revoked_at"] is not None
+    assert await is_dead(crew, agent.token)
+    assert await is_dead(crew, pending)
+    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    assert (row["status"], row["attempts"]) == ("queued", 1)
+    [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
+    assert (session["end_reason"], session["jobs_requeued"]) == ("revoked", 1)
+    again = await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert again["revoked_at"] == revoked["revoked_at"]
+
+
+async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_the_tokens_back(crew: Crew) -> None:
+    ann = await crew.desk.person(tokens=10)
+    job = await crew.desk.submit(ann)
+    for _ in range(3):
+        agent = await crew.agent()
+        await crew.desk.core.start(agent.worker_id)
+        await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert (await crew.desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
+    assert (await crew.desk.get(ann, "/api/wallet")).json() == {"balance": 10}
+    [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
+    assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
+
+
+async def test_draining_is_told_to_the_worker_and_can_be_taken_back(crew: Crew) -> None:
+    agent = await crew.agent()
+    assert (await crew.done("POST", f"workers/{agent.worker_id}/drain"))["is_draining"] is True
+    assert (await principal(crew, agent.token)).is_draining
+    await crew.silent_for(agent, 91)
+    again = await crew.agent(agent.worker_id)
+    assert (await principal(crew, again.token)).is_draining, "what an admin said outlasts a restart of the agent"
+    assert (await crew.done("POST", f"workers/{agent.worker_id}/undrain"))["is_draining"] is False
+    assert not (await principal(crew, again.token)).is_draining
+
+
+async def test_a_rotated_token_comes_with_the_next_answers_and_its_first_use_ends_the_old_one(crew: Crew) -> None:
+    agent = await crew.agent()
+    assert (await principal(crew, agent.token)).rotated_token is None
+    assert (await crew.done("POST", f"workers/{agent.worker_id}/rotate-token"))["rotation_pending"] is True
+    first, second = [(await principal(crew, agent.token)).rotated_token for _ in range(2)]
+    assert first == second
+    assert len(first) == 64
+    assert first != agent.token
+    # Rotating once more does not take away what the worker may have in hand already.
+    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert (await principal(crew, agent.token)).rotated_token == first
+    used = await principal(crew, first)
+    assert (used.worker_id, used.rotated_token) == (agent.worker_id, None)
+    assert await is_dead(crew, agent.token)
+    assert (await crew.done("GET", f"workers/{agent.worker_id}"))["rotation_pending"] is False
+    assert await crew.events(agent) == ["registered", "rotate_token", "token_adopted"]
+    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert (await principal(crew, first)).rotated_token not in (None, first, agent.token)
+
+
+async def test_an_old_token_dies_after_ten_minutes_and_no_rotation_brings_it_back(crew: Crew) -> None:
+    agent = await crew.agent()
+    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    new = (await principal(crew, agent.token)).rotated_token
+    await crew.rows(
+        "UPDATE comfyui_workers SET rotated_at = rotated_at - interval '601 s' WHERE worker_id = $1", agent.worker_id
+    )
+    assert await is_dead(crew, agent.token)
+    await crew.done("POST", f"workers/{agent.worker_id}/rotate-token")
+    assert await is_dead(crew, agent.token)
+    assert not await is_dead(crew, new)
+
+
+async def test_a_revoked_worker_has_no_token_to_rotate(crew: Crew) -> None:
+    agent = await crew.agent()
+    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    assert_refused(await crew.admin("POST", f"workers/{agent.worker_id}/rotate-token"), 409, "conflict")
+
+
+async def test_workflows_are_assigned_to_workers_with_their_own_and_never_to_those_of_a_fleet(crew: Crew) -> None:
+    other = f"assigned-{next(numbers)}"
+    number = await crew.desk.core.add_workflow(other)
+    agent = await crew.agent()
+    path = f"workers/{agent.worker_id}/workflows"
+    assigned = await crew.done("PUT", path, {"workflow_slugs": [other]})
+    assert assigned["workflows"] == [other]
+    assert (await principal(crew, agent.token)).workflow_ids == (number,)
+    assert (await crew.done("PUT", path, {"workflow_slugs": []}))["workflows"] == []
+    assert (await principal(crew, agent.token)).workflow_ids == ()
+    unknown = await crew.admin("PUT", path, {"workflow_slugs": [other, "nothing"]})
+    assert_refused(unknown, 422, "invalid_request", "workflow_slugs.1")
+    assert_refused(
+        await crew.admin("PUT", path, {"workflows": []}), 422, "invalid_request", "workflow_slugs", "workflows"
+    )
+    fleet = await crew.fleet()
+    member = await crew.agent(fleet_slug=fleet["slug"])
+    refused = await crew.admin("PUT", f"workers/{member.worker_id}/workflows", {"workflow_slugs": [other]})
+    assert_refused(refused, 409, "conflict")
+    assert (await principal(crew, member.token)).workflow_ids == (crew.desk.core.workflow,)
+
+
+async def test_what_an_admin_did_is_in_the_audit_log_and_in_the_workers_own(crew: Crew) -> None:
+    agent = await crew.agent()
+    for action in ("drain", "undrain", "rotate-token", "approve", "revoke"):
+        await crew.done("POST", f"workers/{agent.worker_id}/{action}")
+    actor = f"admin:{crew.desk.admin.user.id}"
+    actions = ["drain", "undrain", "rotate_token", "approve", "revoke"]
+    assert await audited(crew, agent) == [(f"worker.{action}", actor) for action in actions]
+    log = (await crew.done("GET", f"worker-audit-logs?worker_id={agent.worker_id}"))["items"]
+    assert [(line["event"], line["actor"]) for line in log[::-1]] == [
+        ("registered", f"worker:{agent.worker_id}"),
+        *((action, actor) for action in actions),
+    ]
+
+
+@pytest.mark.parametrize("path", ["worker-sessions", "worker-audit-logs"])
+async def test_logs_of_all_workers_or_of_one_are_read_newest_first_page_by_page(crew: Crew, path: str) -> None:
+    agents = [await crew.agent() for _ in range(2)]
+    await crew.client.post("/api/worker/deregister", headers=agents[0].headers)
+    for _ in range(2):
+        await crew.silent_for(agents[1], 91)
+        agents[1] = await crew.agent(agents[1].worker_id)
+    everything = (await crew.done("GET", f"{path}?limit=200"))["items"]
+    for agent in agents:
+        expected = [line["id"] for line in everything if line["worker_id"] == agent.worker_id]
+        assert expected == sorted(expected, reverse=True)
+        seen, cursor = [], ""
+        while cursor is not None:
+            page = await crew.done("GET", f"{path}?worker_id={agent.worker_id}&limit=1&{cursor}")
+            seen += [line["id"] for line in page["items"]]
+            cursor = page["next_cursor"] and f"cursor={page['next_cursor']}"
+        assert seen == expected
+    newest = await crew.done("GET", f"{path}?limit=1")
+    assert newest["items"][0]["worker_id"] == agents[1].worker_id
+    older = await crew.done("GET", f"{path}?limit=1&cursor={newest['next_cursor']}")
+    assert older["items"][0]["id"] < newest["items"][0]["id"]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+async def test_there_is_nothing_to_do_to_a_worker_that_is_not_there(crew: Crew, action: str) -> None:
+    assert_refused(await crew.admin("POST", f"workers/nobody/{action}"), 404, "not_found")
+
+
+async def test_unknown_workers_and_impossible_ids_are_refused(crew: Crew) -> None:
+    assert_refused(await crew.admin("GET", "workers/nobody"), 404, "not_found")
+    assert_refused(await crew.admin("PUT", "workers/nobody/workflows", {"workflow_slugs": []}), 404, "not_found")
+    assert_refused(await crew.admin("GET", "workers/%20"), 422, "invalid_request", "path.worker_id")
+    assert_refused(await crew.admin("GET", "worker-sessions?cursor=0"), 422, "invalid_request", "query.cursor")
+    assert_refused(await crew.admin("GET", "workers?fleet=%20"), 422, "invalid_request", "query.fleet")
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "workers"),
+        ("GET", "workers/any"),
+        ("GET", "worker-sessions"),
+        ("GET", "worker-audit-logs"),
+        ("PUT", "workers/any/workflows"),
+        *(("POST", f"workers/any/{action}") for action in ACTIONS),
+    ],
+)
+async def test_only_admins_come_here(crew: Crew, method: str, path: str) -> None:
+    user = await crew.desk.person()
+    agent = await crew.agent()
+    body = {"workflow_slugs": []} if method == "PUT" else None
+    address = f"/api/admin/{path}"
+    refused = await crew.client.request(method, address, json=body, headers=user.headers)
+    assert_refused(refused, 403, "forbidden")
+    for headers in ({}, agent.headers, crew.secret):
+        assert_refused(await crew.client.request(method, address, json=body, headers=headers), 401, "not_authenticated")

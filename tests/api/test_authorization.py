@@ -1,0 +1,236 @@
+"""G6: who may ask for what. Every route of the OpenAPI document is in this table, or the test fails."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from enum import Enum
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.world import World
+
+CALLERS = ("nobody", "revoked key", "stranger", "colleague", "owner", "admin", "worker", "other worker", "fleet secret")
+USERS = {"stranger", "colleague", "owner", "admin"}
+WORKERS = {"worker", "other worker"}
+
+
+class Access(Enum):
+    ANYBODY = "anybody"
+    USER = "every user, for themselves"
+    OWNER = "its owner; for everybody else it is not there"
+    ADMIN = "admins"
+    FLEET = "who knows the fleet's secret"
+    WORKER = "every worker, for itself"
+    HOLDER = "the worker that holds the lease; for others it is not there"
+    SIGNATURE = "who has a signed address"
+
+
+ANYBODY, USER, OWNER, ADMIN = Access.ANYBODY, Access.USER, Access.OWNER, Access.ADMIN
+FLEET, WORKER, HOLDER, SIGNATURE = Access.FLEET, Access.WORKER, Access.HOLDER, Access.SIGNATURE
+
+TABLE: dict[Access, str] = {
+    ANYBODY: """
+        GET /healthz
+        GET /readyz
+        GET /metrics
+        POST /api/auth/login
+    """,
+    USER: """
+        POST /api/auth/logout
+        GET /api/me
+        GET /api/keys
+        POST /api/keys
+        POST /api/videos/uploads
+        POST /api/videos
+        GET /api/videos
+        GET /api/effects
+        GET /api/effects/{effect}
+        POST /api/ai-jobs
+        GET /api/ai-jobs
+        GET /api/ai-jobs/stream
+        GET /api/wallet
+        GET /api/wallet/transactions
+    """,
+    OWNER: """
+        DELETE /api/keys/{key_id}
+        POST /api/videos/uploads/{file_id}/confirm
+        GET /api/videos/{video_id}
+        DELETE /api/videos/{video_id}
+        GET /api/videos/{video_id}/preview
+        GET /api/files/{file_id}
+        DELETE /api/files/{file_id}
+        GET /api/ai-jobs/{job_id}
+        GET /api/ai-jobs/{job_id}/stream
+        GET /api/ai-jobs/{job_id}/events
+        POST /api/ai-jobs/{job_id}/cancel
+        POST /api/ai-jobs/{job_id}/retry
+    """,
+    FLEET: "POST /api/worker/register",
+    WORKER: """
+        POST /api/worker/poll
+        POST /api/worker/deregister
+    """,
+    HOLDER: """
+        POST /api/worker/heartbeat
+        POST /api/worker/complete
+        POST /api/worker/fail
+        POST /api/worker/requeue
+        POST /api/worker/defer
+    """,
+    SIGNATURE: """
+        GET /storage/{key}
+        HEAD /storage/{key}
+        PUT /storage/{key}
+    """,
+    ADMIN: """
+        GET /api/admin/tenants
+        POST /api/admin/tenants
+        GET /api/admin/users
+        POST /api/admin/users
+        POST /api/admin/users/{user_id}/credits
+        GET /api/admin/users/{user_id}/jobs
+        GET /api/admin/audit-logs
+        GET /api/admin/metrics
+        GET /api/admin/alerts
+        GET /api/admin/workflows
+        POST /api/admin/workflows
+        GET /api/admin/workflows/{workflow}
+        PATCH /api/admin/workflows/{workflow}
+        POST /api/admin/workflows/{workflow}/activate
+        POST /api/admin/workflows/{workflow}/deactivate
+        GET /api/admin/effects
+        POST /api/admin/effects
+        GET /api/admin/effects/{effect}
+        PATCH /api/admin/effects/{effect}
+        DELETE /api/admin/effects/{effect}
+        GET /api/admin/assets
+        POST /api/admin/assets
+        GET /api/admin/assets/{asset_id}
+        POST /api/admin/assets/{asset_id}/confirm
+        POST /api/admin/jobs
+        GET /api/admin/tenants/{tenant_id}/jobs
+        GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
+        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
+        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
+        GET /api/admin/dispatches
+        GET /api/admin/dispatches/{dispatch_id}
+        POST /api/admin/dispatches/{dispatch_id}/requeue
+        POST /api/admin/dispatches/{dispatch_id}/cancel
+        POST /api/admin/dispatches/{dispatch_id}/priority
+        GET /api/admin/concurrency-limits
+        PUT /api/admin/concurrency-limits
+        GET /api/admin/workers
+        GET /api/admin/workers/{worker_id}
+        POST /api/admin/workers/{worker_id}/approve
+        POST /api/admin/workers/{worker_id}/revoke
+        POST /api/admin/workers/{worker_id}/drain
+        POST /api/admin/workers/{worker_id}/undrain
+        POST /api/admin/workers/{worker_id}/rotate-token
+        PUT /api/admin/workers/{worker_id}/workflows
+        GET /api/admin/worker-sessions
+        GET /api/admin/worker-audit-logs
+        GET /api/admin/fleets
+        POST /api/admin/fleets
+        GET /api/admin/fleets/{fleet_id}
+        PATCH /api/admin/fleets/{fleet_id}
+        DELETE /api/admin/fleets/{fleet_id}
+        PUT /api/admin/fleets/{fleet_id}/workflows
+    """,
+}
+ACCESS = {line.strip(): access for access, lines in TABLE.items() for line in lines.splitlines() if line.strip()}
+# Where an owner's own request meets no success: nothing is there yet, or the job's state forbids it.
+NOT_NOW = {
+    "GET /api/videos/{video_id}/preview": 404,
+    "DELETE /api/videos/{video_id}": 409,
+    "POST /api/ai-jobs/{job_id}/retry": 409,
+}
+REPORTS: dict[str, dict[str, Any]] = {
+    "POST /api/worker/heartbeat": {},
+    "POST /api/worker/complete": {"output": {"size": 1, "mime_type": "video/mp4"}},
+    "POST /api/worker/fail": {"error_message": "It broke."},
+    "POST /api/worker/requeue": {"reason": "spot notice"},
+    "POST /api/worker/defer": {"provider_job_id": "p-1", "expires_at": "2100-01-01T00:00:00Z"},
+}
+
+
+@pytest.fixture(scope="module")
+async def shared(plane: ControlPlane) -> AsyncIterator[World]:
+    """For requests that are refused, and so leave everything as it is."""
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        yield await World.open(plane, client)
+
+
+async def test_every_route_is_classified(client: httpx.AsyncClient) -> None:
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    documented = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
+    assert documented - ACCESS.keys() == set(), "say in TABLE who may call these"
+    assert ACCESS.keys() - documented == set(), "these are gone"
+
+
+def refusal(access: Access, caller: str) -> int | None:
+    """The status a caller is refused with, or None where it may pass."""
+    if access is ANYBODY:
+        return None
+    if access is SIGNATURE:
+        return 403
+    if access is FLEET:
+        return None if caller == "fleet secret" else 401
+    if access in (WORKER, HOLDER):
+        if caller not in WORKERS:
+            return 401
+        return 404 if access is HOLDER and caller == "other worker" else None
+    if caller not in USERS:
+        return 401
+    if access is ADMIN:
+        return None if caller == "admin" else 403
+    return 404 if access is OWNER and caller != "owner" else None
+
+
+@pytest.mark.parametrize("operation", sorted(ACCESS))
+async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, operation: str) -> None:
+    access = ACCESS[operation]
+    for caller in CALLERS:
+        status = refusal(access, caller)
+        if status is None:
+            continue
+        answer = await shared.ask(caller, operation, _body(shared, operation))
+        assert answer.status_code == status, f"{caller}: {answer.text}"
+        if answer.request.method != "HEAD":
+            assert answer.headers["content-type"] == "application/problem+json"
+            assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
+
+
+@pytest.mark.parametrize(
+    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ANYBODY)]
+)
+async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: World, operation: str) -> None:
+    for caller in ("stranger", "colleague", "admin"):
+        answer = await shared.ask(caller, operation, {})
+        assert answer.status_code < 500
+        assert answer.status_code not in (401, 403), f"{caller}: {answer.text}"
+        if not answer.headers["content-type"].startswith("text/event-stream"):
+            assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
+
+
+@pytest.mark.parametrize(
+    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (OWNER, ADMIN, HOLDER, WORKER)]
+)
+async def test_whoever_may_is_let_through(plane: ControlPlane, client: httpx.AsyncClient, operation: str) -> None:
+    """Or the refusals above would only show that nothing is there."""
+    world = await World.open(plane, client)
+    access = ACCESS[operation]
+    caller = {OWNER: "owner", ADMIN: "admin", HOLDER: "worker", WORKER: "worker"}[access]
+    answer = await world.ask(caller, operation, _body(world, operation))
+    if access is OWNER:
+        expected = NOT_NOW.get(operation)
+        assert answer.is_success if expected is None else answer.status_code == expected, answer.text
+    else:
+        # An admin's empty body is refused for what it lacks; a completion for an output that is not there.
+        assert answer.is_success or answer.status_code in (409, 422), answer.text
+
+
+def _body(world: World, operation: str) -> dict[str, Any]:
+    return {**world.lease, **REPORTS[operation]} if operation in REPORTS else {}

@@ -1,0 +1,430 @@
+"""`POST /api/ai-jobs`: an effect applied to a video or file of one's own, and every way it is refused."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.dispatch.facts import Criteria
+from callsheet.fleet.secret import fleet_secret
+from callsheet.identity.principal import Principal
+from callsheet.jobs.effects import EffectJobs
+from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
+from callsheet.plumbing.secrets import master_secret
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.identity import Role
+from tests.support.answers import assert_refused
+from tests.support.catalog import GRAPH, MP4, PNG, PRIMARY, PROMPT, Studio
+from tests.support.people import People, Person
+from tests.support.scripted_worker import ScriptedWorker, described
+
+
+@pytest.fixture
+async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
+    return await Studio.open(plane, client, people)
+
+
+@pytest.fixture(params=["pool_1", "pool_2"])
+async def somebody(studio: Studio, request: pytest.FixtureRequest) -> Person:
+    return await studio.person(request.param)
+
+
+@pytest.fixture
+async def ann(studio: Studio) -> Person:
+    return await studio.person()
+
+
+async def row_of(plane: ControlPlane, person: Person, job: dict[str, Any]) -> dict[str, Any]:
+    pool = await plane.databases.pool(person.tenant.pool)
+    async with pool.connection() as connection:
+        row = await connection.fetchrow(
+            "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2", person.tenant.id, UUID(job["id"])
+        )
+    return dict(row)
+
+
+async def leased(plane: ControlPlane, effect: dict[str, Any], **changes: Any) -> Any:
+    """What a worker of the effect's workflow is given next."""
+    workflow = await plane.catalog.workflows.get(effect["workflow"])
+    criteria = Criteria((workflow.id,), **changes)
+    return await plane.jobs.execution.lease_and_start(criteria, "effect-worker")
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_an_effect_on_a_video_becomes_a_job_with_everything_its_worker_needs(
+    stored_plane: ControlPlane, pool: str
+) -> None:
+    plane = stored_plane
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
+        await check_everything_is_there(studio, plane, await studio.person(pool))
+
+
+async def check_everything_is_there(studio: Studio, plane: ControlPlane, somebody: Person) -> None:
+    effect = await studio.effect(overrides={"seed": 5}, credits_cost=30)
+    video = await studio.video(somebody)
+    prompt = 'a "cat"}, "9": {\\ {{style}}\n'
+    job = await studio.submit(
+        somebody, effect, video_id=video, input_payload={"prompt": prompt, "strength": 2, "tiled": True}, priority=-3
+    )
+    assert (job["kind"], job["status"], job["cost"], job["priority"]) == ("effect", "queued", 30, -3)
+    assert (await studio.call("GET", "/api/wallet", person=somebody)).json() == {"balance": 70}
+    original = (await studio.call("GET", f"/api/videos/{video}", person=somebody)).json()["original_file_id"]
+    row = await row_of(plane, somebody, job)
+    assert (str(row["effect_id"]), str(row["video_id"])) == (effect["id"], video)
+    assert [str(file_id) for file_id in row["input_file_ids"]] == [original]
+
+    payload = (await leased(plane, effect)).payload
+    graph = payload["workflow"]
+    assert graph.keys() == GRAPH.keys()
+    assert graph["3"]["inputs"]["text"] == f"{prompt}, in a noir look"
+    assert {name: graph["5"]["inputs"][name] for name in ("seed", "cfg", "tiled", "steps")} == {
+        "seed": 5,
+        "cfg": 2,
+        "tiled": True,
+        "steps": 20,
+    }
+    assert (graph["1"], graph["2"]) == (GRAPH["1"], GRAPH["2"])
+    primary, overlay = payload["assets"]
+    digest = hashlib.sha256(MP4).hexdigest()
+    assert primary | {"path": "", "content_hash": digest} == {
+        "key": "input",
+        "placeholder": "__INPUT_PATH__",
+        "type": "video",
+        "is_primary_input": True,
+        "path": "",
+        "content_hash": digest,
+        "file_id": original,
+        "name": "a.mp4",
+        "mime_type": "video/mp4",
+    }
+    assert await plane.storage.read(primary["path"], 10_000) == MP4
+    assert (overlay["asset_id"], overlay["content_hash"]) == (studio.asset, hashlib.sha256(PNG).hexdigest())
+    assert (overlay["type"], overlay["is_primary_input"], overlay["placeholder"]) == ("image", False, "__OVERLAY__")
+    assert await plane.storage.read(overlay["path"], 10_000) == PNG
+    rest = {name: value for name, value in payload.items() if name not in ("workflow", "assets")}
+    assert rest == {
+        "output_node_id": "9",
+        "output_extension": "mp4",
+        "output_mime_type": "video/mp4",
+        "input_path_placeholder": "__INPUT_PATH__",
+        "input_name": "a.mp4",
+        "input_mime_type": "video/mp4",
+        "extra_data": {},
+    }
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: ControlPlane, pool: str) -> None:
+    plane = stored_plane
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
+        person = await studio.person(pool)
+        effect = await studio.effect(credits_cost=5)
+        video = await studio.video(person)
+        job = await studio.submit(person, effect, video_id=video)
+
+        worker = ScriptedWorker(client, f"effect-worker-{effect['slug']}-{pool}")
+        secret = fleet_secret(plane.settings.fleet, master_secret(plane.settings))
+        await worker.register(secret, workflow_slugs=[effect["workflow"]])
+        given = await worker.job()
+        assert (given["job_id"], given["effect_id"]) == (job["id"], effect["id"])
+        primary, overlay = given["input_payload"]["assets"]
+        assert "path" not in primary | overlay
+        assert await worker.download(primary["download_url"]) == await worker.download(given["input_url"]) == MP4
+        assert await worker.download(overlay["download_url"]) == PNG
+        await worker.heartbeat(given, run_started=True)
+        made = MP4 + b"made"
+        await worker.deliver(given, made)
+        done = await worker.complete(given, output=described(made, "video/mp4"))
+        assert (done.status_code, done.json()["status"]) == (200, "completed")
+
+        shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+        assert (shown["status"], shown["effect_id"]) == ("completed", effect["id"])
+        assert (await client.get(shown["processed_file_url"])).content == made
+        assert (await studio.call("GET", "/api/wallet", person=person)).json() == {"balance": 95}
+        timed = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=person)).json()
+        assert timed["last_processing_time_seconds"] >= 0
+
+
+async def test_provider_stage_and_run_limit_come_from_effect_and_workflow(
+    studio: Studio, plane: ControlPlane, ann: Person
+) -> None:
+    made = await studio.workflow(run_limit_seconds=77)
+    effect = await studio.effect(made["slug"], provider="cloud", stage="staging")
+    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    assert await leased(plane, effect) is None
+    started = await leased(plane, effect, providers=("cloud",), stage="staging")
+    assert (started.lease.run_limit_seconds, started.effect_id) == (77, UUID(effect["id"]))
+
+
+async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of_the_assets(
+    studio: Studio, plane: ControlPlane, somebody: Person
+) -> None:
+    effect = await studio.effect()
+    file_id = await studio.file(somebody)
+    picture = await studio.file(somebody, PNG, "image/png", "me.png")
+    job = await studio.submit(
+        somebody,
+        effect,
+        effect_id=effect["id"],
+        input_file_id=file_id,
+        input_payload={"prompt": "x", "overlay": picture},
+    )
+    row = await row_of(plane, somebody, job)
+    assert (row["video_id"], [str(each) for each in row["input_file_ids"]]) == (None, [file_id, picture])
+    primary, overlay = (await leased(plane, effect)).payload["assets"]
+    assert (primary["file_id"], overlay["file_id"], overlay["name"]) == (file_id, picture, "me.png")
+
+
+async def test_an_effect_may_take_no_file_at_all(studio: Studio, plane: ControlPlane, ann: Person) -> None:
+    graph = {
+        "3": {"class_type": "CLIPTextEncode", "inputs": {"text": "{{prompt}}"}},
+        "9": {"class_type": "SaveImage", "inputs": {"images": ["3", 0], "filename_prefix": "x"}},
+    }
+    made = await studio.workflow(graph=graph, properties=[PROMPT], output_extension="png", output_mime_type="image/png")
+    effect = await studio.effect(made["slug"])
+    assert (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()["input"] is None
+    for field, value in (("input_file_id", await studio.file(ann)), ("video_id", await studio.video(ann))):
+        refused = assert_refused(await studio.try_submit(ann, effect, **{field: value}), 422, "invalid_request", field)
+        assert "takes no video or file" in refused["detail"]
+    await studio.submit(ann, effect)
+    payload = (await leased(plane, effect)).payload
+    assert (payload["assets"], payload["input_name"], payload["input_mime_type"]) == ([], None, None)
+    assert payload["workflow"]["3"]["inputs"]["text"] == "a cat"
+
+
+async def test_the_same_key_is_the_same_job_also_after_the_effect_has_changed(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect(credits_cost=10)
+    request = {"input_file_id": await studio.file(ann), "idempotency_key": "once"}
+    first = await studio.try_submit(ann, effect, **request)
+    again = await studio.try_submit(ann, effect, **request)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert (first.headers.get("idempotent-replayed"), again.headers["idempotent-replayed"]) == (None, "true")
+    assert again.json()["id"] == first.json()["id"]
+    # The key is looked at before the effect, the files and the cap are.
+    await studio.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
+    assert (await studio.try_submit(ann, effect, **request)).json()["id"] == first.json()["id"]
+    other = await studio.try_submit(ann, effect, **request, input_payload={"prompt": "a dog"})
+    assert_refused(other, 422, "idempotency_key_reused")
+    # And after what is wrong with the request itself.
+    assert_refused(await studio.try_submit(ann, effect, **request, priority=1), 422, "invalid_request", "priority")
+    assert (await studio.call("GET", "/api/wallet", person=ann)).json() == {"balance": 90}
+
+
+async def test_the_same_key_at_once_is_one_job(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect(credits_cost=10)
+    request = {"input_file_id": await studio.file(ann), "idempotency_key": "twins"}
+    answers = await asyncio.gather(*(studio.try_submit(ann, effect, **request) for _ in range(5)))
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
+    assert len({answer.json()["id"] for answer in answers}) == 1
+    assert (await studio.call("GET", "/api/wallet", person=ann)).json() == {"balance": 90}
+
+
+async def test_an_effect_that_is_not_on_offer_is_not_there(studio: Studio, ann: Person) -> None:
+    hidden = await studio.effect(is_published=False)
+    file_id = await studio.file(ann)
+    for effect in (hidden, {"slug": "no-such-effect"}, {"slug": str(uuid7())}, {"slug": hidden["id"]}):
+        refused = await studio.try_submit(ann, effect, input_file_id=file_id)
+        assert_refused(refused, 404, "not_found", "effect_id")
+
+
+async def test_a_workflow_that_is_switched_off_takes_no_jobs_of_its_effects(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    await studio.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate")
+    refused = await studio.try_submit(ann, effect, input_file_id=await studio.file(ann))
+    assert "switched off" in assert_refused(refused, 422, "invalid_request", "effect_id")["detail"]
+    shown = await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)
+    assert shown.json()["is_available"] is False
+
+
+async def test_what_belongs_to_somebody_else_is_as_good_as_missing(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    mine = await studio.file(ann)
+    strangers = [
+        await studio.person(tenant_of=ann),
+        await studio.person("pool_1"),
+        await studio.person("pool_2"),
+    ]
+    for stranger in strangers:
+        video, file_id = await studio.video(stranger), await studio.file(stranger)
+        theirs = await studio.try_submit(ann, effect, video_id=video)
+        missing = await studio.try_submit(ann, effect, video_id=str(uuid7()))
+        assert _said(theirs, "video_id") == _said(missing, "video_id")
+        theirs = await studio.try_submit(ann, effect, input_file_id=file_id)
+        missing = await studio.try_submit(ann, effect, input_file_id=str(uuid7()))
+        assert _said(theirs, "input_file_id") == _said(missing, "input_file_id")
+        payloads = [{"prompt": "x", "overlay": other} for other in (file_id, str(uuid7()), studio.asset)]
+        answers = [await studio.try_submit(ann, effect, input_file_id=mine, input_payload=each) for each in payloads]
+        assert len({str(_said(answer, "input_payload.overlay")) for answer in answers}) == 1
+    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+
+
+def _said(answer: httpx.Response, field: str) -> list[dict[str, str]]:
+    return list(assert_refused(answer, 422, "invalid_request", field)["errors"])
+
+
+async def test_an_upload_that_was_not_confirmed_cannot_be_used(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    declared = {"name": "a.mp4", "mime_type": "video/mp4", "size": 5}
+    pending = (await studio.made("/api/videos/uploads", declared, person=ann))["file"]["id"]
+    assert_refused(await studio.try_submit(ann, effect, input_file_id=pending), 422, "invalid_request", "input_file_id")
+
+
+async def test_a_file_of_another_kind_is_refused_by_its_field(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    picture = await studio.file(ann, PNG, "image/png", "me.png")
+    clip = await studio.file(ann)
+    wrong = await studio.try_submit(ann, effect, input_file_id=picture)
+    assert "should be a video" in assert_refused(wrong, 422, "invalid_request", "input_file_id")["detail"]
+    both = await studio.try_submit(ann, effect, input_file_id=picture, input_payload={"prompt": "x", "overlay": clip})
+    assert_refused(both, 422, "invalid_request", "input_file_id", "input_payload.overlay")
+    small = {**PRIMARY, "limits": {"max_bytes": 10}}
+    made = await studio.workflow()
+    properties = [small, *made["properties"][1:]]
+    await studio.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
+    large = await studio.try_submit(ann, await studio.effect(made["slug"]), video_id=await studio.video(ann))
+    assert "at most 10 bytes" in assert_refused(large, 422, "invalid_request", "video_id")["detail"]
+
+
+async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    refused = assert_refused(await studio.try_submit(ann, effect), 422, "invalid_request", "input_file_id")
+    assert "video_id or input_file_id" in refused["detail"]
+
+
+@pytest.mark.parametrize(
+    ("change", "fields"),
+    [
+        ({"effect_id": "Not A Slug"}, ["effect_id"]),
+        ({"effect_id": None}, ["effect_id"]),
+        ({"input_file_id": "x"}, ["input_file_id"]),
+        ({"video_id": str(uuid7())}, ["input_file_id"]),
+        ({"priority": 1}, ["priority"]),
+        ({"priority": 2**31}, ["priority"]),
+        ({"priority": -(2**31) - 1}, ["priority"]),
+        ({"idempotency_key": ""}, ["idempotency_key"]),
+        ({"idempotency_key": "a\0b"}, ["idempotency_key"]),
+        ({"input_payload": []}, ["input_payload"]),
+        ({"input_payload": {"prompt": "a\0b"}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": "\ud800"}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": "x" * 20_001}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": ["x"]}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": None}}, ["input_payload.prompt"]),
+        ({"input_payload": {"strength": float("nan"), "prompt": "x"}}, ["input_payload.strength"]),
+        ({"input_payload": {"strength": 10**400, "prompt": "x"}}, ["input_payload.strength"]),
+        (
+            {"input_payload": {"strength": 11, "tiled": 1, "prompt": "x"}},
+            ["input_payload.strength", "input_payload.tiled"],
+        ),
+        ({"input_payload": {"seed": 1, "prompt": "x"}}, ["input_payload.seed"]),
+        ({"input_payload": {"nothing": 1, "\ud800": 2, "prompt": "x"}}, ["input_payload.nothing", "input_payload.?"]),
+        ({"input_payload": {"input": str(uuid7()), "prompt": "x"}}, ["input_payload.input"]),
+        ({"input_payload": {"overlay": "x", "prompt": "x"}}, ["input_payload.overlay"]),
+        ({"input_payload": {}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": "like __OVERLAY__"}}, ["input_payload.prompt"]),
+        ({"input_payload": {"prompt": "__INPUT_PATH__"}}, ["input_payload.prompt"]),
+        ({"surprise": 1}, ["surprise"]),
+    ],
+    ids=lambda value: str(value)[:60],
+)
+async def test_a_bad_request_names_each_field_and_writes_nothing(
+    studio: Studio, ann: Person, change: dict[str, Any], fields: list[str]
+) -> None:
+    effect = await studio.effect()
+    file_id = await studio.file(ann)
+    refused = await studio.try_submit(ann, effect, **{"input_file_id": file_id, **change})
+    assert_refused(refused, 422, "invalid_request", *fields)
+    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+    assert (await studio.call("GET", "/api/wallet", person=ann)).json() == {"balance": 100}
+
+
+async def test_only_admins_go_before_others(studio: Studio, ann: Person, people: People) -> None:
+    effect = await studio.effect()
+    refused = await studio.try_submit(ann, effect, input_file_id=await studio.file(ann), priority=1)
+    assert_refused(refused, 422, "invalid_request", "priority")
+    admin = await people.user(role=Role.ADMIN)
+    job = await studio.submit(admin, effect, input_file_id=await studio.file(admin), priority=9)
+    assert job["priority"] == 9
+
+
+async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(studio: Studio, ann: Person) -> None:
+    dear, cheap = await studio.effect(credits_cost=101), await studio.effect()
+    file_id = await studio.file(ann)
+    poor = assert_refused(await studio.try_submit(ann, dear, input_file_id=file_id), 422, "insufficient_tokens")
+    assert (poor["required_tokens"], poor["balance"]) == (101, 100)
+    for _ in range(5):
+        await studio.submit(ann, cheap, input_file_id=file_id)
+    many = assert_refused(await studio.try_submit(ann, cheap, input_file_id=file_id), 429, "too_many_active_jobs")
+    assert (many["active"], many["limit"]) == (5, 5)
+
+
+async def test_a_video_that_a_job_works_on_takes_no_other(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    video = await studio.video(ann)
+    job = await studio.submit(ann, effect, video_id=video)
+    assert_refused(await studio.try_submit(ann, effect, video_id=video), 409, "in_use", "video_id")
+    shown = (await studio.call("GET", f"/api/videos/{video}", person=ann)).json()
+    assert (shown["status"], shown["job_id"], shown["effect_id"]) == ("queued", job["id"], effect["id"])
+    await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)
+    await studio.submit(ann, effect, video_id=video)
+
+
+async def test_an_effect_that_jobs_were_made_with_is_unpublished_not_deleted(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect()
+    address = f"/api/admin/effects/{effect['slug']}"
+    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    assert (await studio.call("GET", address)).json()["has_jobs"] is True
+    assert_refused(await studio.call("DELETE", address), 409, "in_use")
+    assert (await studio.call("PATCH", address, {"is_published": False})).status_code == 200
+
+
+async def test_a_job_keeps_the_graph_it_was_built_from(studio: Studio, plane: ControlPlane, ann: Person) -> None:
+    effect = await studio.effect()
+    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    graph = {**GRAPH, "5": {**GRAPH["5"], "inputs": {**GRAPH["5"]["inputs"], "steps": 99}}}
+    changed = await studio.call("PATCH", f"/api/admin/workflows/{effect['workflow']}", {"graph": graph})
+    assert changed.status_code == 200, changed.text
+    await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    steps = [(await leased(plane, effect)).payload["workflow"]["5"]["inputs"]["steps"] for _ in range(2)]
+    assert steps == [20, 99]
+
+
+async def test_submitting_is_for_whoever_signed_in(studio: Studio) -> None:
+    answer = await studio.client.post("/api/ai-jobs", json={"effect_id": "x"})
+    assert_refused(answer, 401, "not_authenticated")
+
+
+async def test_a_crash_before_the_job_is_written_charges_nothing_and_is_not_in_the_way(
+    studio: Studio, plane: ControlPlane, ann: Person
+) -> None:
+    effect = await studio.effect(credits_cost=10)
+    file_id = await studio.file(ann)
+    wanted = SubmitEffectJob(
+        effect_id=effect["slug"], input_file_id=UUID(file_id), input_payload={"prompt": "x"}, idempotency_key="k"
+    )
+    effect_jobs = EffectJobs(plane.databases, plane.catalog, plane.media.files, plane.jobs.submission)
+    principal = Principal(
+        user_id=ann.user.id,
+        tenant_id=ann.tenant.id,
+        tenant=ann.tenant.slug,
+        pool=ann.tenant.pool,
+        email=ann.user.email,
+        name="",
+        role=Role.USER,
+        signed_in_with="api_key",
+    )
+    with armed({Failpoint.EFFECT_BEFORE_SUBMIT: crash}), pytest.raises(Crashed):
+        await effect_jobs.submit(principal, wanted)
+    assert (await studio.call("GET", "/api/wallet", person=ann)).json() == {"balance": 100}
+    assert (await studio.call("GET", "/api/ai-jobs", person=ann)).json()["items"] == []
+    again = await effect_jobs.submit(principal, wanted)
+    assert (again.replayed, (await effect_jobs.submit(principal, wanted)).job.id) == (False, again.job.id)
+    assert (await studio.call("GET", "/api/wallet", person=ann)).json() == {"balance": 90}

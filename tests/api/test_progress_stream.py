@@ -1,0 +1,249 @@
+"""Progress and previews in the streams: the latest value, live, once, and never as history (issue 4, item 7)."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.progress import ProgressReport
+from callsheet.plumbing.databases import Databases
+from tests.api.conftest import Started
+from tests.support.core import Core, Member, open_core, report
+from tests.support.event_stream import Event, EventStream, opened
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+
+ALL = "/api/ai-jobs/stream"
+PICTURE = b"\x89PNG\r\n\x1a\n a picture"
+STREAMS = pytest.mark.parametrize("which", ["job", "all"])
+
+
+@pytest.fixture
+async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    return await Desk.open(plane, client, people)
+
+
+@pytest.fixture
+async def ann(desk: Desk) -> Person:
+    return await desk.person("pool_2", tokens=1000)
+
+
+async def running(desk: Desk, person: Person) -> tuple[str, StartedLease]:
+    job = await desk.submit(person)
+    return job["id"], await desk.start()
+
+
+async def say(core: Core, started: StartedLease, **said: Any) -> None:
+    lease = started.lease
+    await core.room.progress.record(
+        lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, ProgressReport(**said)
+    )
+
+
+@asynccontextmanager
+async def watching(desk: Desk, person: Person, which: str, job_id: str, seen: int) -> AsyncIterator[EventStream]:
+    path = ALL if which == "all" else f"/api/ai-jobs/{job_id}/stream"
+    async with opened(desk.client, person, path, last_event_id=seen) as stream:
+        yield stream
+
+
+def told(event: Event) -> tuple[int | None, str, Any]:
+    shown = event.data.get("percent") if event.name == "progress" else event.data.get("to_status")
+    return event.id, event.name, shown
+
+
+@STREAMS
+async def test_progress_is_sent_live_without_an_id_and_events_go_on_in_order(
+    desk: Desk, ann: Person, which: str
+) -> None:
+    job_id, started = await running(desk, ann)
+    async with watching(desk, ann, which, job_id, 3) as stream:
+        await stream.comment("open")
+        await say(desk.core, started, percent=10, message="loading", elapsed_ms=900)
+        [event] = await stream.next(1)
+        assert told(event) == (None, "progress", 10)
+        assert {name: event.data[name] for name in ("job_id", "message", "elapsed_ms")} == {
+            "job_id": job_id,
+            "message": "loading",
+            "elapsed_ms": 900,
+        }
+        assert "preview_url" not in event.data
+        await say(desk.core, started, percent=60)
+        [event] = await stream.next(1)
+        # What was not said again stays.
+        assert (event.data["percent"], event.data["message"]) == (60, "loading")
+        await desk.core.complete(started)
+        [event] = await stream.next(1)
+        assert told(event) == (4, "job.transition", "completed")
+
+
+@STREAMS
+async def test_a_picture_is_an_event_of_its_own_and_sent_once(desk: Desk, ann: Person, which: str) -> None:
+    job_id, started = await running(desk, ann)
+    async with watching(desk, ann, which, job_id, 3) as stream:
+        await say(desk.core, started, percent=10, preview=PICTURE, preview_type="image/png")
+        progress, preview = await stream.next(2)
+        assert told(progress) == (None, "progress", 10)
+        assert (preview.id, preview.name, preview.data["job_id"]) == (None, "preview", job_id)
+        kind, _, data = preview.data["preview_url"].partition(",")
+        assert (kind, base64.b64decode(data)) == ("data:image/png;base64", PICTURE)
+        await say(desk.core, started, percent=20)
+        assert [event.name for event in await stream.next(1)] == ["progress"]
+        await desk.core.complete(started)
+        assert [event.name for event in await stream.next(1)] == ["job.transition"]
+
+
+@STREAMS
+async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(desk: Desk, ann: Person, which: str) -> None:
+    job_id, started = await running(desk, ann)
+    for percent in (10, 20, 30):
+        await say(desk.core, started, percent=percent, preview=PICTURE, preview_type="image/png")
+    async with watching(desk, ann, which, job_id, 0) as stream:
+        seen = [told(event) for event in await stream.next(5)]
+        # History first, then where it stands now; what was said in between is gone.
+        assert seen[:3] == [
+            (1, "job.created", "pending"),
+            (2, "job.transition", "queued"),
+            (3, "job.transition", "processing"),
+        ]
+        assert [entry[:2] for entry in seen[3:]] == [(None, "progress"), (None, "preview")]
+        assert seen[3][2] == 30
+        await desk.core.complete(started)
+        assert [told(event) for event in await stream.next(1)] == [(4, "job.transition", "completed")]
+    async with watching(desk, ann, "job", job_id, 0) as stream:
+        assert [event.name for event in await stream.rest()] == ["job.created", *["job.transition"] * 3]
+
+
+async def test_progress_is_no_part_of_the_history(desk: Desk, ann: Person) -> None:
+    job_id, started = await running(desk, ann)
+    await say(desk.core, started, percent=10)
+    events = (await desk.get(ann, f"/api/ai-jobs/{job_id}/events")).json()
+    assert [event["event"] for event in events] == ["job.created", "job.transition", "job.transition"]
+
+
+async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(desk: Desk, ann: Person) -> None:
+    bob = await desk.person(tenant_of=ann, tokens=100)
+    (first, one), (second, two), (_, theirs) = [await running(desk, person) for person in (ann, ann, bob)]
+    async with opened(desk.client, ann, ALL) as stream:
+        await stream.comment("open")
+        await say(desk.core, theirs, percent=99)
+        await say(desk.core, one, percent=1)
+        [event] = await stream.next(1)
+        assert (event.data["job_id"], event.data["percent"]) == (first, 1)
+        await say(desk.core, two, percent=2)
+        [event] = await stream.next(1)
+        assert (event.data["job_id"], event.data["percent"]) == (second, 2)
+
+
+async def test_what_another_control_plane_hears_is_told_here(started: Started) -> None:
+    async with started() as (plane, client), started() as (other, _):
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        ann = await desk.person("pool_1", tokens=100)
+        job_id, leased = await running(desk, ann)
+        async with watching(desk, ann, "job", job_id, 3) as stream:
+            await stream.comment("open")
+            await say(Core(other.databases, other.jobs, []), leased, percent=42)
+            assert [told(event) for event in await stream.next(1)] == [(None, "progress", 42)]
+
+
+async def shown(desk: Desk, person: Person, job_id: str) -> dict[str, Any] | None:
+    progress: dict[str, Any] | None = (await desk.get(person, f"/api/ai-jobs/{job_id}")).json()["progress"]
+    return progress
+
+
+async def rows(desk: Desk, person: Person, job_id: str) -> int:
+    pool = await desk.core.databases.pool(person.tenant.pool)
+    found = await desk.core.rows(pool, "SELECT 1 FROM job_progress WHERE job_id = $1", UUID(job_id))
+    return len(found)
+
+
+async def test_only_the_lease_a_job_runs_under_is_listened_to(desk: Desk, ann: Person) -> None:
+    job_id, first = await running(desk, ann)
+    await say(desk.core, first, percent=10, preview=PICTURE, preview_type="image/png")
+    await desk.core.room.execution.requeue(report(first), "spot")
+    # Put back: what the old run said is not where the job stands.
+    assert await shown(desk, ann, job_id) is None
+    await say(desk.core, first, percent=11)
+    second = await desk.start()
+    assert await shown(desk, ann, job_id) is None
+    await say(desk.core, first, percent=12)
+    assert await shown(desk, ann, job_id) is None
+    await say(desk.core, second, message="again")
+    found = await shown(desk, ann, job_id)
+    # Nothing of the run before is mixed into it.
+    assert found is not None
+    assert (found["percent"], found["message"], found["preview_url"]) == (None, "again", None)
+    await say(desk.core, first, percent=99)
+    found = await shown(desk, ann, job_id)
+    assert found is not None
+    assert found["percent"] is None
+
+
+async def test_what_a_run_said_last_goes_away_with_it(desk: Desk, ann: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    job_id, started = await running(desk, ann)
+    await say(desk.core, started, percent=10)
+    pool = await desk.core.databases.pool(ann.tenant.pool)
+    sweeper = desk.core.room.progress_sweeper
+    await sweeper.sweep(pool)
+    assert await rows(desk, ann, job_id) == 1
+    await desk.core.complete(started)
+    await say(desk.core, started, percent=100)
+    assert await shown(desk, ann, job_id) is None
+    # Page by page, however small a page is.
+    monkeypatch.setattr(sweeper, "batch", 1)
+    await sweeper.sweep(pool)
+    assert await rows(desk, ann, job_id) == 0
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ({"percent": 250.0}, {"percent": 100}),
+        ({"percent": -3.0}, {"percent": 0}),
+        ({"percent": float("nan")}, {"percent": None}),
+        ({"percent": float("inf")}, {"percent": None}),
+        ({"message": "a\0b\nc \udfff"}, {"message": "a b c ?"}),
+        ({"message": "x" * 900}, {"message": "x" * 500}),
+        ({"elapsed_ms": -5}, {"elapsed_ms": 0}),
+        ({"elapsed_ms": 2**80}, {"elapsed_ms": 2**53}),
+        ({"preview": b"x" * 65_537, "preview_type": "image/png"}, {"preview_url": None}),
+        ({"preview": b"<svg onload='x()'>", "preview_type": "image/svg+xml"}, {"preview_url": None}),
+        ({"preview": PICTURE}, {"preview_url": None}),
+        ({"preview": b"", "preview_type": "image/png"}, {"preview_url": None}),
+    ],
+)
+async def test_odd_reports_are_tidied_and_fail_nobodys_heartbeat(
+    desk: Desk, ann: Person, said: dict[str, Any], kept: dict[str, Any]
+) -> None:
+    job_id, started = await running(desk, ann)
+    await say(desk.core, started, **said)
+    found = await shown(desk, ann, job_id)
+    assert found is not None
+    assert {name: found[name] for name in kept} == kept
+
+
+async def test_reports_that_arrive_together_are_one_statement_and_the_last_word_counts(
+    shared_databases: Databases,
+) -> None:
+    told: list[tuple[str, str]] = []
+    core = await open_core(shared_databases, lambda *message: told.append(message), active_per_user=100).prepare()
+    members: list[Member] = [await core.member(pool) for pool in ("pool_1", "pool_2")]
+    jobs = [await core.submit(members[number % 2]) for number in range(6)]
+    leases = [await core.start(f"worker-{number}") for number in range(6)]
+    told.clear()
+    await asyncio.gather(*(say(core, lease, percent=percent) for percent in (1, 2, 3) for lease in leases))
+    for number, job in enumerate(jobs):
+        pool = members[number % 2].pool
+        [row] = await core.rows(pool, "SELECT percent FROM job_progress WHERE job_id = $1", job.id)
+        assert row["percent"] == 3
+    assert {channel for channel, _ in told} == {"job_events"}
+    assert len(told) < 18

@@ -1,0 +1,267 @@
+"""Uploads: straight to storage, bound to what was declared, checked at the object itself, seen by nobody else."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.toolbox.ids import uuid7
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.media import CLIP, PICTURE, Studio, declared
+
+HASH = hashlib.sha256(CLIP).hexdigest()
+
+
+@pytest.fixture
+async def studio(stored_plane: ControlPlane) -> AsyncIterator[Studio]:
+    """On local storage, then on S3."""
+    async with Studio.opened(stored_plane) as studio:
+        yield studio
+
+
+@pytest.fixture
+async def local(plane: ControlPlane) -> AsyncIterator[Studio]:
+    async with Studio.opened(plane) as studio:
+        yield studio
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_plane: ControlPlane, pool: str) -> None:
+    async with Studio.opened(stored_plane, pool) as studio:
+        answer = await studio.create(sha256=HASH)
+        assert answer.status_code == 201
+        created = answer.json()
+        assert created["file"] | {"status": "pending", "purpose": "upload", "size": len(CLIP)} == created["file"]
+        assert (created["file"]["url"], created["file"]["job_id"]) == (None, None)
+        assert created["upload"]["method"] == "PUT"
+        assert (await studio.send(created)).status_code == 200
+        confirmed = await studio.confirm(created["file"])
+        assert confirmed.status_code == 200
+        file = confirmed.json()
+        assert (file["status"], file["sha256"], file["expires_at"]) == ("ready", HASH, None)
+        video = (await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})).json()
+        assert (video["status"], video["title"]) == ("uploaded", "clip.mp4")
+        for url in (file["url"], video["original_file_url"]):
+            fetched = await studio.desk.client.get(url)
+            assert (fetched.status_code, fetched.content) == (200, CLIP)
+            assert fetched.headers["content-type"] == "video/mp4"
+
+
+@pytest.mark.parametrize(
+    ("name", "shown", "segment"),
+    [
+        ("Übung 1/2 🎬.MP4", "Übung 1_2 🎬.MP4", "Ubung-1-2.mp4"),
+        ("../../etc/passwd", ".._.._etc_passwd", "etc-passwd.mp4"),
+        ("..", "..", "file.mp4"),
+        ("日本語", "日本語", "file.mp4"),
+        ("a" * 200, "a" * 200, "a" * 60 + ".mp4"),
+        ("\u202egpj.exe", "_gpj.exe", "gpj.mp4"),
+        ('"><script>.webm', "_><script>.webm", "script.webm"),
+        ("archive.tar.gz", "archive.tar.gz", "archive.tar.mp4"),
+    ],
+)
+async def test_a_hostile_name_is_harmless_in_storage(local: Studio, name: str, shown: str, segment: str) -> None:
+    file = await local.uploaded(name=name)
+    assert file["name"] == shown
+    path = f"tenants/{local.tenant_id}/uploads/{file['id']}/{segment}"
+    assert await local.paths() == {path}
+    assert (await local.confirm(file)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "mime_type", "stored"),
+    [
+        (PICTURE, "image/png", "image/png"),
+        (b"ID3\x03\x00" + bytes(100), "audio/mpeg", "audio/mpeg"),
+        (CLIP, "Video/MP4; codecs=avc1", "video/mp4"),
+        (b"<?xml version='1.0'?><svg/>", "image/svg+xml", "image/svg+xml"),
+        (b"nobody knows what this is", "video/x-unheard-of", "video/x-unheard-of"),
+        # An MP4 without pictures is audio.
+        (CLIP, "audio/mp4", "audio/mp4"),
+    ],
+)
+async def test_pictures_and_sound_are_uploaded_the_same_way(
+    local: Studio, content: bytes, mime_type: str, stored: str
+) -> None:
+    file = await local.uploaded(content, mime_type=mime_type)
+    answer = await local.confirm(file)
+    assert (answer.status_code, answer.json()["mime_type"]) == (200, stored)
+
+
+@pytest.mark.parametrize(
+    ("change", "field"),
+    [
+        ({"size": 5_368_709_121}, "size"),
+        ({"size": 0}, "size"),
+        ({"size": -1}, "size"),
+        ({"size": 2**60}, "size"),
+        ({"size": 1.5}, "size"),
+        ({"mime_type": "text/html"}, "mime_type"),
+        ({"mime_type": "application/octet-stream"}, "mime_type"),
+        ({"mime_type": "video"}, "mime_type"),
+        ({"mime_type": "video/mp4\r\nx: y"}, "mime_type"),
+        ({"mime_type": "video/\0"}, "mime_type"),
+        ({"mime_type": ""}, "mime_type"),
+        ({"name": ""}, "name"),
+        ({"name": "x" * 201}, "name"),
+        ({"name": "a\0b"}, "name"),
+        ({"name": "\ud800"}, "name"),
+        ({"sha256": "A" * 64}, "sha256"),
+        ({"sha256": "0" * 63}, "sha256"),
+        ({"surprise": 1}, "surprise"),
+    ],
+    ids=str,
+)
+async def test_a_bad_upload_names_the_field_and_writes_nothing(
+    local: Studio, change: dict[str, Any], field: str
+) -> None:
+    answer = await local.ask("POST", "/api/videos/uploads", declared(CLIP) | change)
+    assert_refused(answer, 422, "invalid_request", field)
+    assert await local.file_rows() == []
+
+
+async def test_everything_that_is_over_its_limit_is_named_at_once(local: Studio) -> None:
+    answer = await local.create(size=2**50, mime_type="text/html")
+    problem = assert_refused(answer, 422, "invalid_request", "mime_type", "size")
+    assert "video/*, image/*, audio/*" in problem["detail"]
+
+
+async def test_the_limits_come_from_the_settings(started: Started) -> None:
+    limits = {"storage": {"max_upload_bytes": 10}, "media": {"allowed_types": ("image/png", "audio/*")}}
+    async with started(**limits) as (plane, _), Studio.opened(plane) as studio:
+        assert_refused(await studio.create(size=11, mime_type="image/png"), 422, "invalid_request", "size")
+        for mime_type, status in (("image/png", 201), ("audio/x", 201), ("image/jpeg", 422), ("video/mp4", 422)):
+            assert (await studio.create(size=10, mime_type=mime_type)).status_code == status
+
+
+async def test_what_was_not_uploaded_cannot_be_confirmed_and_the_answer_says_what_to_do(studio: Studio) -> None:
+    created = (await studio.create()).json()
+    problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "file_id")
+    assert "Send the bytes to `upload.url`" in problem["detail"]
+    await studio.send(created)
+    assert (await studio.confirm(created["file"])).status_code == 200
+
+
+async def test_confirming_again_answers_the_same(studio: Studio) -> None:
+    file = await studio.uploaded()
+    first, again = (await studio.confirm(file)).json(), (await studio.confirm(file)).json()
+    addresses = {"url", "url_expires_at"}
+    assert {name: first[name] for name in first.keys() - addresses} == {
+        name: again[name] for name in again.keys() - addresses
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "declaration", "field"),
+    [
+        (CLIP[:-1], {}, "size"),
+        (CLIP + b"x", {}, "size"),
+        (b"x" * len(CLIP), {"sha256": HASH}, "sha256"),
+        (b"<!DOCTYPE html><html>".ljust(len(CLIP)), {}, "mime_type"),
+        (b"%PDF-1.7".ljust(len(CLIP)), {}, "mime_type"),
+        (PICTURE.ljust(len(CLIP)), {}, "mime_type"),
+        (b"MZ".ljust(len(CLIP)), {}, "mime_type"),
+        (b"PK\x03\x04".ljust(len(CLIP)), {}, "mime_type"),
+    ],
+    ids=["shorter", "longer", "hash", "html", "pdf", "png", "program", "zip"],
+)
+async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_replaced(
+    studio: Studio, content: bytes, declaration: dict[str, Any], field: str
+) -> None:
+    created = (await studio.create(**declaration)).json()
+    [row] = await studio.file_rows()
+    # Written past the signed address, which would have refused most of it.
+    await studio.plane.storage.put(row["path"], content, content_type="video/mp4")
+    problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", field)
+    assert "Upload the right bytes to the same address" in problem["detail"]
+    assert (await studio.file_rows())[0]["status"] == "pending"
+    assert (await studio.send(created)).status_code == 200
+    assert (await studio.confirm(created["file"])).status_code == 200
+
+
+async def test_an_object_of_another_type_is_refused(studio: Studio) -> None:
+    created = (await studio.create()).json()
+    [row] = await studio.file_rows()
+    await studio.plane.storage.put(row["path"], CLIP, content_type="video/webm")
+    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "mime_type")
+
+
+async def test_without_a_declared_checksum_the_file_has_what_the_storage_knows(studio: Studio) -> None:
+    file = (await studio.confirm(await studio.uploaded())).json()
+    assert file["sha256"] == (HASH if studio.plane.settings.storage.backend == "local" else None)
+
+
+async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(studio: Studio) -> None:
+    file = await studio.uploaded(name="Übung.mp4")
+    assert (await studio.ask("GET", f"/api/files/{file['id']}")).json() == file
+    await studio.confirm(file)
+    shown = (await studio.ask("GET", f"/api/files/{file['id']}")).json()
+    assert "content-disposition" not in (await studio.desk.client.get(shown["url"])).headers
+    saved = (await studio.ask("GET", f"/api/files/{file['id']}?download=true")).json()
+    assert "%C3%9Cbung.mp4" in (await studio.desk.client.get(saved["url"])).headers["content-disposition"]
+
+
+async def test_g6_another_user_and_another_tenant_find_nothing(studio: Studio) -> None:
+    file = await studio.uploaded()
+    for other in (await studio.colleague(), await studio.stranger("pool_1"), await studio.stranger("pool_2")):
+        assert_refused(await other.confirm(file), 404, "not_found")
+        for method in ("GET", "DELETE"):
+            assert_refused(await other.ask(method, f"/api/files/{file['id']}"), 404, "not_found")
+        made = await other.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+        assert_refused(made, 422, "invalid_request", "original_file_id")
+    assert (await studio.file_rows())[0]["status"] == "pending"
+    assert (await studio.confirm(file)).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_a_file_that_never_was_is_not_there(local: Studio, method: str) -> None:
+    assert_refused(await local.ask(method, f"/api/files/{uuid7()}"), 404, "not_found")
+    assert_refused(await local.ask(method, "/api/files/x"), 422, "invalid_request", "path.file_id")
+    assert_refused(await local.confirm({"id": uuid7()}), 404, "not_found")
+
+
+async def test_nothing_is_given_without_a_key(local: Studio) -> None:
+    file = await local.uploaded()
+    for method, path in (
+        ("POST", "/api/videos/uploads"),
+        ("POST", f"/api/videos/uploads/{file['id']}/confirm"),
+        ("GET", f"/api/files/{file['id']}"),
+        ("DELETE", f"/api/files/{file['id']}"),
+        ("GET", "/api/videos"),
+        ("POST", "/api/videos"),
+    ):
+        assert_refused(await local.desk.client.request(method, path), 401, "not_authenticated")
+
+
+@pytest.mark.parametrize("confirmed", [False, True])
+async def test_a_deleted_file_is_gone_and_so_is_its_object(studio: Studio, confirmed: bool) -> None:
+    file = await studio.uploaded()
+    if confirmed:
+        await studio.confirm(file)
+    assert len(await studio.paths()) == 1
+    assert (await studio.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
+    assert await studio.paths() == set()
+    assert_refused(await studio.ask("GET", f"/api/files/{file['id']}"), 404, "not_found")
+    assert_refused(await studio.ask("DELETE", f"/api/files/{file['id']}"), 404, "not_found")
+    assert_refused(await studio.confirm(file), 404, "not_found")
+    made = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+    assert_refused(made, 422, "invalid_request", "original_file_id")
+
+
+async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(studio: Studio) -> None:
+    file = await studio.uploaded(PICTURE, mime_type="image/png")
+    await studio.confirm(file)
+    await studio.desk.core.submit(studio.member, input_file_ids=(UUID(file["id"]),))
+    assert_refused(await studio.ask("DELETE", f"/api/files/{file['id']}"), 409, "in_use")
+    await studio.desk.core.complete(await studio.desk.start())
+    assert (await studio.ask("DELETE", f"/api/files/{file['id']}")).status_code == 204
+    video = await studio.video()
+    problem = assert_refused(await studio.ask("DELETE", f"/api/files/{video['original_file_id']}"), 409, "in_use")
+    assert re.search("Delete the video", problem["detail"])

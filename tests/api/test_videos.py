@@ -1,0 +1,271 @@
+"""Videos: what a person sees of an upload and of the jobs on it, and nobody else sees."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.execution import StartedLease
+from callsheet.toolbox.ids import uuid7
+from tests.support.answers import assert_refused
+from tests.support.core import report
+from tests.support.media import CLIP, PICTURE, Studio
+
+PROGRESS = """INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent, message,
+                  elapsed_ms, preview, preview_type, preview_at)
+              SELECT tenant_id, id, user_id, $3, $4, 41.5, 'frame 83 of 200', 12000, $5, $6, now()
+              FROM ai_jobs WHERE tenant_id = $1 AND id = $2
+              ON CONFLICT (tenant_id, job_id) DO UPDATE SET charge_cycle = $3, lease_seq = $4"""
+
+
+@pytest.fixture
+async def studio(stored_plane: ControlPlane) -> AsyncIterator[Studio]:
+    """On local storage, then on S3."""
+    async with Studio.opened(stored_plane) as studio:
+        yield studio
+
+
+@pytest.fixture
+async def local(plane: ControlPlane) -> AsyncIterator[Studio]:
+    async with Studio.opened(plane) as studio:
+        yield studio
+
+
+async def say(
+    studio: Studio,
+    started: StartedLease,
+    *,
+    charge_cycle: int = 1,
+    lease_seq: int | None = None,
+    kind: str = "image/png",
+) -> None:
+    """What a heartbeat of this lease, or of another, leaves behind."""
+    lease_seq = started.lease.lease_seq if lease_seq is None else lease_seq
+    values = (studio.tenant_id, started.lease.job_id, charge_cycle, lease_seq, PICTURE, kind)
+    await studio.desk.core.rows(studio.pool, PROGRESS, *values)
+
+
+def state(video: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(video[name] for name in ("status", "progress", "preview_url", "error", "processed_file_url"))
+
+
+async def test_a_video_confirms_its_upload_on_the_way(studio: Studio) -> None:
+    file = await studio.uploaded()
+    answer = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"], "title": "  Holiday  "})
+    assert answer.status_code == 201
+    video = answer.json()
+    assert (video["title"], video["original_file_id"], video["job_id"]) == ("Holiday", file["id"], None)
+    assert state(video) == ("uploaded", None, None, None, None)
+    assert video["outputs"] == []
+    assert (await studio.file_rows())[0]["status"] == "ready"
+    seen = await studio.look(video)
+    assert {**seen, "original_file_url": None} == {**video, "original_file_url": None}
+
+
+async def test_an_upload_that_never_came_makes_no_video(studio: Studio) -> None:
+    file = (await studio.create()).json()["file"]
+    answer = await studio.ask("POST", "/api/videos", {"original_file_id": file["id"]})
+    assert_refused(answer, 422, "content_mismatch", "file_id")
+    assert (await studio.ask("GET", "/api/videos")).json() == {"items": [], "next_cursor": None}
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "original_file_id"),
+        ({"original_file_id": "x"}, "original_file_id"),
+        ({"original_file_id": str(uuid7())}, "original_file_id"),
+        ({"original_file_id": str(uuid7()), "title": "a\0"}, "title"),
+        ({"original_file_id": str(uuid7()), "title": "x" * 201}, "title"),
+        ({"original_file_id": str(uuid7()), "surprise": 1}, "surprise"),
+    ],
+)
+async def test_a_bad_video_names_the_field(local: Studio, body: dict[str, Any], field: str) -> None:
+    assert_refused(await local.ask("POST", "/api/videos", body), 422, "invalid_request", field)
+
+
+async def test_what_is_no_id_is_no_video(local: Studio) -> None:
+    assert_refused(await local.ask("GET", "/api/videos/x"), 404, "not_found")
+    assert_refused(await local.ask("GET", f"/api/videos/{uuid7()}"), 404, "not_found")
+    answer = await local.ask("GET", "/api/videos/uploads")
+    assert_refused(answer, 405, "method_not_allowed")
+    assert answer.headers["allow"] == "POST"
+
+
+async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: Studio) -> None:
+    videos = [await local.video() for _ in range(3)]
+    await local.submit(videos[1])
+    seen: list[str] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await local.ask("GET", f"/api/videos?limit=2{cursor and f'&cursor={cursor}'}")).json()
+        seen += [video["id"] for video in page["items"]]
+        cursor = page["next_cursor"]
+    assert seen == [video["id"] for video in reversed(videos)]
+    queued = (await local.ask("GET", "/api/videos?status=queued")).json()
+    assert [(video["id"], video["status"]) for video in queued["items"]] == [(videos[1]["id"], "queued")]
+    assert (await local.desk.client.get(queued["items"][0]["original_file_url"])).content == CLIP
+    assert (await local.ask("GET", "/api/videos?status=expired")).json()["items"] == []
+    for query in ("status=gone", "cursor=x", "limit=0"):
+        field = f"query.{query.partition('=')[0]}"
+        assert_refused(await local.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
+
+
+async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(studio: Studio) -> None:
+    video = await studio.video()
+    job_id = await studio.submit(video)
+    seen = await studio.look(video)
+    assert (seen["status"], seen["job_id"]) == ("queued", str(job_id))
+    started = await studio.desk.start()
+    assert state(await studio.look(video)) == ("processing", None, None, None, None)
+    await say(studio, started)
+    running = await studio.look(video)
+    assert (
+        running["progress"] | {"percent": 41.5, "message": "frame 83 of 200", "elapsed_ms": 12000}
+        == running["progress"]
+    )
+    assert running["preview_url"] == f"/api/videos/{video['id']}/preview"
+    first, second = await studio.complete(started, b"the result", b"its depth map")
+    done = await studio.look(video)
+    assert state(done)[:4] == ("completed", None, None, None)
+    assert done["processed_file_id"] == str(first.file_id)
+    assert (await studio.desk.client.get(done["processed_file_url"])).content == b"the result"
+    assert [output["id"] for output in done["outputs"]] == [str(first.file_id), str(second.file_id)]
+    assert [output["purpose"] for output in done["outputs"]] == ["output", "output"]
+    assert (await studio.desk.client.get(done["outputs"][1]["url"])).content == b"its depth map"
+    assert (await studio.ask("GET", "/api/videos")).json()["items"][0]["outputs"][1]["id"] == str(second.file_id)
+
+
+async def test_a_failure_is_told_and_a_retry_takes_it_back(local: Studio) -> None:
+    video = await local.video()
+    job_id = await local.submit(video)
+    await local.desk.core.fail(await local.desk.start())
+    assert state(await local.look(video)) == ("failed", None, None, "The engine stopped.", None)
+    await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    assert state(await local.look(video)) == ("queued", None, None, None, None)
+
+
+async def test_only_the_run_that_goes_on_is_heard(local: Studio) -> None:
+    video = await local.video()
+    job_id = await local.submit(video)
+    stale = await local.desk.start()
+    await say(local, stale)
+    await local.desk.core.room.execution.requeue(report(stale), "spot")
+    assert state(await local.look(video)) == ("queued", None, None, None, None)
+    started = await local.desk.start()
+    assert state(await local.look(video)) == ("processing", None, None, None, None)
+    await say(local, started)
+    assert (await local.look(video))["progress"] is not None
+    await local.desk.core.fail(started)
+    await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    again = await local.desk.start()
+    await say(local, again, charge_cycle=1)
+    assert state(await local.look(video)) == ("processing", None, None, None, None)
+    assert_refused(await local.ask("GET", f"/api/videos/{video['id']}/preview"), 404, "not_found")
+    await say(local, again, charge_cycle=2)
+    assert (await local.look(video))["progress"] is not None
+
+
+@pytest.mark.parametrize(("kind", "disposition"), [("image/png", None), ("image/svg+xml", "attachment")])
+async def test_a_preview_is_a_picture_that_can_do_no_harm(local: Studio, kind: str, disposition: str | None) -> None:
+    video = await local.video()
+    address = f"/api/videos/{video['id']}/preview"
+    assert_refused(await local.ask("GET", address), 404, "not_found")
+    await local.submit(video)
+    started = await local.desk.start()
+    assert_refused(await local.ask("GET", address), 404, "not_found")
+    await say(local, started, kind=kind)
+    answer = await local.ask("GET", address)
+    assert (answer.status_code, answer.content, answer.headers["content-type"]) == (200, PICTURE, kind)
+    assert answer.headers.get("content-disposition") == disposition
+    assert answer.headers["cache-control"] == "no-store"
+    assert "sandbox" in answer.headers["content-security-policy"]
+    await local.complete(started, b"done")
+    assert_refused(await local.ask("GET", address), 404, "not_found")
+
+
+async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> None:
+    """What an actor answers is its own affair; and a file it names is not shown unless the job made it."""
+    other = await local.video()
+    foreign = other["original_file_id"]
+    for outputs in ("text", [1, None, {}, {"file_id": 7}, {"file_id": "x"}], [{"file_id": foreign}]):
+        video = await local.video()
+        await local.submit(video)
+        started = await local.desk.start()
+        output = await local.put_output(started.lease.job_id, b"made")
+        await local.desk.core.room.execution.complete(report(started), {"outputs": outputs}, outputs=[output])
+        seen = await local.look(video)
+        assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
+
+
+async def test_g6_another_user_and_another_tenant_find_no_video(studio: Studio) -> None:
+    video = await studio.video()
+    await studio.submit(video)
+    await say(studio, await studio.desk.start())
+    assert (await studio.ask("GET", f"/api/videos/{video['id']}/preview")).status_code == 200
+    for other in (await studio.colleague(), await studio.stranger("pool_1"), await studio.stranger("pool_2")):
+        for method, path in (("GET", ""), ("GET", "/preview"), ("DELETE", "")):
+            assert_refused(await other.ask(method, f"/api/videos/{video['id']}{path}"), 404, "not_found")
+        assert (await other.ask("GET", "/api/videos")).json()["items"] == []
+
+
+async def test_a_deleted_video_takes_everything_with_it_that_was_made_of_it(studio: Studio) -> None:
+    video = await studio.video()
+    await studio.run(video, b"first run", b"and its mask")
+    await studio.run(video, b"second run")
+    kept = await studio.video()
+    assert len(await studio.paths()) == 5
+    assert (await studio.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    [left] = await studio.paths()
+    assert kept["original_file_id"] in left
+    for method in ("GET", "DELETE"):
+        assert_refused(await studio.ask(method, f"/api/videos/{video['id']}"), 404, "not_found")
+    assert_refused(await studio.ask("GET", f"/api/files/{video['original_file_id']}"), 404, "not_found")
+    assert [shown["id"] for shown in (await studio.ask("GET", "/api/videos")).json()["items"]] == [kept["id"]]
+
+
+async def test_a_video_that_a_job_needs_is_not_deleted(studio: Studio) -> None:
+    video = await studio.video()
+    await studio.submit(video)
+    address = f"/api/videos/{video['id']}"
+    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
+    started = await studio.desk.start()
+    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
+    [output] = await studio.complete(started, b"a result")
+    # Also by a job that does not read its file.
+    other = await studio.desk.core.submit(studio.member, video_id=UUID(video["id"]))
+    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
+    await studio.desk.post_as(studio.person, f"/api/ai-jobs/{other.id}/cancel")
+    # Its result is the input of a job that has nothing to do with the video.
+    await studio.desk.core.submit(studio.member, input_file_ids=(output.file_id,))
+    assert_refused(await studio.ask("DELETE", address), 409, "in_use")
+    await studio.desk.core.fail(await studio.desk.start())
+    assert (await studio.ask("DELETE", address)).status_code == 204
+    assert await studio.paths() == set()
+
+
+async def test_what_another_video_shows_stays_until_that_one_goes_too(local: Studio) -> None:
+    video = await local.video()
+    [output] = await local.run(video, b"a result")
+    twin = (await local.ask("POST", "/api/videos", {"original_file_id": video["original_file_id"]})).json()
+    child = (await local.ask("POST", "/api/videos", {"original_file_id": str(output.file_id)})).json()
+    assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    assert (await local.desk.client.get((await local.look(twin))["original_file_url"])).content == CLIP
+    assert (await local.desk.client.get((await local.look(child))["original_file_url"])).content == b"a result"
+    for each in (twin, child):
+        assert (await local.ask("DELETE", f"/api/videos/{each['id']}")).status_code == 204
+    assert await local.paths() == set()
+
+
+async def test_a_job_on_a_deleted_video_is_refused(local: Studio) -> None:
+    video = await local.video()
+    job_id = await local.submit(video)
+    await local.desk.core.fail(await local.desk.start())
+    assert (await local.ask("DELETE", f"/api/videos/{video['id']}")).status_code == 204
+    retried = await local.desk.post_as(local.person, f"/api/ai-jobs/{job_id}/retry")
+    assert 400 <= retried.status_code < 500
+    assert await local.desk.core.status(local.member, job_id) == "failed"

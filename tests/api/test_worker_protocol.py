@@ -1,0 +1,234 @@
+"""The worker protocol as a worker lives it, on local storage and on S3, with tenants in two pools."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.answers import assert_refused
+from tests.support.catalog import MP4, Studio
+from tests.support.catalog import PNG as OVERLAY
+from tests.support.scripted_worker import described
+from tests.support.waiting import until
+from tests.support.workshop import INPUT, OUTPUT, PNG, Workshop, open_workshop
+
+
+@pytest.fixture
+async def shop(stored_plane: ControlPlane) -> AsyncIterator[Workshop]:
+    async with open_workshop(stored_plane) as shop:
+        yield shop
+
+
+async def test_a_job_goes_from_poll_to_delivered_file_for_tenants_of_two_pools(shop: Workshop) -> None:
+    worker = await shop.worker()
+    for pool in ("pool_1", "pool_2"):
+        person = await shop.desk.person(pool, tokens=10)
+        submitted = await shop.engine_job(person)
+        job = await worker.job()
+        assert (job["job_id"], job["tenant_id"]) == (submitted["id"], str(person.tenant.id))
+        assert (await worker.heartbeat(job, run_started=True)).status_code == 200
+        assert await worker.download(job["input_url"]) == INPUT
+        await worker.deliver(job, OUTPUT)
+        answer = await worker.complete(job, output={**described(OUTPUT, "video/mp4"), "metadata": {"frames": 24}})
+        assert answer.json() == {"job_id": submitted["id"], "status": "completed"}
+
+        shown = await shop.shown(person, submitted["id"])
+        assert shown["status"] == "completed"
+        [file] = await shop.files(person, submitted["id"])
+        assert shown["result"] == {
+            "outputs": [{"file_id": str(file["id"]), "name": "output.mp4", **described(OUTPUT, "video/mp4")}],
+            "metadata": {"frames": 24},
+        }
+        assert file["path"].startswith(f"tenants/{person.tenant.id}/ai-jobs/{submitted['id']}/output-")
+        assert (file["metadata"], file["disk"]) == ({"frames": 24}, shop.plane.settings.storage.backend)
+        assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
+        assert (await shop.row(person, submitted["id"]))["output_file_id"] == file["id"]
+        assert await shop.balance(person) == 3
+
+
+async def test_the_job_says_everything_a_worker_needs(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    await shop.engine_job(person)
+    job = await worker.job()
+    assert job["lease_ttl_seconds"] == 900
+    assert datetime.fromisoformat(job["lease_expires_at"]) > datetime.now(UTC) + timedelta(minutes=14)
+    assert (job["kind"], job["actor"], job["provider"]) == ("effect", None, "self_hosted")
+    assert (job["effect_id"], job["run_limit_seconds"]) == (None, 3600)
+    [asset] = job["input_payload"]["assets"]
+    assert "path" not in asset
+    assert asset["download_url"] == job["input_url"]
+    assert (asset["key"], asset["placeholder"], asset["is_primary_input"]) == ("video", "__INPUT_PATH__", True)
+    assert job["input_payload"]["workflow"]["9"]["class_type"] == "SaveVideo"
+    assert job["input_file"] == {
+        "name": "clip.mp4",
+        "mime_type": "video/mp4",
+        "content_hash": asset["content_hash"],
+    }
+    assert job["output_file"] == {"name": "output.mp4", "extension": "mp4", "mime_type": "video/mp4"}
+    assert job["output_headers"]["Content-Type"] == "video/mp4"
+
+
+async def test_several_outputs_are_announced_uploaded_and_listed(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    files = {"first.png": ("image/png", PNG), "second.PNG": ("image/png", PNG + b"2"), "log": ("text/plain", b"ok")}
+    outputs = await worker.deliver_named(job, files)
+    answer = await worker.complete(job, outputs=outputs, metadata={"seed": 4})
+    assert answer.json()["status"] == "completed"
+    result = (await shop.shown(person, submitted["id"]))["result"]
+    assert [output["name"] for output in result["outputs"]] == list(files)
+    assert result["metadata"] == {"seed": 4}
+    stored = {row["id"]: row for row in await shop.files(person, submitted["id"])}
+    assert {row["path"].rpartition(".")[2] for row in stored.values()} == {"png", "bin"}
+    first = (await shop.row(person, submitted["id"]))["output_file_id"]
+    assert str(first) == result["outputs"][0]["file_id"]
+
+
+async def test_the_one_output_and_named_ones_go_together(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.deliver(job, OUTPUT)
+    outputs = await worker.deliver_named(job, {"poster.png": ("image/png", PNG)})
+    answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"), outputs=outputs)
+    assert answer.json()["status"] == "completed"
+    result = (await shop.shown(person, submitted["id"]))["result"]
+    assert [output["name"] for output in result["outputs"]] == ["output.mp4", "poster.png"]
+
+
+async def test_an_announced_output_takes_no_other_bytes(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    await shop.engine_job(person)
+    job = await worker.job()
+    announced = {"name": "a.png", **described(PNG, "image/png")}
+    [upload] = (await worker.heartbeat(job, outputs=[announced])).json()["uploads"]
+    assert (upload["name"], upload["method"]) == ("a.png", "PUT")
+    other = bytes(reversed(PNG))
+    assert (await worker.upload(upload["url"], upload["headers"], other)).status_code >= 400
+    assert (await worker.upload(upload["url"], upload["headers"], PNG)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("delivered", "claimed", "reason"),
+    [
+        (None, OUTPUT, "was not uploaded"),
+        (b"", OUTPUT, "is empty"),
+        (OUTPUT + b"more", OUTPUT, "bytes, not"),
+        (bytes(reversed(OUTPUT)), OUTPUT, "has the checksum"),
+    ],
+)
+async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
+    shop: Workshop, delivered: bytes | None, claimed: bytes, reason: str
+) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    if delivered is not None:
+        await worker.deliver(job, delivered)
+    refused = await worker.complete(job, output=described(claimed, "video/mp4"))
+    problem = assert_refused(refused, 422, "content_mismatch", "output")
+    assert reason in problem["errors"][0]["reason"]
+    assert (await shop.shown(person, submitted["id"]))["status"] == "processing"
+    assert await shop.files(person, submitted["id"]) == []
+
+    # Still its worker's: it uploads, and reports again.
+    await worker.deliver(job, claimed)
+    assert (await worker.complete(job, output=described(claimed, "video/mp4"))).json()["status"] == "completed"
+
+
+async def test_fresh_addresses_come_with_a_heartbeat(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    fresh = (await worker.heartbeat(job, refresh_inputs=True)).json()
+    [asset] = fresh["inputs"]
+    assert (asset["key"], asset["placeholder"]) == ("video", "__INPUT_PATH__")
+    assert await worker.download(asset["download_url"]) == INPUT
+    assert await worker.download(fresh["input_url"]) == INPUT
+    await worker.deliver(fresh, OUTPUT)
+    assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+    assert (await shop.shown(person, submitted["id"]))["status"] == "completed"
+
+
+async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(shop: Workshop) -> None:
+    """With a lease of two seconds: its first addresses are refused when it has been renewed past them."""
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    await shop.engine_job(person)
+    await shop.central("UPDATE ai_job_dispatches SET lease_seconds = 2 WHERE status = 'queued'")
+    job = await worker.job()
+    first = job["output_url"]
+
+    async def is_refused() -> bool:
+        await worker.heartbeat(job)
+        return (await worker.upload(first, job["output_headers"], OUTPUT)).status_code == 403
+
+    await until(is_refused)
+    fresh = (await worker.heartbeat(job, refresh_inputs=True)).json()
+    assert fresh["output_url"] != first
+    await worker.deliver(fresh, OUTPUT)
+    assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+
+
+async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(shop: Workshop) -> None:
+    """Its addresses are still good, but lead to an object of its own lease."""
+    zombie, other = await shop.worker(), await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    stale = await zombie.job()
+    await shop.desk.core.expire_lease(stale["dispatch_id"])
+    await shop.desk.core.reap()
+    job = await other.job()
+    assert job["job_id"] == stale["job_id"]
+    await other.deliver(job, OUTPUT)
+    await other.complete(job, output=described(OUTPUT, "video/mp4"))
+
+    await zombie.deliver(stale, b"overwritten")
+    assert_refused(await zombie.complete(stale, output=described(b"overwritten", "video/mp4")), 409, "lease_lost")
+    [file] = await shop.files(person, submitted["id"])
+    assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_an_effect_is_applied_to_a_video_from_upload_to_result(shop: Workshop, pool: str) -> None:
+    """All by HTTP: the catalog's graph and assets, a person's upload, the worker, and the result to download."""
+    studio = await Studio.open(shop.plane, shop.client, shop.desk.people)
+    recipe = await studio.workflow()
+    effect = await studio.effect(recipe["slug"], credits_cost=5)
+    person = await studio.person(pool, tokens=8)
+    video = await studio.video(person)
+    submitted = await studio.submit(person, effect, video_id=video)
+
+    worker = await shop.worker(workflow_slugs=[recipe["slug"]])
+    job = await worker.job(wait_seconds=20)
+    assert (job["job_id"], job["effect_id"]) == (submitted["id"], effect["id"])
+    assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a cat, in a noir look"
+    downloads = {asset["key"]: await worker.download(asset["download_url"]) for asset in job["input_payload"]["assets"]}
+    assert downloads == {"input": MP4, "overlay": OVERLAY}
+    assert await worker.download(job["input_url"]) == MP4
+    await worker.heartbeat(job, run_started=True, progress={"percent": 50, "message": "half"})
+    shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+    assert (shown["status"], shown["progress"]["percent"]) == ("processing", 50)
+    await worker.deliver(job, OUTPUT)
+    assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+
+    shown = (await studio.call("GET", f"/api/videos/{video}", person=person)).json()
+    assert shown["status"] == "completed"
+    assert await worker.download(shown["processed_file_url"]) == OUTPUT
+    assert await shop.balance(person) == 3
+
+    async def is_timed() -> bool:
+        sold = (await studio.call("GET", f"/api/effects/{effect['slug']}")).json()
+        return sold["last_processing_time_seconds"] is not None
+
+    await until(is_timed)

@@ -1,0 +1,292 @@
+"""Workers come with the fleet's secret and go with their token; nobody else does."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from callsheet.app import ControlPlane
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.fleet import Agent, Crew
+from tests.support.jobs import Desk
+from tests.support.people import People
+
+numbers = itertools.count(1)
+
+
+@pytest.fixture
+async def crew(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Crew:
+    return Crew(plane, await Desk.open(plane, client, people))
+
+
+async def crew_of(plane: ControlPlane, client: httpx.AsyncClient) -> Crew:
+    return Crew(plane, await Desk.open(plane, client, People(plane.accounts, plane.keys)))
+
+
+async def session_of(crew: Crew, agent: Agent) -> dict[str, Any]:
+    [session, *_] = (await crew.done("GET", f"worker-sessions?worker_id={agent.worker_id}"))["items"]
+    return dict(session)
+
+
+async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(crew: Crew) -> None:
+    off = f"off-{next(numbers)}"
+    await crew.desk.core.add_workflow(off, active=False)
+    fleet = await crew.fleet(crew.desk.workflow, off, stage="staging")
+    answer = await crew.register(
+        "i-0abc",
+        fleet_slug=fleet["slug"],
+        stage="staging",
+        display_name=" GPU one ",
+        max_concurrency=2,
+        capabilities={"gpu": "L4"},
+        capacity_type="spot",
+        instance_type="g6.xlarge",
+        providers=["self_hosted", "cloud", "cloud"],
+    )
+    assert answer.status_code == 201
+    body = answer.json()
+    token = body.pop("token")
+    assert len(token) == 64
+    assert body == {
+        "worker_id": "i-0abc",
+        "workflows_assigned": [crew.desk.workflow],
+        "fleet_slug": fleet["slug"],
+        "stage": "staging",
+        "is_approved": True,
+    }
+    worker = await crew.done("GET", "workers/i-0abc")
+    expected = {
+        "display_name": "GPU one",
+        "registration_source": "fleet",
+        "fleet_id": fleet["id"],
+        "providers": ["self_hosted", "cloud"],
+        "workflows": [crew.desk.workflow],
+        "max_concurrency": 2,
+        "capabilities": {"gpu": "L4"},
+        "capacity_type": "spot",
+        "instance_type": "g6.xlarge",
+        "is_live": True,
+    }
+    assert {name: worker[name] for name in expected} == expected
+    agent = Agent("i-0abc", token)
+    session = await session_of(crew, agent)
+    assert (session["fleet_slug"], session["stage"], session["ended_at"]) == (fleet["slug"], "staging", None)
+    assert await crew.is_known(agent)
+    assert await crew.events(agent) == ["registered"]
+
+
+async def test_a_worker_may_name_workflows_instead_of_a_fleet(crew: Crew) -> None:
+    other = f"other-{next(numbers)}"
+    await crew.desk.core.add_workflow(other)
+    body = (await crew.register(workflow_slugs=[other, crew.desk.workflow, other])).json()
+    assert body["workflows_assigned"] == sorted([crew.desk.workflow, other])
+    assert (body["fleet_slug"], body["stage"]) == (None, "production")
+
+
+async def test_what_is_stored_of_a_token_is_its_hash(crew: Crew) -> None:
+    agent = await crew.agent()
+    [row] = await crew.rows("SELECT * FROM comfyui_workers WHERE worker_id = $1", agent.worker_id)
+    assert row["token_hash"] == hashlib.sha256(agent.token.encode()).digest()
+    assert agent.token not in str(row)
+
+
+async def test_unknown_fields_and_nulls_are_ignored_because_an_agent_may_be_older_or_newer(crew: Crew) -> None:
+    nothing = dict.fromkeys(
+        ("display_name", "max_concurrency", "capabilities", "capacity_type", "instance_type", "providers", "stage")
+    )
+    answer = await crew.register(fleet_slug=None, workflow_slugs=[crew.desk.workflow], **nothing, invented={"later": 1})
+    assert answer.status_code == 201
+    worker = await crew.done("GET", f"workers/{answer.json()['worker_id']}")
+    assert (worker["max_concurrency"], worker["providers"], worker["stage"]) == (1, ["self_hosted"], "production")
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"worker_id": None}, "worker_id"),
+        ({"worker_id": "a/b"}, "worker_id"),
+        ({"worker_id": "x" * 201}, "worker_id"),
+        ({"max_concurrency": 0}, "max_concurrency"),
+        ({"capacity_type": "borrowed"}, "capacity_type"),
+        ({"providers": ["Not A Provider"]}, "providers.0"),
+        ({"capabilities": {"name": "a\0b"}}, "capabilities"),
+        ({"fleet_slug": None, "workflow_slugs": None}, "fleet_slug"),
+        ({"fleet_slug": None, "workflow_slugs": []}, "fleet_slug"),
+        ({"fleet_slug": "a-fleet"}, "workflow_slugs"),
+        ({"stage": "Not a stage"}, "stage"),
+        ({"display_name": "a\nb"}, "display_name"),
+    ],
+)
+async def test_a_wrong_registration_is_refused_by_the_name_of_its_field(
+    crew: Crew, changes: dict[str, Any], field: str
+) -> None:
+    body = {"worker_id": f"wrong-{next(numbers)}", "workflow_slugs": [crew.desk.workflow], **changes}
+    answer = await crew.client.post("/api/worker/register", json=body, headers=crew.secret)
+    assert_refused(answer, 422, "invalid_request", field)
+
+
+async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(crew: Crew) -> None:
+    off, slug = f"off-{next(numbers)}", crew.desk.workflow
+    await crew.desk.core.add_workflow(off, active=False)
+    idle, closed, here = await crew.fleet(off), await crew.fleet(), await crew.fleet(stage="staging")
+    await crew.done("PATCH", f"fleets/{closed['id']}", {"is_active": False})
+    assert_refused(await crew.register(fleet_slug="nowhere"), 404, "not_found")
+    assert_refused(await crew.register(fleet_slug=here["slug"]), 404, "not_found")
+    assert_refused(await crew.register(fleet_slug=idle["slug"]), 422, "invalid_request", "fleet_slug")
+    assert_refused(await crew.register(fleet_slug=closed["slug"]), 422, "invalid_request", "fleet_slug")
+    assert_refused(await crew.register(workflow_slugs=[off]), 422, "invalid_request", "workflow_slugs")
+    unknown = await crew.register(workflow_slugs=[slug, "nothing", off, "nowhere"])
+    assert_refused(unknown, 422, "invalid_request", "workflow_slugs.1", "workflow_slugs.3")
+
+
+async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(crew: Crew) -> None:
+    body = {"worker_id": "stranger", "workflow_slugs": [crew.desk.workflow]}
+    for headers in ({}, {"x-fleet-secret": "wrong"}, {"x-fleet-secret": "ünïcode".encode()}, crew.desk.admin.headers):
+        answer = await crew.client.post("/api/worker/register", json=body, headers=headers)
+        assert_refused(answer, 401, "not_authenticated")
+    assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
+
+
+async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(started: Started) -> None:
+    async with started(fleet={"secret_attempts_per_address": 3}) as (plane, client):
+        crew = await crew_of(plane, client)
+        wrong = [
+            await client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
+        ]
+        assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
+        limited = assert_refused(wrong[-1], 429, "rate_limited")
+        assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
+        assert (await crew.register()).status_code == 201
+        # Sign-ins of the same address are counted apart.
+        person = await crew.desk.person()
+        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+
+
+async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(started: Started) -> None:
+    async with started() as (plane, client):
+        derived = (await crew_of(plane, client)).secret
+    async with started(fleet={"secret": SecretStr("sixteen-or-more!")}) as (plane, client):
+        crew = await crew_of(plane, client)
+        assert crew.secret == {"x-fleet-secret": "sixteen-or-more!"}
+        assert (await crew.register()).status_code == 201
+        body = {"worker_id": "late", "workflow_slugs": [crew.desk.workflow]}
+        assert_refused(await client.post("/api/worker/register", json=body, headers=derived), 401, "not_authenticated")
+
+
+async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(started: Started) -> None:
+    async with started(fleet={"max_workers": 2}) as (plane, client):
+        crew = await crew_of(plane, client)
+        one, two = await crew.agent("one"), await crew.agent("two")
+        full = assert_refused(await crew.register("three"), 403, "forbidden")
+        assert "at most 2" in full["detail"]
+        await crew.silent_for(one, 91)
+        await crew.agent("one")
+        await crew.done("POST", f"workers/{two.worker_id}/revoke")
+        await crew.agent("three")
+
+
+async def test_an_id_that_was_seen_a_moment_ago_is_taken(crew: Crew) -> None:
+    agent = await crew.agent()
+    taken = await crew.register(agent.worker_id)
+    problem = assert_refused(taken, 409, "already_registered")
+    assert int(taken.headers["retry-after"]) == problem["retry_after_seconds"]
+    assert 30 < problem["retry_after_seconds"] <= 90
+    await crew.silent_for(agent, 60)
+    assert 0 < int((await crew.register(agent.worker_id)).headers["retry-after"]) <= 30
+    assert await crew.is_known(agent)
+
+
+async def test_a_killed_agent_comes_back_after_90_seconds_and_its_old_session_and_leases_are_over(crew: Crew) -> None:
+    ann = await crew.desk.person(tokens=10)
+    job = await crew.desk.submit(ann)
+    old = await crew.agent()
+    await crew.desk.core.start(old.worker_id)
+    await crew.silent_for(old, 91)
+    new = await crew.agent(old.worker_id)
+    assert not await crew.is_known(old)
+    assert await crew.is_known(new)
+    first, second = (await crew.done("GET", f"worker-sessions?worker_id={old.worker_id}"))["items"][::-1]
+    assert (first["end_reason"], first["jobs_requeued"]) == ("registered anew", 1)
+    assert first["busy_seconds"] > 0
+    assert second["ended_at"] is None
+    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    assert (row["status"], row["attempts"], row["worker_id"]) == ("queued", 1, None)
+    assert (await crew.desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
+    assert await crew.events(new) == ["registered", "superseded", "registered", "lease_put_back"]
+
+
+async def test_what_is_held_under_an_id_that_is_new_goes_back_too(crew: Crew) -> None:
+    """Its worker was removed while a poll of it was under way."""
+    ann = await crew.desk.person(tokens=10)
+    await crew.desk.submit(ann)
+    await crew.desk.core.start("left-over")
+    await crew.agent("left-over")
+    worker = await crew.done("GET", "workers/left-over")
+    assert (worker["current_load"], worker["leases"]) == (0, [])
+
+
+async def test_a_revoked_id_stays_out_until_an_admin_approves_it(crew: Crew) -> None:
+    agent = await crew.agent()
+    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    await crew.silent_for(agent, 100)
+    assert_refused(await crew.register(agent.worker_id), 403, "forbidden")
+    approved = await crew.done("POST", f"workers/{agent.worker_id}/approve")
+    assert (approved["is_approved"], approved["revoked_at"]) == (True, None)
+    assert not await crew.is_known(agent)
+    # Though it was touched this moment: there is no session that could be alive.
+    again = await crew.agent(agent.worker_id)
+    assert await crew.is_known(again)
+
+
+async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(started: Started) -> None:
+    async with started(fleet={"auto_approve": False}) as (plane, client):
+        crew = await crew_of(plane, client)
+        answer = (await crew.register("new")).json()
+        assert answer["is_approved"] is False
+        agent = Agent("new", answer["token"])
+        await crew.done("POST", "workers/new/approve")
+        await crew.silent_for(agent, 91)
+        assert (await crew.register("new")).json()["is_approved"] is True
+
+
+async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts(crew: Crew) -> None:
+    ann = await crew.desk.person(tokens=10)
+    job = await crew.desk.submit(ann)
+    agent = await crew.agent()
+    await crew.desk.core.start(agent.worker_id)
+    answer = await crew.client.post(
+        "/api/worker/deregister", json={"reason": "spot\0 notice", "worker_id": None}, headers=agent.headers
+    )
+    assert (answer.status_code, answer.content) == (204, b"")
+    [row] = await crew.rows("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1::text::uuid", job["id"])
+    assert (row["status"], row["attempts"]) == ("queued", 0)
+    session = await session_of(crew, agent)
+    assert (session["end_reason"], session["jobs_requeued"]) == ("deregistered: spot notice", 1)
+    assert_refused(await crew.admin("GET", f"workers/{agent.worker_id}"), 404, "not_found")
+    assert await crew.events(agent) == ["registered", "lease_put_back", "deregistered"]
+    assert not await crew.is_known(agent)
+    # It may come back at once.
+    await crew.agent(agent.worker_id)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b'{"reason": null}'])
+async def test_a_good_bye_needs_no_words(crew: Crew, content: bytes) -> None:
+    agent = await crew.agent()
+    headers = agent.headers | ({"content-type": "application/json"} if content else {})
+    assert (await crew.client.post("/api/worker/deregister", content=content, headers=headers)).status_code == 204
+
+
+async def test_only_a_workers_token_deregisters_and_it_opens_nothing_else(crew: Crew) -> None:
+    agent = await crew.agent()
+    for headers in ({}, crew.desk.admin.headers, crew.secret, {"authorization": "Basic abc"}):
+        answer = await crew.client.post("/api/worker/deregister", json={}, headers=headers)
+        assert_refused(answer, 401, "not_authenticated")
+    assert_refused(await crew.client.get("/api/me", headers=agent.headers), 401, "not_authenticated")
+    assert_refused(await crew.client.get("/api/admin/workers", headers=agent.headers), 401, "not_authenticated")
+    assert await crew.is_known(agent)

@@ -1,0 +1,182 @@
+"""Instances are checked against AWS where that is switched on; where AWS cannot be asked, they are let in (boto3 talks
+to moto's server here)."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import socket
+from collections.abc import Iterator
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from callsheet.fleet.asg import AutoscalingGroups
+from callsheet.fleet.room import FleetRoom
+from callsheet.settings import FleetSettings
+from callsheet.wire.errors import Forbidden
+from tests.support.core import Core, Row
+from tests.support.fleet import join, registry
+
+REGION = "eu-central-1"
+STRANGER = "i-0123456789abcdef0"
+
+
+@pytest.fixture(autouse=True)
+def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": "testing", "DEFAULT_REGION": REGION}.items():
+        monkeypatch.setenv(f"AWS_{name}", value)
+    monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(scope="module")
+def aws() -> Iterator[str]:
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+async def groups(aws: str) -> dict[str, str]:
+    """Two groups with one instance each, by the name of the group."""
+    return await asyncio.to_thread(_create_groups, aws)
+
+
+def _create_groups(aws: str) -> dict[str, str]:
+    given: dict[str, Any] = {"region_name": REGION, "endpoint_url": aws}
+    ec2, client = boto3.client("ec2", **given), boto3.client("autoscaling", **given)
+    image = ec2.describe_images()["Images"][0]["ImageId"]
+    instances = {}
+    for name in ("face-swap", "upscale"):
+        if not client.describe_launch_configurations(LaunchConfigurationNames=[name])["LaunchConfigurations"]:
+            client.create_launch_configuration(
+                LaunchConfigurationName=name, ImageId=image, InstanceType="g5.xlarge", KeyName="key"
+            )
+            client.create_auto_scaling_group(
+                AutoScalingGroupName=name,
+                LaunchConfigurationName=name,
+                MinSize=1,
+                MaxSize=1,
+                AvailabilityZones=[f"{REGION}a"],
+            )
+        [group] = client.describe_auto_scaling_groups(AutoScalingGroupNames=[name])["AutoScalingGroups"]
+        instances[name] = group["Instances"][0]["InstanceId"]
+    return instances
+
+
+def checking(core: Core, endpoint: str, **changes: Any) -> FleetRoom:
+    return registry(
+        core.databases,
+        core.room.execution,
+        validate_asg_instance=True,
+        asg_region=REGION,
+        asg_endpoint_url=endpoint,
+        **changes,
+    )
+
+
+async def register(core: Core, room: FleetRoom, worker_id: str) -> None:
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    await join(room, worker_id, row["slug"])
+
+
+async def events(core: Core, worker_id: str) -> list[Row]:
+    query = "SELECT event, details FROM worker_audit_logs WHERE worker_id = $1 ORDER BY id"
+    return await core.rows(core.databases.central, query, worker_id)
+
+
+@pytest.fixture
+def nobody() -> str:
+    """An address where nobody listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+
+
+async def test_an_instance_of_a_group_registers_and_its_group_is_written_down(
+    core: Core, aws: str, groups: dict[str, str]
+) -> None:
+    await register(core, checking(core, aws), groups["face-swap"])
+    [line] = await events(core, groups["face-swap"])
+    assert line["details"]["autoscaling_group"] == "face-swap"
+
+
+async def test_an_instance_of_no_group_is_refused_and_leaves_only_a_line(core: Core, aws: str) -> None:
+    with pytest.raises(Forbidden, match=STRANGER):
+        await register(core, checking(core, aws), STRANGER)
+    assert [line["event"] for line in await events(core, STRANGER)] == ["register_refused"]
+    assert await core.rows(core.databases.central, "SELECT 1 FROM comfyui_workers") == []
+
+
+async def test_where_groups_are_named_an_instance_must_be_in_one_of_them(
+    core: Core, aws: str, groups: dict[str, str]
+) -> None:
+    room = checking(core, aws, asg_names=("upscale", "other"))
+    with pytest.raises(Forbidden):
+        await register(core, room, groups["face-swap"])
+    await register(core, room, groups["upscale"])
+
+
+async def test_ids_that_are_no_instances_are_not_asked_about(core: Core, nobody: str) -> None:
+    await register(core, checking(core, nobody), "laptop")
+    assert [line["event"] for line in await events(core, "laptop")] == ["registered"]
+
+
+async def test_switched_off_nothing_is_asked(core: Core, nobody: str) -> None:
+    room = registry(core.databases, core.room.execution, asg_region=REGION, asg_endpoint_url=nobody)
+    await register(core, room, STRANGER)
+    assert [line["event"] for line in await events(core, STRANGER)] == ["registered"]
+
+
+async def test_where_aws_cannot_be_reached_the_worker_is_let_in_with_a_warning_and_a_line(
+    core: Core, nobody: str, logged: io.StringIO
+) -> None:
+    await register(core, checking(core, nobody), STRANGER)
+    lines = await events(core, STRANGER)
+    assert [line["event"] for line in lines] == ["registered", "asg_not_validated"]
+    assert nobody in lines[1]["details"]["reason"]
+    assert '"event": "asg.unreachable"' in logged.getvalue()
+
+
+async def test_where_aws_does_not_answer_the_worker_is_let_in(core: Core) -> None:
+    released = asyncio.Event()
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await released.wait()
+        writer.close()
+
+    server = await asyncio.start_server(say_nothing, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        room = checking(core, f"http://{host}:{port}", asg_timeout_seconds=0.2)
+        await register(core, room, STRANGER)
+        released.set()
+    assert [line["event"] for line in await events(core, STRANGER)] == ["registered", "asg_not_validated"]
+
+
+@pytest.mark.parametrize(
+    ("code", "membership"), [("ValidationError", "stranger"), ("AccessDenied", "unknown"), ("Throttling", "unknown")]
+)
+async def test_an_id_aws_calls_impossible_stays_out_and_any_other_error_is_an_outage(
+    code: str, membership: str
+) -> None:
+    body = f"<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>".encode()
+
+    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 400 Bad Request\r\nContent-Type: text/xml\r\nContent-Length: {len(body)}\r\n"
+        writer.write(f"{head}Connection: close\r\n\r\n".encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(refuse, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        settings = FleetSettings(
+            validate_asg_instance=True, asg_region=REGION, asg_endpoint_url=f"http://{host}:{port}"
+        )
+        assert (await AutoscalingGroups(settings).verdict("i-made-up")).membership == membership

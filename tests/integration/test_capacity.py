@@ -1,0 +1,110 @@
+"""Who could take a job now, in one statement for any number of routes."""
+
+from __future__ import annotations
+
+import pytest
+
+from callsheet.fleet.capacity import RouteCapacity
+from callsheet.fleet.room import FleetRoom
+from callsheet.wire.fleet import CreateFleetRequest, Fleet, RegisterRequest, UpdateFleetRequest
+from tests.support.core import Core, Member
+from tests.support.fleet import join, registry
+
+NOBODY = RouteCapacity(0, 0, 0, 0, False)
+
+
+@pytest.fixture
+def room(core: Core) -> FleetRoom:
+    return registry(core.databases, core.room.execution)
+
+
+async def slug_of(core: Core, workflow: int) -> str:
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", workflow)
+    return str(row["slug"])
+
+
+async def new_fleet(core: Core, room: FleetRoom, slug: str = "gpu", **changes: object) -> Fleet:
+    workflows = [await slug_of(core, core.workflow)]
+    return await room.fleets.create(CreateFleetRequest(slug=slug, workflow_slugs=workflows, **changes), "operator")
+
+
+async def enlist(room: FleetRoom, worker_id: str, fleet: Fleet, **changes: object) -> None:
+    await room.registry.register(
+        RegisterRequest(worker_id=worker_id, fleet_slug=fleet.slug, stage=fleet.stage, **changes)
+    )
+
+
+async def only(core: Core, room: FleetRoom, stage: str = "production", provider: str = "self_hosted") -> RouteCapacity:
+    route = (core.workflow, stage, provider)
+    found = await room.capacity.of([route, route])
+    assert found.keys() == {route}
+    return found[route]
+
+
+async def test_no_route_no_question_and_an_unknown_one_has_nobody(core: Core, room: FleetRoom) -> None:
+    assert await room.capacity.of([]) == {}
+    assert await room.capacity.of([(999_999, "production", "self_hosted")]) == {
+        (999_999, "production", "self_hosted"): NOBODY
+    }
+
+
+async def test_workers_of_fleets_and_those_with_their_own_workflows_count(core: Core, room: FleetRoom) -> None:
+    await enlist(room, "fleet-1", await new_fleet(core, room), max_concurrency=2)
+    await join(room, "own-1", await slug_of(core, core.workflow), max_concurrency=3)
+    assert await only(core, room) == RouteCapacity(2, 5, 0, 0, False)
+
+
+async def test_only_workers_of_the_stage_and_the_provider_count(core: Core, room: FleetRoom) -> None:
+    slug, other = await slug_of(core, core.workflow), await slug_of(core, await core.add_workflow())
+    await join(room, "staging", slug, stage="staging")
+    await join(room, "cloud", slug, providers=["cloud"])
+    await join(room, "elsewhere", other)
+    assert await only(core, room) == NOBODY
+    assert (await only(core, room, stage="staging")).live_workers == 1
+    assert (await only(core, room, provider="cloud")).live_workers == 1
+    assert await only(core, room, stage="staging", provider="cloud") == NOBODY
+
+
+async def test_who_is_silent_draining_not_approved_or_revoked_takes_nothing(core: Core, room: FleetRoom) -> None:
+    slug = await slug_of(core, core.workflow)
+    for worker_id in ("silent", "draining", "new", "revoked", "well"):
+        await join(room, worker_id, slug)
+    central = core.databases.central
+    await core.rows(
+        central, "UPDATE comfyui_workers SET last_seen_at = now() - interval '91 s' WHERE worker_id = 'silent'"
+    )
+    await core.rows(central, "UPDATE comfyui_workers SET is_approved = false WHERE worker_id = 'new'")
+    await room.workers.drain("draining", "operator")
+    await room.workers.revoke("revoked", "operator")
+    assert await only(core, room) == RouteCapacity(1, 1, 0, 1, False)
+
+
+async def test_what_workers_have_in_hand_is_counted(core: Core, room: FleetRoom, ann: Member) -> None:
+    await join(room, "gpu-1", await slug_of(core, core.workflow), max_concurrency=2)
+    await core.submit(ann)
+    await core.start("gpu-1")
+    assert await only(core, room) == RouteCapacity(1, 2, 1, 0, False)
+
+
+async def test_a_fleet_that_wants_more_workers_than_live_is_scaling_up(core: Core, room: FleetRoom) -> None:
+    fleet = await new_fleet(core, room, desired_workers=1)
+    assert (await only(core, room)).scaling_up
+    assert not (await only(core, room, stage="staging")).scaling_up
+    await enlist(room, "gpu-1", fleet)
+    assert await only(core, room) == RouteCapacity(1, 1, 0, 0, False)
+    await room.workers.drain("gpu-1", "operator")
+    assert await only(core, room) == RouteCapacity(0, 0, 0, 1, True)
+    await room.fleets.update(fleet.id, UpdateFleetRequest(desired_workers=None), "operator")
+    assert not (await only(core, room)).scaling_up
+    await room.fleets.update(fleet.id, UpdateFleetRequest(desired_workers=5, is_active=False), "operator")
+    assert await only(core, room) == NOBODY
+
+
+async def test_many_routes_are_answered_each_by_itself(core: Core, room: FleetRoom) -> None:
+    workflows = [core.workflow, await core.add_workflow(), await core.add_workflow()]
+    for number, workflow in enumerate(workflows):
+        for index in range(number):
+            await join(room, f"gpu-{number}-{index}", await slug_of(core, workflow))
+    routes = [(workflow, "production", "self_hosted") for workflow in workflows]
+    found = await room.capacity.of(routes)
+    assert [found[route].live_workers for route in routes] == [0, 1, 2]

@@ -1,0 +1,175 @@
+"""`callsheet workflows` and `callsheet effects`: from a ComfyUI export to something people can buy."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import Settings
+from tests.support.commands import Callsheet
+from tests.support.installation import installation
+
+EXPORT: dict[str, Any] = {
+    "6": {
+        "class_type": "CLIPTextEncode",
+        "inputs": {"text": "a cat", "clip": ["4", 1]},
+        "_meta": {"title": "[b]Prompt"},
+    },
+    "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sd15.safetensors"}},
+    "8": {"class_type": "LoadImage", "inputs": {"image": "logo.png"}},
+    "9": {"class_type": "SaveImage", "inputs": {"images": ["6", 0], "overlay": ["8", 0], "filename_prefix": "x"}},
+    "10": {"class_type": "PreviewImage", "inputs": {"images": ["8", 0]}},
+}
+
+
+@pytest.fixture(scope="module")
+async def installed(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Settings]:
+    async with installation(postgres, templates, tmp_path_factory.mktemp("cli_catalog")) as settings:
+        yield settings
+
+
+@pytest.fixture
+def dsn(installed: Settings) -> str:
+    assert installed.database.dsn is not None
+    return installed.database.dsn.get_secret_value()
+
+
+@pytest.fixture
+def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
+    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)
+
+
+def export(tmp_path: Path, graph: Any = EXPORT, name: str = "My Cat (v2).json") -> str:
+    file = tmp_path / name
+    file.write_text(json.dumps(graph))
+    return str(file)
+
+
+async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
+    callsheet: Callsheet, tmp_path: Path, dsn: str, installed: Settings
+) -> None:
+    file = export(tmp_path)
+    shown = callsheet.succeed("workflows", "import", file, "--yes").out
+    for line in (
+        "6   CLIPTextEncode",
+        "__INPUT_PATH__",
+        "{{prompt}}",
+        "node 9 (SaveImage) saves, as .png",
+        "10 (Preview",
+    ):
+        assert " ".join(line.split()) in " ".join(shown.split())
+    assert "[b]Prompt" in shown
+    assert "Workflow my-cat-v2 is there" in shown
+
+    found = callsheet.succeed("workflows", "show", "my-cat-v2", "--json").json
+    assert (found["output_node_id"], found["output_extension"], found["output_mime_type"]) == ("9", "png", "image/png")
+    assert found["graph"]["8"]["inputs"]["image"] == "__INPUT_PATH__"
+    assert (installed.home / "storage").exists()
+    assert "prompt" in callsheet.call("workflows", "show", "my-cat-v2").out
+    listed = callsheet.call("workflows", "list").out
+    assert "my-cat-v2" in listed
+    assert [row["slug"] for row in callsheet.call("workflows", "list", "--json").json] == ["my-cat-v2"]
+
+    made = callsheet.call(
+        *("effects", "create", "cat", "--workflow", "my-cat-v2", "--name", "A cat", "--cost", "5"),
+        *("--set", "prompt=a dog", "--description", "Cats."),
+    )
+    assert made.out == "Effect cat of my-cat-v2 costs 5 and is not on offer yet: callsheet effects publish cat.\n"
+    assert callsheet.call("effects", "publish", "cat").out == "Effect cat is on offer.\n"
+    [effect] = callsheet.call("effects", "list", "--json").json
+    assert (effect["is_published"], effect["overrides"], effect["credits_cost"]) == (True, {"prompt": "a dog"}, 5)
+    assert "A cat" in callsheet.call("effects", "list").out
+    assert callsheet.call("effects", "unpublish", "cat").out == "Effect cat is not on offer.\n"
+    second = callsheet.call("effects", "create", "dog", "--workflow", "my-cat-v2", "--publish", "--json").json
+    assert second["is_published"] is True
+
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT actor, action FROM audit_logs ORDER BY id")
+    finally:
+        await connection.close()
+    assert [tuple(row) for row in rows] == [
+        ("operator", "workflow.create"),
+        ("operator", "effect.create"),
+        ("operator", "effect.update"),
+        ("operator", "effect.update"),
+        ("operator", "effect.create"),
+    ]
+
+
+def test_without_yes_it_only_says_what_it_would_do(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="dry.json")
+    shown = callsheet.call("workflows", "import", file)
+    assert (shown.code, shown.err) == (0, "Nothing was written. Add --yes to write it.\n")
+    assert "{{prompt}}" in shown.out
+    proposed = callsheet.call("workflows", "import", file, "--json", "--all").json
+    assert [each["key"] for each in proposed["properties"]] == ["input", "prompt"]
+    assert callsheet.call("workflows", "show", "dry").sentence == "There is no workflow 'dry'."
+
+
+def test_options_decide_what_was_proposed(callsheet: Callsheet, tmp_path: Path) -> None:
+    options = ("--slug", "chosen", "--name", "Chosen", "--output-node", "4", "--extension", "webm", "--yes", "--json")
+    made = callsheet.call("workflows", "import", export(tmp_path), *options).json
+    assert (made["slug"], made["name"], made["output_node_id"]) == ("chosen", "Chosen", "4")
+    assert (made["output_extension"], made["output_mime_type"]) == ("webm", "video/webm")
+
+
+def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="again.json")
+    first = callsheet.call("workflows", "import", file, "--replace", "--name", "Mine", "--yes", "--json").json
+    assert callsheet.call("workflows", "import", file, "--yes", "--json").sentence == (
+        "There is a workflow 'again' already."
+    )
+    changed = {**EXPORT, "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "new.safetensors"}}}
+    export(tmp_path, changed, "again.json")
+    second = callsheet.call("workflows", "import", file, "--replace", "--yes", "--json").json
+    assert (second["id"], second["name"]) == (first["id"], "Mine")
+    assert second["comfyui_workflow_path"] != first["comfyui_workflow_path"]
+
+
+@pytest.mark.parametrize(
+    ("graph", "words"),
+    [
+        ({"nodes": [{"id": 1}], "links": [], "version": 0.4}, "Export (API)"),
+        ({}, "has no nodes"),
+        ([], "should be an object of nodes"),
+        ({"1": {"class_type": "A"}}, "graph.1.inputs should be an object"),
+        ({"1": {"class_type": "A", "inputs": {}}}, "Name the node: --output-node ID"),
+    ],
+)
+def test_what_is_no_api_export_is_one_sentence(callsheet: Callsheet, tmp_path: Path, graph: Any, words: str) -> None:
+    assert words in callsheet.call("workflows", "import", export(tmp_path, graph, "bad.json"), "--yes").sentence
+
+
+def test_a_saved_request_is_taken_for_its_prompt(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, {"prompt": EXPORT, "client_id": "x"}, "request.json")
+    assert callsheet.call("workflows", "import", file, "--yes", "--json").json["graph"].keys() == EXPORT.keys()
+
+
+def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="mistakes.json")
+    missing = callsheet.call("workflows", "import", str(tmp_path / "none.json")).sentence
+    assert "cannot be read: No such file" in missing
+    broken = tmp_path / "broken.json"
+    broken.write_text("{")
+    assert callsheet.call("workflows", "import", str(broken)).sentence.endswith("is not JSON.")
+    assert "slug: " in callsheet.call("workflows", "import", file, "--slug", "No Slug").sentence
+    assert callsheet.call("workflows", "import", file, "--output-node", "77").sentence == (
+        "There is no node '77' in this graph."
+    )
+    nameless = export(tmp_path, name="---.json")
+    assert "--slug NAME" in callsheet.call("workflows", "import", nameless).sentence
+    mismatch = callsheet.call("workflows", "import", file, "--mime-type", "video/mp4", "--yes").sentence
+    assert "output_mime_type: is image/png" in mismatch
+    create = ("effects", "create", "bad", "--workflow")
+    assert "there is no workflow 'nope'" in callsheet.call(*create, "nope").sentence
+    assert "--set takes KEY=VALUE" in callsheet.call(*create, "nope", "--set", "x").sentence
+    assert callsheet.call("effects", "publish", "nope").sentence == "There is no effect 'nope'."

@@ -1,0 +1,116 @@
+"""`callsheet fleets` and `callsheet workers`, on an installation whose control plane is not running."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from callsheet.fleet.room import FleetRoom, open_fleet
+from callsheet.fleet.secret import fleet_secret
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.secrets import master_secret
+from callsheet.settings import Settings
+from callsheet.wire.errors import NotAuthenticated
+from tests.support.commands import Callsheet
+from tests.support.core import Core, open_core
+from tests.support.fleet import bearer, join
+from tests.support.installation import installation
+
+
+@pytest.fixture(scope="module")
+async def installed(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Settings]:
+    async with installation(postgres, templates, tmp_path_factory.mktemp("cli")) as settings:
+        yield settings
+
+
+@pytest.fixture(scope="module")
+async def opened(installed: Settings) -> AsyncIterator[Databases]:
+    databases = await open_databases(installed)
+    yield databases
+    await databases.close()
+
+
+@pytest.fixture
+async def core(opened: Databases) -> Core:
+    return await open_core(opened).prepare()
+
+
+@pytest.fixture
+def room(installed: Settings, opened: Databases, core: Core) -> FleetRoom:
+    return open_fleet(opened, installed.fleet, master_secret(installed), core.room.execution)
+
+
+@pytest.fixture
+def callsheet(installed: Settings, tmp_path: Path) -> Callsheet:
+    assert installed.database.dsn is not None
+    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=installed.database.dsn.get_secret_value())
+
+
+async def slug_of(core: Core) -> str:
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    return str(row["slug"])
+
+
+async def test_a_fleet_is_created_assigned_and_listed(callsheet: Callsheet, core: Core) -> None:
+    slug = await slug_of(core)
+    created = callsheet.succeed("fleets", "create", "gpu", "--stage", "staging", "--name", "GPUs", slug, "--json").json
+    assert (created["slug"], created["stage"], created["name"], created["workflows"]) == (
+        "gpu",
+        "staging",
+        "GPUs",
+        [slug],
+    )
+    emptied = callsheet.call("fleets", "assign", "gpu", "--stage", "staging")
+    assert emptied.out == "Fleet gpu in staging serves nothing yet.\n"
+    assigned = callsheet.call("fleets", "assign", "gpu", slug, "--stage", "staging", "--json").json
+    assert assigned["workflows"] == [slug]
+    assert callsheet.call("fleets", "list", "--json").json == [assigned]
+    assert slug in callsheet.call("fleets", "list").out
+    lines = await core.rows(core.databases.central, "SELECT action, actor FROM audit_logs ORDER BY id")
+    assert [(line["action"], line["actor"]) for line in lines] == [
+        ("fleet.create", "operator"),
+        ("fleet.assign_workflows", "operator"),
+        ("fleet.assign_workflows", "operator"),
+    ]
+    assert "already" in callsheet.call("fleets", "create", "gpu", "--stage", "staging").sentence
+    assert "no workflow nothing" in callsheet.call("fleets", "assign", "gpu", "nothing", "--stage", "staging").sentence
+    assert "no fleet 'gpu' in stage 'production'" in callsheet.call("fleets", "assign", "gpu", slug).sentence
+    assert "slug is 'A B'" in callsheet.call("fleets", "create", "A B").sentence
+
+
+def test_the_secret_of_the_fleet_is_printed(callsheet: Callsheet, installed: Settings) -> None:
+    derived = fleet_secret(installed.fleet, master_secret(installed))
+    assert callsheet.succeed("fleets", "secret").out == f"{derived}\n"
+    assert callsheet.having(FLEET__SECRET="a-secret-of-my-own").call("fleets", "secret").out == "a-secret-of-my-own\n"
+    assert "16 characters" in callsheet.having(FLEET__SECRET="short").call("fleets", "secret").err
+
+
+async def test_workers_are_listed_drained_rotated_revoked_and_approved(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    registered = await join(room, "gpu-1", await slug_of(core), max_concurrency=2)
+    member = await core.member("pool_1")
+    await core.submit(member)
+    await core.start("gpu-1")
+    [shown] = callsheet.call("workers", "list", "--json").json
+    assert (shown["worker_id"], shown["current_load"]) == ("gpu-1", 1)
+    assert "1/2" in callsheet.call("workers", "list", "--live").out
+    assert callsheet.call("workers", "list", "--silent", "--json").json == []
+    assert callsheet.call("workers", "list", "--fleet", "none", "--json").json == []
+    assert callsheet.call("workers", "drain", "gpu-1").out == "Worker gpu-1: live, draining.\n"
+    assert callsheet.call("workers", "drain", "gpu-1", "--undo").out == "Worker gpu-1: live.\n"
+    assert "new token" in callsheet.call("workers", "rotate", "gpu-1").out
+    assert (await room.authentication.of(bearer(registered.token))).rotated_token is not None
+    # In a process of its own: nothing but the sentence may be on standard output.
+    assert callsheet.succeed("workers", "revoke", "gpu-1").out == "Worker gpu-1: revoked.\n"
+    with pytest.raises(NotAuthenticated):
+        await room.authentication.of(bearer(registered.token))
+    [row] = await core.rows(core.databases.central, "SELECT status, attempts FROM ai_job_dispatches")
+    assert (row["status"], row["attempts"]) == ("queued", 1)
+    assert callsheet.call("workers", "approve", "gpu-1").out == "Worker gpu-1: live.\n"
+    assert "no worker 'nobody'" in callsheet.refuse("workers", "revoke", "nobody")

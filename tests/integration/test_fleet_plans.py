@@ -1,0 +1,144 @@
+"""What a worker's request costs does not grow with the queue, the workers or their log (G11).
+
+Looked at as planned while the tables were empty, when they are full, and after they were analyzed, because plans are
+kept for the life of a connection.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from callsheet.fleet.authentication import SQL
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection
+from tests.support.crowd import fill_central, quiet
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, literal, prepare
+
+WORKERS, DISPATCHES, LINES = 2000, 50_000, 200_000
+WHENS = ("planned while empty", "planned when full", "analyzed")
+BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs"}
+TABLES = ("gpu_fleets", "workflow_fleets", "worker_workflows", "workflow_timings", "effects", *sorted(BIG))
+
+
+def hashes(*numbers: int) -> str:
+    """Of tokens, as text of an array of bytes."""
+    digests = [hashlib.sha256(str(number).encode()).hexdigest() for number in numbers]
+    return "{" + ",".join(f'"\\\\x{digest}"' for digest in digests) + "}"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    arguments: dict[str, object]
+    most: int
+
+
+def entry(place: int) -> dict[str, object]:
+    return {
+        "place": place,
+        "worker_id": f"w-{place}",
+        "session_id": place + 1,
+        "event": "complete",
+        "actor": "worker",
+        "details": {},
+        "outcome": "completed",
+        "busy_seconds": 1.0,
+        "workflow_id": 1 + place % 5,
+        "run_seconds": 1.0,
+    }
+
+
+TWENTY = list(range(1, 21))
+CASES = {
+    "authenticate": Case({"hashes": hashes(*TWENTY), "for_poll": [True] * 20, "rotation_seconds": 600}, 700),
+    "adopt_rotated_tokens": Case({"hashes": hashes(*TWENTY)}, 120),
+    "touch_workers": Case({"worker_ids": [f"w-{n}" for n in TWENTY], "seconds_ago": [0.5] * 20}, 400),
+    "record_events": Case({"entries": [entry(n) for n in TWENTY]}, 700),
+    "events_of_worker": Case({"worker_id": "w-7", "before": None, "limit": 51}, 100),
+    "list_events": Case({"before": None, "limit": 51}, 20),
+    "sessions_of_worker": Case({"worker_id": "w-7", "before": None, "limit": 51}, 100),
+    "list_sessions": Case({"before": None, "limit": 51}, 20),
+    "leases_of_worker": Case({"worker_id": "w-7"}, 30),
+    "remove_session_of_worker": Case({"worker_id": "w-7", "session_id": 7}, 30),
+    "end_session": Case({"worker_id": "w-7", "reason": "test"}, 30),
+}
+FILL = f"""
+INSERT INTO gpu_fleets (slug, stage, name) SELECT 'fleet-' || n, 'production', 'Fleet' FROM generate_series(1, 40) n;
+INSERT INTO workflow_fleets SELECT f, w FROM generate_series(1, 40) f, generate_series(1, 5) w;
+INSERT INTO comfyui_workers (worker_id, registration_source, fleet_id, stage, session_id, token_hash)
+SELECT 'w-' || n, 'fleet', 1 + n % 40, 'production', n, sha256(n::text::bytea) FROM generate_series(1, {WORKERS}) n;
+INSERT INTO worker_sessions (worker_id, stage, ended_at, end_reason)
+SELECT 'w-' || (1 + n % {WORKERS}), 'production', now(), 'test' FROM generate_series(1, {LINES // 4}) n;
+INSERT INTO worker_audit_logs (worker_id, event, actor)
+SELECT 'w-' || (1 + n % {WORKERS}), 'test', 'worker' FROM generate_series(1, {LINES}) n;
+"""
+
+
+async def measure(connection: Connection) -> dict[str, Seen]:
+    seen = {}
+    for name, case in CASES.items():
+        transaction = connection.transaction()
+        await transaction.start()
+        arguments = [case.arguments[parameter] for parameter in SQL[name].parameters]
+        seen[name] = await explain(connection, f"fleet_{name}", arguments)
+        await transaction.rollback()
+    return seen
+
+
+async def planned(connection: Connection) -> None:
+    """The plans that are made now are kept."""
+    for name, case in CASES.items():
+        await prepare(connection, f"fleet_{name}", SQL[name].text)
+        arguments = ", ".join(literal(case.arguments[parameter]) for parameter in SQL[name].parameters)
+        await connection.execute(f"EXPLAIN EXECUTE fleet_{name}({arguments})")
+
+
+async def forget(connection: Connection) -> None:
+    for name in CASES:
+        await connection.execute(f"DEALLOCATE fleet_{name}")
+
+
+async def look(databases: Databases) -> dict[tuple[str, str], Seen]:
+    central, found = databases.central, {}
+    await quiet(central, *TABLES)
+    async with central.connection() as connection:
+        await planned(connection)
+        await fill_central(central, DISPATCHES)
+        await connection.execute(FILL)
+        for when in WHENS:
+            if when != WHENS[0]:
+                await forget(connection)
+                if when == WHENS[2]:
+                    await connection.execute("ANALYZE")
+                await planned(connection)
+            found |= {(when, name): one for name, one in (await measure(connection)).items()}
+        await forget(connection)
+    return found
+
+
+@pytest.fixture(scope="module")
+async def seen(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[tuple[str, str], Seen]]:
+    home = tmp_path_factory.mktemp("fleet")
+    async with AsyncExitStack() as stack:
+        isolate(stack.enter_context(pytest.MonkeyPatch.context()), home)
+        databases = await open_databases(await stack.enter_async_context(installation(postgres, templates, home)))
+        stack.push_async_callback(databases.close)
+        yield await look(databases)
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", CASES)
+def test_g11_a_statement_of_the_fleet_finds_its_rows_by_their_index(
+    seen: dict[tuple[str, str], Seen], name: str, when: str
+) -> None:
+    one = seen[when, name]
+    assert one.scanned & BIG == set()
+    assert one.buffers <= CASES[name].most

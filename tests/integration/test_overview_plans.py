@@ -1,0 +1,249 @@
+"""Looking at jobs and the queue costs no more when there are many (G11): places, lists, progress, reconciliation.
+
+As in test_plans: blocks are counted, and each statement is looked at as planned while the tables were empty, when they
+are full, and after they were analyzed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+
+import pytest
+
+from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.fleet.overview import SQL as FLEET
+from callsheet.jobs.operations import ADMIN_SQL
+from callsheet.jobs.progress import SQL as PROGRESS
+from callsheet.jobs.reconciler import SQL as RECONCILE
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection, Statement
+from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, quiet, user_id
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, prepare
+
+SMALL, LARGE = 2000, 200_000
+WHENS = ("planned while empty", "planned when full", "analyzed")
+BIG = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_progress", "outbox"}
+HISTORY = """
+INSERT INTO dispatch_history (dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider,
+    concurrency_identifier, priority, kind, status, attempts, requeues, lease_seq, past_lease_tokens, created_at,
+    finished_at, duration_seconds)
+SELECT n, tenant_id, tenant_job_id, 2, workflow_id, stage, provider, '', 0, 'effect', 'completed', 1, 0, 1, '{}',
+    created_at, now() - make_interval(secs => %(rows)s - dispatch_id), 3
+FROM ai_job_dispatches, LATERAL (SELECT dispatch_id AS n) one WHERE dispatch_id <= %(rows)s
+"""
+SAID = """
+INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent)
+SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing'
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    statement: Statement
+    values: dict[str, object]
+    most: int
+    # Whether what it reads is bounded by a limit that the small crowd does not reach.
+    grows_to_its_limit: bool = False
+
+    @property
+    def kind(self) -> str:
+        return self.statement.database
+
+    @property
+    def arguments(self) -> list[object]:
+        return [self.values[parameter] for parameter in self.statement.parameters]
+
+
+def keys(*numbers: int) -> dict[str, object]:
+    return {
+        "tenant_ids": [TENANT] * len(numbers),
+        "job_ids": [job_id(number) for number in numbers],
+        "cycles": [1] * len(numbers),
+    }
+
+
+def first_of_its_lane(rows: int) -> int:
+    """Behind the saturated tenth, the first in a lane of the highest priority, in whichever order lanes were made."""
+    return next(number for number in range(rows // 10 + 1, rows) if number % 3 == 2 and number % 150 > 110)
+
+
+def cases(rows: int) -> Mapping[str, Case]:
+    anything = {"status": None, "workflow": None, "tenant_id": None, "before": None, "limit": 51}
+    several = range(rows // 2, rows // 2 + 500)
+    running = [job_id(200 * number) for number in range(1, 6)]
+    central = {
+        # 1,001 rows of two lanes, and what their index has between them.
+        "place of the last": Case(OVERVIEW["outlook"], {**keys(rows), "most": 1001}, 3000, grows_to_its_limit=True),
+        "place of the first": Case(OVERVIEW["outlook"], {**keys(first_of_its_lane(rows)), "most": 1001}, 60),
+        "places of five": Case(
+            OVERVIEW["outlook"],
+            {**keys(*range(rows - 5, rows)), "most": 1001},
+            15_000,
+            grows_to_its_limit=True,
+        ),
+        "place of a saturated one": Case(
+            OVERVIEW["outlook"], {**keys(rows // 10), "most": 1001}, 3000, grows_to_its_limit=True
+        ),
+        "place of one that runs": Case(OVERVIEW["outlook"], {**keys(rows + 7), "most": 1001}, 30),
+        "list_queue": Case(OVERVIEW["list_queue"], {**anything, "looked_at": 1000}, 3000),
+        "list_queue, nothing matches": Case(
+            OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "looked_at": 1000}, 3000
+        ),
+        "list_held": Case(OVERVIEW["list_held"], anything, HELD + 500, grows_to_its_limit=True),
+        "list_held_by_worker": Case(OVERVIEW["list_held_by_worker"], {**anything, "worker_id": "worker-7"}, 200),
+        "list_finished": Case(OVERVIEW["list_finished"], {**anything, "worker_id": None, "looked_at": 1000}, 3000),
+        "get_open": Case(OVERVIEW["get_open"], {"dispatch_id": 5}, 20),
+        "get_finished": Case(OVERVIEW["get_finished"], {"dispatch_id": 5}, 20),
+        "dispatch_of_job": Case(
+            OVERVIEW["dispatch_of_job"], {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1}, 20
+        ),
+        "change_priority": Case(OVERVIEW["change_priority"], {"dispatch_id": rows - 1, "priority": 2}, 100),
+        "count_leases_on": Case(
+            OVERVIEW["count_leases_on"],
+            {"tenant_id": TENANT, "job_id": job_id(5), "charge_cycle": 1, "lease_seq": 3},
+            60,
+        ),
+        "where_jobs_stand": Case(OVERVIEW["where_jobs_stand"], {**keys(*several), "settle_seconds": 60}, 7000),
+        "open_dispatches": Case(OVERVIEW["open_dispatches"], {"after": 100, "limit": 500, "settle_seconds": 60}, 100),
+        "list_limits": Case(OVERVIEW["list_limits"], {"after": None, "limit": 51}, 400),
+        "queue_heads": Case(FLEET["queue_heads"], {}, 3000),
+        "queue_depth": Case(
+            FLEET["queue_depth"], {"most": 1000, "alive_seconds": 90}, 250_000, grows_to_its_limit=True
+        ),
+        "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
+    }
+    said = {"percents": [5.0], "messages": ["x"], "elapsed": [1], "previews": "{NULL}", "preview_types": "{NULL}"}
+    user = {"tenant_id": TENANT, "user_id": user_id(1)}
+    pool = {
+        "record_progress": Case(
+            PROGRESS["record_progress"],
+            {"tenant_ids": [TENANT], "job_ids": running[:1], "cycles": [1], "lease_seqs": [1], **said},
+            60,
+        ),
+        "progress_of_jobs": Case(PROGRESS["progress_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
+        "progress_of_user": Case(PROGRESS["progress_of_user"], {**user, "limit": 200}, 2500),
+        "previews_of_jobs": Case(PROGRESS["previews_of_jobs"], {"tenant_id": TENANT, "job_ids": running}, 60),
+        "sweep_progress": Case(
+            PROGRESS["sweep_progress"], {"after_tenant": TENANT, "after_job": job_id(1), "limit": 10}, 150
+        ),
+        "active_jobs_page": Case(RECONCILE["active_jobs_page"], {"after": None, "limit": 20}, 60),
+        "job_sides": Case(
+            RECONCILE["job_sides"],
+            {**{name: keys(*several)[name] for name in ("tenant_ids", "job_ids")}, "settle_seconds": 60},
+            5000,
+        ),
+        "set_priority": Case(
+            RECONCILE["set_priority"],
+            {"tenant_id": TENANT, "job_id": job_id(200), "charge_cycle": 1, "priority": 3},
+            40,
+        ),
+        "list_jobs_of_tenant": Case(
+            ADMIN_SQL["list_jobs_of_tenant"],
+            {"tenant_id": TENANT, "user_id": None, "status": None, "before": None, "limit": 51, "looked_at": 1000},
+            2500,
+        ),
+        "list_jobs_of_tenant, nothing matches": Case(
+            ADMIN_SQL["list_jobs_of_tenant"],
+            {
+                "tenant_id": TENANT,
+                "user_id": None,
+                "status": "expired",
+                "before": job_id(rows // 2 + 1000),
+                "limit": 51,
+                "looked_at": 1000,
+            },
+            2500,
+        ),
+    }
+    return {**central, **pool}
+
+
+NAMES = list(cases(LARGE))
+LIMITED = [name for name, case in cases(LARGE).items() if case.grows_to_its_limit]
+
+
+async def planned(connections: Mapping[str, Connection], rows: int) -> None:
+    for number, case in enumerate(cases(rows).values()):
+        connection = connections[case.kind]
+        await prepare(connection, f"look_{number}", case.statement.text)
+        transaction = connection.transaction()
+        await transaction.start()
+        await explain(connection, f"look_{number}", case.arguments)
+        await transaction.rollback()
+
+
+async def forget(connections: Mapping[str, Connection], rows: int) -> None:
+    for number, case in enumerate(cases(rows).values()):
+        await connections[case.kind].execute(f"DEALLOCATE look_{number}")
+
+
+async def measured(connections: Mapping[str, Connection], rows: int) -> dict[str, Seen]:
+    seen = {}
+    for number, (name, case) in enumerate(cases(rows).items()):
+        connection = connections[case.kind]
+        transaction = connection.transaction()
+        await transaction.start()
+        seen[name] = await explain(connection, f"look_{number}", case.arguments)
+        await transaction.rollback()
+    return seen
+
+
+async def look(databases: Databases, rows: int) -> dict[tuple[str, str], Seen]:
+    pool = await databases.pool("pool_1")
+    await quiet(databases.central, "ai_job_dispatches", "dispatch_lanes", "dispatch_history")
+    await quiet(pool, "ai_jobs", "job_progress", "outbox")
+    found: dict[tuple[str, str], Seen] = {}
+    async with databases.central.connection() as central, pool.connection() as other:
+        connections = {"central": central, "pool": other}
+        await planned(connections, rows)
+        await fill_central(databases.central, rows)
+        await fill_pool(pool, rows)
+        await central.execute(HISTORY % {"rows": rows}, timeout=600)
+        await other.execute(SAID, timeout=600)
+        for when in WHENS:
+            if when != WHENS[0]:
+                await forget(connections, rows)
+                if when == WHENS[2]:
+                    await central.execute("ANALYZE")
+                    await other.execute("ANALYZE")
+                await planned(connections, rows)
+            found |= {(when, name): one for name, one in (await measured(connections, rows)).items()}
+        await forget(connections, rows)
+    return found
+
+
+Crowd = dict[int, dict[tuple[str, str], Seen]]
+
+
+@pytest.fixture(scope="module")
+async def crowd(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Crowd]:
+    home = tmp_path_factory.mktemp("overview")
+    async with AsyncExitStack() as stack:
+        isolate(stack.enter_context(pytest.MonkeyPatch.context()), home)
+        seen = {}
+        for rows in (SMALL, LARGE):
+            settings = await stack.enter_async_context(installation(postgres, templates, home / str(rows)))
+            databases = await open_databases(settings)
+            stack.push_async_callback(databases.close)
+            seen[rows] = await look(databases, rows)
+        yield seen
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", NAMES)
+def test_g11_what_is_looked_at_is_found_by_its_index(crowd: Crowd, name: str, when: str) -> None:
+    seen = crowd[LARGE][when, name]
+    assert seen.scanned & BIG == set()
+    assert seen.buffers <= cases(LARGE)[name].most
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LIMITED])
+def test_g11_looking_costs_no_more_when_there_is_a_hundred_times_as_much(crowd: Crowd, name: str) -> None:
+    small, large = (crowd[rows]["analyzed", name] for rows in (SMALL, LARGE))
+    assert large.buffers <= small.buffers * 1.8 + 30

@@ -1,0 +1,141 @@
+"""What leases come to: lines in the workers' log, sums of sessions, times of effects and workflows."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from callsheet.fleet.audit import Audit, Event, LeaseOutcome
+from callsheet.jobs.execution import Settled
+from callsheet.toolbox.ids import uuid7
+from tests.support.core import Core, Row
+from tests.support.fleet import registry
+
+
+async def new_session(core: Core) -> int:
+    [row] = await core.rows(
+        core.databases.central,
+        "INSERT INTO worker_sessions (worker_id, stage) VALUES ($1, 'production') RETURNING id",
+        str(uuid7()),
+    )
+    return int(row["id"])
+
+
+async def new_effect(core: Core) -> Any:
+    effect_id = uuid7()
+    await core.rows(
+        core.databases.central,
+        "INSERT INTO effects (id, slug, name, workflow_id) VALUES ($1, $2, 'An effect', $3)",
+        effect_id,
+        f"effect-{effect_id}",
+        core.workflow,
+    )
+    return effect_id
+
+
+def ended(
+    core: Core,
+    session: int | None,
+    outcome: LeaseOutcome,
+    held: float,
+    run: float | None,
+    effect: Any = None,
+    workflow: int | None = None,
+) -> Event:
+    settled = Settled(1, uuid7(), workflow or core.workflow, effect, run, held)
+    return Event("gpu-1", session, outcome, "worker:gpu-1", 1, {"n": 1}, settled, outcome)
+
+
+async def session_row(core: Core, session: int) -> Row:
+    [row] = await core.rows(core.databases.central, "SELECT * FROM worker_sessions WHERE id = $1", session)
+    return row
+
+
+async def timing(core: Core, workflow: int) -> tuple[float, int]:
+    [row] = await core.rows(core.databases.central, "SELECT * FROM workflow_timings WHERE workflow_id = $1", workflow)
+    return row["average_seconds"], row["samples"]
+
+
+async def test_a_session_sums_up_its_leases_whatever_they_came_to(core: Core) -> None:
+    audit, session, other = Audit(core.databases), await new_session(core), await new_session(core)
+    outcomes: list[tuple[LeaseOutcome, float]] = [
+        ("completed", 1.5),
+        ("completed", 2),
+        ("failed", 4),
+        ("requeued", 8),
+        ("requeued", 16),
+        ("requeued", 32),
+    ]
+    await asyncio.gather(*(audit.record(ended(core, session, name, held, 1)) for name, held in outcomes))
+    await audit.record(ended(core, other, "failed", 1, None))
+    row = await session_row(core, session)
+    assert (row["busy_seconds"], row["jobs_completed"], row["jobs_failed"], row["jobs_requeued"]) == (63.5, 2, 1, 3)
+    assert (await session_row(core, other))["busy_seconds"] == 1
+    lines = await core.rows(core.databases.central, "SELECT * FROM worker_audit_logs ORDER BY id")
+    assert [line["event"] for line in lines] == [*(name for name, _ in outcomes), "failed"]
+    assert (lines[0]["session_id"], lines[0]["dispatch_id"], lines[0]["details"]) == (session, 1, {"n": 1})
+
+
+async def test_what_arrives_together_is_one_statement(core: Core) -> None:
+    audit = Audit(core.databases)
+    await asyncio.gather(*(audit.record(Event("gpu-1", None, "polled", "worker:gpu-1")) for _ in range(50)))
+    assert audit._batcher.items == 50
+    assert audit._batcher.batches <= 2
+
+
+async def test_only_completed_runs_make_the_times_of_effects_and_workflows(core: Core) -> None:
+    audit, effect = Audit(core.databases), await new_effect(core)
+    for outcome in ("failed", "requeued"):
+        await audit.record(ended(core, None, outcome, 1, 99, effect))
+    await audit.record(ended(core, None, "completed", 1, None, effect))
+    assert await core.rows(core.databases.central, "SELECT 1 FROM workflow_timings") == []
+    for seconds in (10, 20):
+        await audit.record(ended(core, None, "completed", 1, seconds, effect))
+    [row] = await core.rows(core.databases.central, "SELECT * FROM effects WHERE id = $1", effect)
+    assert row["last_processing_time_seconds"] == 20
+    assert await timing(core, core.workflow) == (15, 2)
+
+
+async def test_the_average_of_a_workflow_follows_its_last_runs(core: Core) -> None:
+    audit = Audit(core.databases)
+    for _ in range(20):
+        await audit.record(ended(core, None, "completed", 1, 100))
+    assert await timing(core, core.workflow) == (pytest.approx(100), 20)
+    await audit.record(ended(core, None, "completed", 1, 50))
+    assert await timing(core, core.workflow) == (pytest.approx(95), 21)
+    await asyncio.gather(*(audit.record(ended(core, None, "completed", 1, 10)) for _ in range(40)))
+    average, samples = await timing(core, core.workflow)
+    assert 10 < average < 12
+    assert samples == 61
+
+
+async def test_of_runs_that_end_together_the_last_is_the_effects_last(core: Core) -> None:
+    audit, effect = Audit(core.databases), await new_effect(core)
+    # The first runs alone, the others wait for it and go together.
+    await asyncio.gather(*(audit.record(ended(core, None, "completed", 1, n, effect)) for n in (1, 9, 3, 7)))
+    [row] = await core.rows(core.databases.central, "SELECT * FROM effects WHERE id = $1", effect)
+    assert row["last_processing_time_seconds"] == 7
+
+
+async def test_an_effect_or_session_that_is_gone_stops_nothing(core: Core) -> None:
+    audit = Audit(core.databases)
+    await audit.record(ended(core, 999_999_999, "completed", 1, 5, uuid7()))
+    assert await timing(core, core.workflow) == (5, 1)
+
+
+async def test_a_lease_that_ran_out_is_in_its_workers_log(core: Core) -> None:
+    fleet = registry(core.databases, core.room.execution)
+    core.room.reaper.reaped = fleet.held.reaped
+    ann = await core.member()
+    await core.submit(ann, max_attempts=2)
+    for became in ("queued", "failed"):
+        started = await core.start("gpu-1")
+        await core.expire_lease(started.lease.dispatch_id)
+        await core.reap()
+        lines = await core.rows(core.databases.central, "SELECT * FROM worker_audit_logs ORDER BY id DESC LIMIT 1")
+        assert [(line["worker_id"], line["event"], line["actor"], line["details"]) for line in lines] == [
+            ("gpu-1", "lease_expired", "reaper", {"status": became})
+        ]
+    await core.check()

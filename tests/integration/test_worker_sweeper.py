@@ -1,0 +1,240 @@
+"""Workers that disappear are found, however they did it, and what they held is run by others (G1, G12)."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from callsheet.fleet.presence import Presence
+from callsheet.fleet.room import FleetRoom
+from callsheet.fleet.sweeper import WorkerSweeper
+from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
+from callsheet.settings import FleetSettings
+from callsheet.toolbox.clock import ManualClock
+from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.fleet import Registered
+from tests.support.core import Core, Member, Row
+from tests.support.fleet import bearer, join, registry
+
+STALE = 300
+SILENT = STALE + 1
+
+
+@dataclass(slots=True)
+class Yard:
+    core: Core
+    room: FleetRoom
+    slug: str
+
+    async def join(self, worker_id: str = "gpu-1") -> Registered:
+        return await join(self.room, worker_id, self.slug)
+
+    async def silent_for(self, seconds: float, worker_id: str = "gpu-1") -> None:
+        await self.rows(
+            "UPDATE comfyui_workers SET last_seen_at = last_seen_at - make_interval(secs => $1) WHERE worker_id = $2",
+            seconds,
+            worker_id,
+        )
+
+    async def rows(self, query: str, *values: object) -> list[Row]:
+        return await self.core.rows(self.core.databases.central, query, *values)
+
+    async def workers(self) -> list[str]:
+        return [row["worker_id"] for row in await self.rows("SELECT worker_id FROM comfyui_workers ORDER BY 1")]
+
+    async def ends(self) -> list[str | None]:
+        return [row["end_reason"] for row in await self.rows("SELECT end_reason FROM worker_sessions ORDER BY id")]
+
+    async def events(self) -> list[str]:
+        return [row["event"] for row in await self.rows("SELECT event FROM worker_audit_logs ORDER BY id")]
+
+    async def dispatch(self) -> tuple[str, int]:
+        [row] = await self.rows("SELECT status, attempts FROM ai_job_dispatches")
+        return row["status"], row["attempts"]
+
+
+@pytest.fixture
+async def yard(core: Core) -> Yard:
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    return Yard(core, registry(core.databases, core.room.execution, stale_seconds=STALE), row["slug"])
+
+
+async def crashed(point: Failpoint, work: Coroutine[Any, Any, object]) -> None:
+    with armed({point: crash}), pytest.raises(Crashed):
+        await work
+
+
+async def test_a_worker_that_is_silent_too_long_is_removed_and_its_job_put_back_with_its_attempt_counted(
+    yard: Yard, ann: Member
+) -> None:
+    registered = await yard.join()
+    job = await yard.core.submit(ann)
+    await yard.core.start("gpu-1")
+    await yard.silent_for(SILENT)
+    assert not await yard.room.sweeper.sweep()
+    assert await yard.workers() == []
+    assert await yard.ends() == ["stale"]
+    assert await yard.dispatch() == ("queued", 1)
+    assert await yard.core.status(ann, job.id) == "queued"
+    assert await yard.events() == ["registered", "lease_put_back", "removed_as_stale"]
+    [session] = await yard.rows("SELECT * FROM worker_sessions")
+    assert session["jobs_requeued"] == 1
+    assert session["busy_seconds"] > 0
+    with pytest.raises(NotAuthenticated):
+        await yard.room.authentication.of(bearer(registered.token))
+    await yard.core.check()
+
+
+async def test_workers_that_were_heard_of_and_revoked_ones_stay(yard: Yard) -> None:
+    for worker_id in ("alive", "revoked"):
+        await yard.join(worker_id)
+        await yard.silent_for(STALE / 2, worker_id)
+    await yard.room.workers.revoke("revoked", "operator")
+    await yard.silent_for(SILENT, "revoked")
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == ["alive", "revoked"], "a revoked id must stay known, or it could register"
+
+
+async def test_an_approved_worker_that_never_came_back_is_forgotten_in_the_end(yard: Yard) -> None:
+    await yard.join()
+    await yard.room.workers.revoke("gpu-1", "operator")
+    await yard.silent_for(SILENT)
+    await yard.room.workers.approve("gpu-1", "operator")
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == ["gpu-1"], "it gets the time to register"
+    await yard.silent_for(SILENT)
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == []
+
+
+async def test_the_last_attempt_of_a_stale_worker_fails_the_job_and_gives_the_tokens_back(
+    yard: Yard, ann: Member
+) -> None:
+    job = await yard.core.submit(ann, max_attempts=1, cost=10)
+    await yard.join()
+    await yard.core.start("gpu-1")
+    await yard.silent_for(SILENT)
+    await yard.room.sweeper.sweep()
+    assert await yard.core.status(ann, job.id) == "failed"
+    assert await yard.core.balance(ann) == 1000
+    await yard.core.check_drained()
+
+
+async def test_after_a_restart_or_an_outage_workers_get_the_time_to_be_heard_of(yard: Yard) -> None:
+    clock = ManualClock()
+    sweeper = WorkerSweeper(
+        yard.core.databases, FleetSettings(stale_seconds=STALE), yard.room.sweeper._held, clock=clock
+    )
+    await yard.join()
+    await yard.silent_for(SILENT)
+    for _ in range(STALE // 15):
+        await sweeper.tick(clock.now())
+        clock.advance(15)
+    assert await yard.workers() == ["gpu-1"]
+    clock.advance(3600)
+    await sweeper.tick(clock.now())
+    assert await yard.workers() == ["gpu-1"], "for an hour nobody could be heard of, because nobody listened"
+    for _ in range(STALE // 15):
+        clock.advance(15)
+        await sweeper.tick(clock.now())
+    assert await yard.workers() == []
+
+
+async def test_a_crash_before_a_stale_worker_is_removed_leaves_it_to_be_found_again(yard: Yard, ann: Member) -> None:
+    await yard.join()
+    await yard.core.submit(ann)
+    await yard.core.start("gpu-1")
+    await yard.silent_for(SILENT)
+    await crashed(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, yard.room.sweeper.sweep())
+    assert await yard.workers() == ["gpu-1"]
+    assert await yard.dispatch() == ("queued", 1)
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == []
+    assert (await yard.events()).count("lease_put_back") == 1
+
+
+async def test_a_crash_in_a_deregistration_leaves_the_worker_to_the_sweeper(yard: Yard, ann: Member) -> None:
+    registered = await yard.join()
+    await yard.core.submit(ann)
+    await yard.core.start("gpu-1")
+    principal = await yard.room.authentication.of(bearer(registered.token))
+    await crashed(Failpoint.DEREGISTER_BEFORE_REMOVE, yard.room.registry.deregister(principal, "bye"))
+    assert await yard.dispatch() == ("queued", 0)
+    assert (await yard.workers(), await yard.ends()) == (["gpu-1"], [None])
+    await yard.silent_for(SILENT)
+    await yard.room.sweeper.sweep()
+    assert (await yard.workers(), await yard.ends()) == ([], ["stale"])
+
+
+async def test_a_crash_in_a_revocation_leaves_the_leases_to_the_sweeper(yard: Yard, ann: Member) -> None:
+    job = await yard.core.submit(ann)
+    registered = await yard.join()
+    await yard.core.start("gpu-1")
+    await crashed(Failpoint.REVOKE_BEFORE_PUT_BACK, yard.room.workers.revoke("gpu-1", "operator"))
+    assert await yard.dispatch() == ("leased", 1)
+    with pytest.raises(NotAuthenticated):
+        await yard.room.authentication.of(bearer(registered.token))
+    clock = ManualClock()
+    await yard.room.sweeper.tick(clock.now())
+    assert await yard.dispatch() == ("queued", 1)
+    assert await yard.core.status(ann, job.id) == "queued"
+    assert await yard.workers() == ["gpu-1"]
+
+
+@pytest.mark.parametrize("comes_back", [True, False])
+async def test_a_crash_after_a_registration_leaves_the_old_leases_to_the_next_or_to_the_sweeper(
+    yard: Yard, ann: Member, comes_back: bool
+) -> None:
+    await yard.core.submit(ann)
+    await yard.join()
+    await yard.core.start("gpu-1")
+    await yard.silent_for(91)
+    await crashed(Failpoint.REGISTER_BEFORE_PUT_BACK, yard.join())
+    assert await yard.dispatch() == ("leased", 1)
+    if comes_back:
+        # Its answer was lost with the process, and with it the token.
+        await yard.silent_for(91)
+        await yard.join()
+    else:
+        await yard.silent_for(SILENT)
+        await yard.room.sweeper.sweep()
+    assert await yard.dispatch() == ("queued", 1)
+    assert await yard.ends() == ["registered anew", *(["registered anew", None] if comes_back else ["stale"])]
+
+
+async def test_when_a_worker_was_seen_is_written_behind_and_never_moved_back(yard: Yard) -> None:
+    registered = await yard.join()
+    await yard.silent_for(1000)
+    presence = yard.room.authentication.presence
+    await presence.tick(ManualClock().now())
+    [before] = await yard.rows("SELECT last_seen_at, clock_timestamp() AS now FROM comfyui_workers")
+    assert (before["now"] - before["last_seen_at"]).total_seconds() > 999
+    await yard.room.authentication.of(bearer(registered.token))
+    await presence.tick(ManualClock().now())
+    [after] = await yard.rows("SELECT last_seen_at, clock_timestamp() AS now FROM comfyui_workers")
+    assert (after["now"] - after["last_seen_at"]).total_seconds() < 60
+    late = Presence(yard.core.databases)
+    late._clock = clock = ManualClock()
+    late.record("gpu-1")
+    late.record("gone")
+    clock.advance(500)
+    await late.tick(clock.now())
+    [still] = await yard.rows("SELECT last_seen_at FROM comfyui_workers")
+    assert still["last_seen_at"] == after["last_seen_at"]
+
+
+async def test_presence_that_could_not_be_written_is_written_later_and_at_the_end(yard: Yard) -> None:
+    registered = await yard.join()
+    await yard.silent_for(1000)
+    presence = yard.room.authentication.presence
+    await yard.room.authentication.of(bearer(registered.token))
+    await yard.rows("ALTER TABLE comfyui_workers RENAME TO away")
+    with pytest.raises(Exception, match="comfyui_workers"):
+        await presence.tick(ManualClock().now())
+    await yard.rows("ALTER TABLE away RENAME TO comfyui_workers")
+    await presence.stop()
+    [row] = await yard.rows("SELECT clock_timestamp() - last_seen_at AS ago FROM comfyui_workers")
+    assert row["ago"].total_seconds() < 60

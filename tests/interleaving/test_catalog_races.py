@@ -1,0 +1,184 @@
+"""Workflows, effects and jobs written at once: no effect rests on what is gone, and no job names what is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.media.storage import LocalStorage
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
+from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound
+from tests.support.catalog import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED
+from tests.support.holding import holding, stalled_at, waiting
+
+ACTOR = "operator"
+LARGEST = 1_000_000
+HOLD = "SELECT 1 FROM workflows WHERE slug = $1 FOR NO KEY UPDATE"
+_numbers = itertools.count(1)
+
+PLAIN = {node_id: node for node_id, node in GRAPH.items() if node_id != "2"}
+PLAIN["5"] = {**GRAPH["5"], "inputs": {k: v for k, v in GRAPH["5"]["inputs"].items() if k != "overlay"}}
+PROPERTIES = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED]
+
+
+@asynccontextmanager
+async def opened(databases: Databases, directory: Path) -> AsyncIterator[tuple[CatalogRoom, LocalStorage]]:
+    storage = LocalStorage(
+        directory, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=LARGEST
+    )
+    yield open_catalog(databases, storage, LARGEST), storage
+    await storage.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Two:
+    """The catalog as two control planes see it."""
+
+    databases: Databases
+    one: CatalogRoom
+    two: CatalogRoom
+    storage: LocalStorage
+
+    def request(self, **changes: Any) -> CreateWorkflow:
+        values = {"slug": f"race-{next(_numbers)}", "name": "Race", "graph": PLAIN, "output_node_id": "9"}
+        return CreateWorkflow.model_validate({**values, "properties": copy.deepcopy(PROPERTIES), **changes})
+
+    async def workflow(self) -> str:
+        return (await self.one.workflows.create(self.request(), ACTOR)).slug
+
+    def effect(self, workflow: str, **changes: Any) -> CreateEffect:
+        return CreateEffect(slug=f"race-effect-{next(_numbers)}", name="E", workflow=workflow, **changes)
+
+
+@pytest.fixture
+async def catalogs(shared_databases: Databases, other_databases: Databases, tmp_path: Path) -> AsyncIterator[Two]:
+    async with (
+        opened(shared_databases, tmp_path / "storage") as (one, storage),
+        opened(other_databases, tmp_path / "storage") as (two, _),
+    ):
+        yield Two(other_databases, one, two, storage)
+
+
+def narrowed() -> UpdateWorkflow:
+    narrower = copy.deepcopy(PROPERTIES)
+    narrower[4]["limits"] = {"min": 0, "max": 8}
+    return UpdateWorkflow.model_validate({"properties": narrower})
+
+
+async def test_an_effect_that_waits_for_a_change_is_checked_against_what_came_of_it(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    effect = catalogs.effect(slug, overrides={"strength": 9})
+    works: list[Any] = [
+        catalogs.one.workflows.update(slug, narrowed(), ACTOR),
+        catalogs.two.effects.create(effect, ACTOR),
+    ]
+    async with holding(catalogs.databases.central, HOLD, slug):
+        tasks = await waiting(catalogs.databases.central, *works)
+    changed, created = await asyncio.gather(*tasks, return_exceptions=True)
+    # Whoever was first, the other one was refused: never are both written.
+    assert [isinstance(each, InvalidRequest) for each in (changed, created)].count(True) == 1
+    effects = await catalogs.one.effects.list(slug, None, None, 10)
+    assert len(effects.items) == (0 if isinstance(created, InvalidRequest) else 1)
+
+
+async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    async with catalogs.databases.central.transaction() as connection:
+        # An effect of the other control plane, checked and not committed yet.
+        await connection.fetch("SELECT 1 FROM workflows WHERE slug = $1 FOR SHARE", slug)
+        await connection.execute(
+            """INSERT INTO effects (id, slug, name, workflow_id, overrides)
+               SELECT gen_random_uuid(), $2, 'E', id, '{"strength": 9}' FROM workflows WHERE slug = $1""",
+            slug,
+            f"race-effect-{next(_numbers)}",
+        )
+        [change] = await waiting(catalogs.databases.central, catalogs.one.workflows.update(slug, narrowed(), ACTOR))
+    with pytest.raises(InvalidRequest, match=r"overrides\.strength"):
+        await change
+
+
+async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    graph = copy.deepcopy(PLAIN)
+    graph["5"]["inputs"]["steps"] = 30
+    update = UpdateWorkflow(graph=graph)
+    # Checked against what it was, then overtaken: it must look again.
+    async with stalled_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.workflows.update(slug, update, ACTOR)) as slow:
+        await catalogs.two.workflows.update(slug, narrowed(), ACTOR)
+        await catalogs.two.workflows.update(slug, UpdateWorkflow(name="Renamed"), ACTOR)
+    await slow
+    now = await catalogs.one.workflows.get(slug)
+    assert (now.name, now.graph, now.properties[4].limits.max) == ("Renamed", graph, 8)
+
+
+async def test_a_workflow_of_a_name_is_made_once(catalogs: Two) -> None:
+    request = catalogs.request()
+    works = [room.workflows.create(request, ACTOR) for room in (catalogs.one, catalogs.two)]
+    made = await asyncio.gather(*works, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in made) == ["Conflict", "WorkflowDetail"]
+    assert [each for each in made if isinstance(each, Conflict)]
+
+
+async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"
+    for deletes_first in (True, False):
+        effect = await catalogs.one.effects.create(catalogs.effect(slug, is_published=True), ACTOR)
+        recipe = await catalogs.two.effects.recipe(effect.slug)
+        assert recipe is not None
+        works: list[Any] = [
+            catalogs.one.effects.delete(effect.slug, ACTOR),
+            catalogs.two.effects.mark_used(recipe),
+        ]
+        async with holding(catalogs.databases.central, lock, effect.id):
+            tasks = await waiting(catalogs.databases.central, *(works if deletes_first else reversed(works)))
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        deleted, used = answers if deletes_first else reversed(answers)
+        if deleted is None:
+            assert used is False
+            with pytest.raises(NotFound):
+                await catalogs.one.effects.get(effect.slug)
+        else:
+            assert isinstance(deleted, InUse)
+            assert used is True
+            assert (await catalogs.one.effects.get(effect.slug)).has_jobs
+
+
+async def test_two_changes_of_an_effect_are_both_there(catalogs: Two) -> None:
+    slug = await catalogs.workflow()
+    effect = await catalogs.one.effects.create(catalogs.effect(slug), ACTOR)
+    lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"
+    async with holding(catalogs.databases.central, lock, effect.id):
+        tasks = await waiting(
+            catalogs.databases.central,
+            catalogs.one.effects.update(effect.slug, UpdateEffect(credits_cost=7), ACTOR),
+            catalogs.two.effects.update(effect.slug, UpdateEffect(is_published=True), ACTOR),
+        )
+    await asyncio.gather(*tasks)
+    now = await catalogs.one.effects.get(effect.slug)
+    assert (now.credits_cost, now.is_published) == (7, True)
+
+
+async def test_an_asset_confirmed_twice_keeps_one_object(catalogs: Two) -> None:
+    request = CreateAsset(name="x.png", mime_type="image/png", size=len(PNG))
+    asset_id = (await catalogs.one.assets.create(request, ACTOR)).asset.id
+    folder = f"catalog/assets/{asset_id}"
+    await catalogs.storage.put(f"{folder}/upload", PNG, content_type="image/png")
+    async with stalled_at(Failpoint.CATALOG_BEFORE_ROW, catalogs.one.assets.confirm(asset_id, ACTOR)) as slow:
+        await catalogs.two.assets.confirm(asset_id, ACTOR)
+    assert (await slow).status == "ready"
+    async with catalogs.databases.central.connection() as connection:
+        path = await connection.fetchval("SELECT path FROM catalog_assets WHERE id = $1", asset_id)
+    assert [entry.key async for entry in catalogs.storage.list(folder)] == [path]
+    assert await catalogs.storage.read(path, LARGEST) == PNG

@@ -1,0 +1,193 @@
+"""Deleting, submitting, confirming and sweeping at the same moment: no job loses its input, no object its row."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from callsheet.jobs.submission import Submitted
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.plumbing.sql import Connection
+from callsheet.wire.errors import InUse, InvalidRequest, NotFound, Refusal
+from callsheet.wire.media import CreateVideo, Video
+from tests.support.holding import holding, stalled_at, waiting
+from tests.support.race import RESERVE, Race
+from tests.support.stage import LATER, Stage, open_stage, principal_of
+
+LOCK_WALLET = "SELECT wallet_lock($1, $2)"
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The same disk and the same user, seen by two control planes."""
+
+    race: Race
+    one: Stage
+    two: Stage
+
+    def wallet_held(self) -> AbstractAsyncContextManager[Connection]:
+        ann = self.race.ann
+        return holding(self.race.pool, LOCK_WALLET, ann.tenant_id, ann.user_id)
+
+    async def submit(self, video: Video) -> Submitted:
+        inputs = (video.original_file_id,)
+        return await self.race.one.submitted(self.race.ann, video_id=video.id, input_file_ids=inputs)
+
+
+@pytest.fixture
+async def stages(race: Race, tmp_path: Path) -> AsyncIterator[Stages]:
+    ann = replace(race.ann, pool=race.pool)
+    async with open_stage(race.one, race.ann, tmp_path) as one, open_stage(race.two, ann, tmp_path) as two:
+        yield Stages(race, one, two)
+
+
+async def test_a_video_deleted_before_the_submit_that_waited_refuses_it_and_charges_nothing(stages: Stages) -> None:
+    video = await stages.one.video()
+    async with stages.wallet_held():
+        tasks = await waiting(stages.race.pool, stages.two.delete_video(video.id), stages.submit(video))
+    deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
+    assert deleted is None
+    assert isinstance(submitted, Refusal)
+    assert await stages.race.one.balance(stages.race.ann) == 1000
+    assert await stages.one.paths() == set()
+    await stages.race.one.check()
+
+
+async def test_a_job_submitted_before_the_deletion_that_waited_keeps_its_video(stages: Stages) -> None:
+    video = await stages.one.video()
+    async with stages.wallet_held():
+        tasks = await waiting(stages.race.pool, stages.submit(video), stages.two.delete_video(video.id))
+    submitted, deleted = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(submitted, Submitted)
+    assert isinstance(deleted, InUse)
+    assert await stages.race.one.ledger(stages.race.ann, submitted.job.id) == [RESERVE]
+    assert len(await stages.one.paths()) == 1
+    await stages.race.one.check()
+
+
+async def test_a_file_deleted_before_the_submit_that_waited_refuses_it_and_names_the_field(stages: Stages) -> None:
+    file_id = await stages.one.upload()
+    async with stages.wallet_held():
+        tasks = await waiting(
+            stages.race.pool,
+            stages.two.delete_file(file_id),
+            stages.race.one.submitted(stages.race.ann, input_file_ids=(file_id,)),
+        )
+    deleted, submitted = await asyncio.gather(*tasks, return_exceptions=True)
+    assert deleted is None
+    assert isinstance(submitted, InvalidRequest)
+    assert submitted.errors[0].field == "input_file_id"
+    assert await stages.race.one.balance(stages.race.ann) == 1000
+
+
+@pytest.mark.parametrize("deleted_first", [True, False])
+async def test_of_deleting_a_file_and_making_a_video_of_it_one_happens(stages: Stages, deleted_first: bool) -> None:
+    file_id = await stages.one.upload()
+    creating = stages.one.room.videos.create(principal_of(stages.race.ann), CreateVideo(original_file_id=file_id))
+    works = [stages.two.delete_file(file_id), creating]
+    async with stages.wallet_held():
+        tasks = await waiting(stages.race.pool, *(works if deleted_first else reversed(works)))
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    if deleted_first:
+        assert answers[0] is None
+        assert isinstance(answers[1], InvalidRequest)
+        assert await stages.one.paths() == set()
+    else:
+        assert isinstance(answers[0], Video)
+        assert isinstance(answers[1], InUse)
+        assert len(await stages.one.paths()) == 1
+
+
+async def test_two_deletions_of_one_video_are_one(stages: Stages) -> None:
+    video = await stages.one.video()
+    async with stages.wallet_held():
+        works = [stage.delete_video(video.id) for stage in (stages.one, stages.two)]
+        tasks = await waiting(stages.race.pool, *works)
+    first, second = await asyncio.gather(*tasks, return_exceptions=True)
+    assert first is None
+    assert isinstance(second, NotFound)
+
+
+async def test_an_old_video_that_was_taken_up_again_meanwhile_is_kept(race: Race, tmp_path: Path) -> None:
+    async with open_stage(race.one, race.ann, tmp_path, retention_days=30) as stage:
+        video = await stage.video()
+        aged = "UPDATE videos SET created_at = now() - interval '31 days', updated_at = now() - interval '31 days'"
+        await race.one.rows(race.pool, aged)
+        retention = stage.room.retention
+        assert retention is not None
+        async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id) as connection:
+            [deleting] = await waiting(race.pool, retention.delete_old(stage.ann.pool))
+            await connection.execute("UPDATE videos SET updated_at = now()")
+        await deleting
+        assert len(await stage.paths()) == 1
+        await race.one.rows(race.pool, aged)
+        await retention.delete_old(stage.ann.pool)
+        assert await stage.paths() == set()
+        assert await race.one.rows(race.pool, "SELECT * FROM videos WHERE id = $1", video.id) == []
+
+
+async def test_two_confirmations_at_once_answer_the_same(stages: Stages) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    async with holding(stages.race.pool, "SELECT FROM files WHERE id = $1 FOR UPDATE", file_id):
+        works = [stage.confirm(file_id) for stage in (stages.one, stages.two)]
+        tasks = await waiting(stages.race.pool, *works)
+    assert await asyncio.gather(*tasks) == ["ready", "ready"]
+
+
+async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(stages: Stages) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    mark = "UPDATE files SET deleted_at = clock_timestamp() WHERE id = $1"
+    async with holding(stages.race.pool, mark, file_id):
+        [confirming] = await waiting(stages.race.pool, stages.one.confirm(file_id))
+    with pytest.raises(NotFound):
+        await confirming
+    await stages.two.sweep()
+    assert (await stages.one.files(), await stages.one.paths()) == (set(), set())
+
+
+async def test_an_upload_that_is_being_confirmed_is_not_swept(stages: Stages) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    confirm = "UPDATE files SET status = 'ready', ready_at = now(), expires_at = NULL WHERE id = $1"
+    async with holding(stages.race.pool, confirm, file_id):
+        # It does not even wait: what somebody holds is looked at the next time.
+        await stages.one.sweep()
+    await stages.one.sweep()
+    assert (await stages.one.files(), len(await stages.one.paths())) == ({file_id}, 1)
+
+
+async def test_a_confirmation_between_the_objects_and_the_rows_of_a_sweep_finds_nothing(stages: Stages) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    at = datetime.now(UTC) + LATER
+    sweeping = stages.one.room.sweeper.sweep(stages.one.ann.pool, at)
+    async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
+        with pytest.raises(NotFound):
+            await stages.two.confirm(file_id)
+        # Another control plane sweeps the same at the same time, to the end.
+        await stages.two.sweep()
+    await task
+    assert (await stages.one.files(), await stages.one.paths()) == (set(), set())
+
+
+async def test_a_retry_while_outputs_are_swept_loses_nothing_it_uploads(stages: Stages) -> None:
+    core, ann = stages.race.one, stages.race.ann
+    job = await core.submit(ann)
+    await stages.one.put_output(job.id)
+    await core.fail(await core.start())
+    at = datetime.now(UTC) + LATER
+    sweeping = stages.two.room.sweeper.sweep(stages.two.ann.pool, at)
+    async with stalled_at(Failpoint.MEDIA_SWEEP_BEFORE_ROWS, sweeping) as task:
+        await core.room.endings.retry(ann.tenant_id, job.id, actor="user")
+        started = await core.start()
+        fresh = await stages.one.put_output(job.id)
+        # And lost again: asked for once more, the sweep under way must not forget it.
+        await core.fail(started)
+    await task
+    assert await stages.one.paths() == {fresh.path}
+    await stages.one.sweep()
+    assert await stages.one.paths() == set()

@@ -1,0 +1,194 @@
+"""A dispatch that is moved to another lane is found by the next lease, leased once, and never hidden below a mark."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+from uuid import uuid4
+
+import pytest
+
+from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.dispatch.queue import SQL
+from callsheet.plumbing.sql import Connection
+from callsheet.wire.errors import WrongState
+from tests.support.core import Core, report
+from tests.support.holding import holding, rolled_back, waiting
+from tests.support.race import Race
+
+BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
+           WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
+FAR = timedelta(days=400)
+ADMIN = "admin:x"
+
+
+async def dispatch_id(race: Race, job_id: object) -> int:
+    query = "SELECT dispatch_id FROM ai_job_dispatches WHERE tenant_job_id = $1 AND tenant_id = $2"
+    [row] = await race.one.rows(race.central, query, job_id, race.ann.tenant_id)
+    return int(row["dispatch_id"])
+
+
+async def follow(race: Race) -> None:
+    """The jobs learn their priorities, as the use case that moved them would have told them."""
+    race.two.room.reconciler.settle_seconds = race.two.room.reconciler.second_look_seconds = 0
+    for _ in range(2):
+        await race.two.room.reconciler.tick(datetime.now(UTC))
+
+
+async def everything_is_leased(race: Race, count: int) -> None:
+    assert await race.one.rows(race.central, BELOW) == []
+    leases = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * (count + 3))
+    assert len({lease.dispatch_id for lease in leases}) == len(leases) == count
+    await follow(race)
+    await race.one.check()
+
+
+async def raising(connection: Connection) -> None:
+    """What raise_low_water does, in a transaction that stays open."""
+    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, workflow_ids=None)]
+    await SQL["raise_low_water"].run(connection, lane_ids=lanes)
+
+
+async def two_lanes(race: Race) -> int:
+    """A queued row of priority 0, and a lane of priority 5 whose mark has passed it."""
+    job = await race.submit()
+    await race.submit(priority=5)
+    await race.one.start()
+    await race.one.room.queue.raise_low_water()
+    return await dispatch_id(race, job.id)
+
+
+async def test_a_row_that_joins_a_lane_lowers_its_mark(race: Race) -> None:
+    moved = await two_lanes(race)
+    await race.one.room.overview.change_priority(moved, 5, ADMIN)
+    await everything_is_leased(race, 1)
+
+
+async def test_a_mark_that_is_being_raised_is_waited_for_and_lowered(race: Race) -> None:
+    moved = await two_lanes(race)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [changing] = await waiting(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+    await changing
+    await everything_is_leased(race, 1)
+
+
+async def test_a_mark_raised_while_a_row_joins_passes_its_lane_over(race: Race) -> None:
+    moved = await two_lanes(race)
+    async with race.central.transaction() as connection:
+        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
+        await race.one.room.queue.raise_low_water()
+    await everything_is_leased(race, 1)
+
+
+async def test_a_lease_that_comes_first_wins_and_the_order_stays(race: Race) -> None:
+    job = await race.submit()
+    moved = await dispatch_id(race, job.id)
+    async with race.central.transaction() as connection:
+        scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
+        asking = {"workers": ["w"], "tokens": [uuid4()], "poll_ids": [None]}
+        rows = await SQL["lease"].rows(connection, **scope, **asking, depth=9, now=None, locked=None)
+        assert rows[0]["dispatch_id"] == moved
+        [changing] = await waiting(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
+    with pytest.raises(WrongState, match="It is leased"):
+        await changing
+    [row] = await race.one.rows(race.central, "SELECT priority FROM ai_job_dispatches WHERE dispatch_id = $1", moved)
+    assert row["priority"] == 0
+    # A refusal leaves no line in the log of what was done.
+    assert await race.one.rows(race.central, "SELECT 1 FROM audit_logs WHERE subject_id = $1", str(moved)) == []
+
+
+async def test_a_lease_passes_over_a_row_that_is_being_moved_and_the_next_one_takes_it(race: Race) -> None:
+    job = await race.submit()
+    moved = await dispatch_id(race, job.id)
+    async with race.central.transaction() as connection:
+        await SQL["open_lanes"].run(
+            connection,
+            workflow_ids=[race.one.workflow],
+            stages=["production"],
+            providers=["self_hosted"],
+            identifiers=[""],
+            priorities=[5],
+        )
+        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
+        assert await race.one.room.queue.lease_many(race.one.criteria(), ["w"]) == []
+    await everything_is_leased(race, 1)
+
+
+async def test_a_change_that_is_rolled_back_leaves_the_row_where_it_was(race: Race) -> None:
+    moved = await two_lanes(race)
+    async with rolled_back(race.central) as connection:
+        assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
+    await everything_is_leased(race, 1)
+
+
+async def test_two_changes_at_once_leave_one_row_in_one_lane(race: Race) -> None:
+    job = await race.submit()
+    moved = await dispatch_id(race, job.id)
+    works = [
+        core.room.overview.change_priority(moved, number, ADMIN)
+        for number in (1, 2, 3)
+        for core in (race.one, race.two)
+    ]
+    await asyncio.gather(*works)
+    await everything_is_leased(race, 1)
+
+
+async def test_changes_leases_and_marks_all_at_once_lose_nothing_and_lease_nothing_twice(race: Race) -> None:
+    jobs = [await race.submit(priority=number % 3) for number in range(12)]
+    ids = [await dispatch_id(race, job.id) for job in jobs]
+    leased: list[int] = []
+
+    async def change(number: int, core: Core) -> None:
+        for step in range(4):
+            try:
+                await core.room.overview.change_priority(ids[number], (number + step) % 4, ADMIN)
+            except WrongState:
+                return
+
+    async def lease(core: Core) -> None:
+        for _ in range(6):
+            found = await core.room.queue.lease_many(core.criteria(), ["w"])
+            leased.extend(lease.dispatch_id for lease in found)
+            await core.room.queue.raise_low_water()
+
+    planes = (race.one, race.two)
+    async with asyncio.timeout(60):
+        await asyncio.gather(
+            *(change(number, planes[number % 2]) for number in range(12)), *(lease(core) for core in planes)
+        )
+    assert len(set(leased)) == len(leased)
+    await everything_is_leased(race, 12 - len(leased))
+
+
+async def test_a_put_back_of_a_leased_row_is_not_crossed_by_a_change(race: Race) -> None:
+    """Only what waits in the queue moves: who holds a row puts it back into the lane it came from."""
+    job, started = await race.started()
+    moved = await dispatch_id(race, job.id)
+    with pytest.raises(WrongState):
+        await race.two.room.overview.change_priority(moved, 5, ADMIN)
+    async with holding(race.central, "SELECT 1 FROM dispatch_lanes FOR UPDATE"):
+        requeue = race.one.room.execution.requeue(report(started), "spot")
+        [requeuing] = await waiting(race.central, requeue)
+    await requeuing
+    await race.two.room.overview.change_priority(moved, 5, ADMIN)
+    await everything_is_leased(race, 1)
+
+
+async def test_a_delayed_row_that_is_moved_while_it_is_let_in_waits_for_the_next_round(race: Race) -> None:
+    _, started = await race.started()
+    await race.one.fail(started, retryable=True)
+    moved = started.lease.dispatch_id
+    await race.submit(priority=5)
+    await race.one.start()
+    await race.one.room.queue.raise_low_water()
+    lanes = "SELECT 1 FROM dispatch_lanes WHERE priority = 0 FOR UPDATE"
+    async with holding(race.central, lanes):
+        # It has seen the row in its old lane, and waits to lower that lane's mark.
+        [promoting] = await waiting(race.central, race.one.room.queue.promote(datetime.now(UTC) + FAR))
+        await race.two.room.overview.change_priority(moved, 5, ADMIN)
+        await race.two.room.queue.raise_low_water()
+    assert await promoting == 0
+    assert await race.one.rows(race.central, BELOW) == []
+    assert await race.one.room.queue.promote(datetime.now(UTC) + FAR) == 1
+    await everything_is_leased(race, 1)

@@ -1,0 +1,128 @@
+"""Workers for tests: agents that registered over HTTP, and a registry without HTTP."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from callsheet.app import ControlPlane
+from callsheet.fleet.room import FleetRoom, open_fleet
+from callsheet.fleet.secret import fleet_secret
+from callsheet.jobs.execution import Execution
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.secrets import master_secret
+from callsheet.settings import FleetSettings
+from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.fleet import Registered, RegisterRequest
+from tests.support.jobs import Desk
+
+SECRET = b"a secret of the tests, long enough to be one"
+_numbers = itertools.count(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    worker_id: str
+    token: str
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {"authorization": f"Bearer {self.token}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Crew:
+    """Agents of a running control plane, and an admin who looks after them."""
+
+    plane: ControlPlane
+    desk: Desk
+
+    @property
+    def client(self) -> httpx.AsyncClient:
+        return self.desk.client
+
+    @property
+    def secret(self) -> dict[str, str]:
+        return {"x-fleet-secret": fleet_secret(self.plane.settings.fleet, master_secret(self.plane.settings))}
+
+    async def register(self, worker_id: str | None = None, **body: Any) -> httpx.Response:
+        """Into the desk's workflow, unless the body names a fleet or workflows."""
+        place = {} if {"fleet_slug", "workflow_slugs"} & body.keys() else {"workflow_slugs": [self.desk.workflow]}
+        worker_id = worker_id or f"worker-{next(_numbers)}"
+        return await self.client.post(
+            "/api/worker/register", json={"worker_id": worker_id, **place, **body}, headers=self.secret
+        )
+
+    async def agent(self, worker_id: str | None = None, **body: Any) -> Agent:
+        answer = await self.register(worker_id, **body)
+        assert answer.status_code == 201, answer.text
+        return Agent(answer.json()["worker_id"], answer.json()["token"])
+
+    async def fleet(self, *workflow_slugs: str, **body: Any) -> dict[str, Any]:
+        """A new fleet with these workflows, or with the desk's."""
+        slugs = list(workflow_slugs) or [self.desk.workflow]
+        request = {"slug": f"fleet-{next(_numbers)}", "workflow_slugs": slugs, **body}
+        answer = await self.admin("POST", "fleets", request)
+        assert answer.status_code == 201, answer.text
+        fleet: dict[str, Any] = answer.json()
+        return fleet
+
+    async def admin(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        return await self.client.request(
+            method, f"/api/admin/{path}", json=body, headers=self.desk.admin.headers, follow_redirects=False
+        )
+
+    async def done(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> dict[str, Any]:
+        """What an admin's request answers, which must succeed."""
+        answer = await self.admin(method, path, body)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def silent_for(self, agent: Agent, seconds: float) -> None:
+        """As if it had not been heard of for so long."""
+        presence = self.plane.fleet.authentication.presence
+        # Whatever is on its way to the database must be there first.
+        await presence.stop()
+        await self.rows(
+            """UPDATE comfyui_workers SET last_seen_at = clock_timestamp() - make_interval(secs => $2)
+               WHERE worker_id = $1""",
+            agent.worker_id,
+            seconds,
+        )
+        presence.start()
+
+    async def is_known(self, agent: Agent) -> bool:
+        """Whether its token is one."""
+        try:
+            principal = await self.plane.fleet.authentication.of(bearer(agent.token))
+        except NotAuthenticated:
+            return False
+        return principal.worker_id == agent.worker_id
+
+    async def events(self, agent: Agent) -> list[str]:
+        """The worker's log in short, oldest first."""
+        rows = await self.rows("SELECT event FROM worker_audit_logs WHERE worker_id = $1 ORDER BY id", agent.worker_id)
+        return [row["event"] for row in rows]
+
+    async def rows(self, query: str, *values: object) -> list[Mapping[str, Any]]:
+        return await self.desk.core.rows(self.plane.databases.central, query, *values)
+
+
+def registry(databases: Databases, execution: Execution, **settings: Any) -> FleetRoom:
+    """A registry of its own over these databases; open several for several control planes."""
+    return open_fleet(databases, FleetSettings(**settings), SECRET, execution)
+
+
+async def join(room: FleetRoom, worker_id: str, *workflow_slugs: str, **changes: Any) -> Registered:
+    return await room.registry.register(
+        RegisterRequest(worker_id=worker_id, workflow_slugs=list(workflow_slugs), **changes)
+    )
+
+
+def bearer(token: str) -> str:
+    return f"Bearer {token}"

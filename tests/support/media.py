@@ -1,0 +1,135 @@
+"""Uploads and videos over HTTP for tests: a person's hands, and what lies in storage behind them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.moves import Output
+from callsheet.plumbing.database import Database
+from callsheet.toolbox.ids import uuid7
+from tests.support.core import Member, report
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+
+CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
+PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(range(64))
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """A person with uploads, at a control plane."""
+
+    desk: Desk
+    plane: ControlPlane
+    person: Person
+
+    @classmethod
+    @asynccontextmanager
+    async def opened(cls, plane: ControlPlane, pool: str = "pool_1") -> AsyncIterator[Studio]:
+        async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+            yield cls(desk, plane, await desk.person(pool, tokens=1000))
+
+    async def colleague(self) -> Studio:
+        """Another user of the same tenant."""
+        return Studio(self.desk, self.plane, await self.desk.person(tenant_of=self.person))
+
+    async def stranger(self, pool: str = "pool_1") -> Studio:
+        """A user of another tenant."""
+        return Studio(self.desk, self.plane, await self.desk.person(pool))
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self.person.tenant.id
+
+    @property
+    def member(self) -> Member:
+        return Member(self.tenant_id, self.person.user.id, self.pool)
+
+    @property
+    def pool(self) -> Database:
+        return next(pool for pool in self.plane.databases.pools if pool.name == self.person.tenant.pool)
+
+    async def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> httpx.Response:
+        headers = self.person.headers | {"content-type": "application/json"}
+        content = None if body is None else json.dumps(body)
+        return await self.desk.client.request(method, path, content=content, headers=headers)
+
+    async def create(self, content: bytes = CLIP, **changes: Any) -> httpx.Response:
+        return await self.ask("POST", "/api/videos/uploads", declared(content, **changes))
+
+    async def send(self, created: Mapping[str, Any], content: bytes = CLIP) -> httpx.Response:
+        """The bytes, with no credentials but what the address carries."""
+        upload = created["upload"]
+        return await self.desk.client.request(
+            upload["method"], upload["url"], content=content, headers=upload["headers"]
+        )
+
+    async def uploaded(self, content: bytes = CLIP, **changes: Any) -> dict[str, Any]:
+        """A file whose bytes are there, not confirmed."""
+        created = (await self.create(content, **changes)).json()
+        assert (await self.send(created, content)).status_code == 200
+        file: dict[str, Any] = created["file"]
+        return file
+
+    async def confirm(self, file: Mapping[str, Any]) -> httpx.Response:
+        return await self.ask("POST", f"/api/videos/uploads/{file['id']}/confirm")
+
+    async def video(self, content: bytes = CLIP, **changes: Any) -> dict[str, Any]:
+        file = await self.uploaded(content)
+        answer = await self.ask("POST", "/api/videos", {"original_file_id": file["id"], **changes})
+        assert answer.status_code == 201, answer.text
+        video: dict[str, Any] = answer.json()
+        return video
+
+    async def look(self, video: Mapping[str, Any]) -> dict[str, Any]:
+        answer = await self.ask("GET", f"/api/videos/{video['id']}")
+        assert answer.status_code == 200, answer.text
+        found: dict[str, Any] = answer.json()
+        return found
+
+    async def submit(self, video: Mapping[str, Any]) -> UUID:
+        """A job on the video, as the catalog would submit it."""
+        job = await self.desk.core.submit(
+            self.member, video_id=UUID(video["id"]), input_file_ids=(UUID(video["original_file_id"]),)
+        )
+        return job.id
+
+    async def run(self, video: Mapping[str, Any], *outputs: bytes) -> list[Output]:
+        """A job on the video that completes with these outputs."""
+        await self.submit(video)
+        return await self.complete(await self.desk.start(), *outputs)
+
+    async def complete(self, started: StartedLease, *outputs: bytes) -> list[Output]:
+        """With outputs that really are in storage."""
+        made = [await self.put_output(started.lease.job_id, content) for content in outputs]
+        result = {"outputs": [{"file_id": str(output.file_id)} for output in made], "metadata": {}}
+        await self.desk.core.room.execution.complete(report(started), result, outputs=made)
+        return made
+
+    async def put_output(self, job_id: UUID, content: bytes) -> Output:
+        path = f"tenants/{self.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
+        await self.plane.storage.put(path, content, content_type="video/mp4")
+        backend = self.plane.settings.storage.backend
+        return Output(uuid7(), backend, path, "result.mp4", "video/mp4", len(content))
+
+    async def paths(self) -> set[str]:
+        """Every object of the tenant."""
+        return {entry.key async for entry in self.plane.storage.list(f"tenants/{self.tenant_id}")}
+
+    async def file_rows(self) -> Sequence[Mapping[str, Any]]:
+        query = "SELECT * FROM files WHERE tenant_id = $1 ORDER BY id"
+        return await self.desk.core.rows(self.pool, query, self.tenant_id)
+
+
+def declared(content: bytes, **changes: Any) -> dict[str, Any]:
+    return {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(content), **changes}

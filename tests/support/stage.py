@@ -1,0 +1,111 @@
+"""The media room without HTTP: over the core's databases, on a disk of its own; nothing happens by itself."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.moves import Output
+from callsheet.media.deletion import Owner
+from callsheet.media.room import MediaRoom, open_media
+from callsheet.media.storage import open_storage
+from callsheet.settings import Settings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.identity import Role
+from callsheet.wire.media import CreateUpload, CreateVideo, Video
+from tests.support.core import Core, Member
+from tests.support.media import CLIP
+
+SECRET = b"a secret of at least thirty-two bytes"
+# Beyond every grace and every hold.
+LATER = timedelta(days=3)
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    core: Core
+    room: MediaRoom
+    ann: Member
+
+    @property
+    def owner(self) -> Owner:
+        return Owner(self.ann.tenant_id, self.ann.user_id)
+
+    async def upload(self, *, confirmed: bool = True, member: Member | None = None) -> UUID:
+        principal = principal_of(member or self.ann)
+        wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=len(CLIP))
+        file = (await self.room.uploads.create(principal, wanted)).file
+        path = f"tenants/{principal.tenant_id}/uploads/{file.id}/clip.mp4"
+        await self.room.files.storage.put(path, CLIP, content_type="video/mp4")
+        if confirmed:
+            await self.room.uploads.confirm(principal, file.id)
+        return file.id
+
+    async def video(self) -> Video:
+        wanted = CreateVideo(original_file_id=await self.upload())
+        return await self.room.videos.create(principal_of(self.ann), wanted)
+
+    async def confirm(self, file_id: UUID) -> str:
+        row = await self.room.uploads.confirm(principal_of(self.ann), file_id)
+        return str(row["status"])
+
+    async def delete_video(self, video_id: UUID) -> None:
+        await self.room.deletion.video(self.ann.pool, self.owner, video_id)
+
+    async def delete_file(self, file_id: UUID) -> None:
+        await self.room.deletion.file(self.ann.pool, self.owner, file_id)
+
+    async def put_output(self, job_id: UUID) -> Output:
+        """An object as a worker uploads it: nothing but its key says whose it is."""
+        path = f"tenants/{self.ann.tenant_id}/ai-jobs/{job_id}/output-{uuid7()}.mp4"
+        await self.room.files.storage.put(path, b"an output", content_type="video/mp4")
+        return Output(uuid7(), self.room.files.settings.storage.backend, path, "result.mp4", "video/mp4", 9)
+
+    async def sweep(self, after: timedelta | None = LATER) -> None:
+        """What the loops do after that time; everything that is due."""
+        at = None if after is None else datetime.now(UTC) + after
+        for pool in self.core.databases.pools:
+            while self.room.retention is not None and await self.room.retention.delete_old(pool, at):
+                pass
+            while await self.room.sweeper.sweep(pool, at):
+                pass
+
+    async def paths(self, member: Member | None = None) -> set[str]:
+        """Every object of the tenant."""
+        folder = f"tenants/{(member or self.ann).tenant_id}"
+        return {entry.key async for entry in self.room.files.storage.list(folder)}
+
+    async def files(self) -> set[UUID]:
+        """Every row, also of files that are deleted."""
+        rows = await self.core.rows(self.ann.pool, "SELECT id FROM files WHERE tenant_id = $1", self.ann.tenant_id)
+        return {row["id"] for row in rows}
+
+
+@asynccontextmanager
+async def open_stage(
+    core: Core, ann: Member, home: Path, *, storage: Mapping[str, Any] | None = None, **media: Any
+) -> AsyncIterator[Stage]:
+    """`storage` and `media` are settings of those sections. Open two over the same home for two control planes."""
+    settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": media})
+    opened = open_storage(settings, SECRET)
+    yield Stage(core, open_media(core.databases, opened, settings), ann)
+    await opened.close()
+
+
+def principal_of(member: Member) -> Principal:
+    return Principal(
+        user_id=member.user_id,
+        tenant_id=member.tenant_id,
+        tenant="a-tenant",
+        pool=member.pool.name,
+        email="ann@example.com",
+        name="Ann",
+        role=Role.USER,
+        signed_in_with="api_key",
+    )

@@ -1,0 +1,137 @@
+"""Where scripted workers work: a running control plane, jobs whose inputs lie in storage, and workers for them."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+from uuid import UUID
+
+import httpx
+
+from callsheet.app import ControlPlane
+from callsheet.fleet.secret import fleet_secret
+from callsheet.plumbing.secrets import master_secret
+from tests.support.core import Row
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+from tests.support.scripted_worker import ScriptedWorker
+from tests.support.waiting import until
+
+_numbers = itertools.count(1)
+INPUT = b"\x00\x00\x00\x18ftypmp42 what the user uploaded"
+OUTPUT = b"\x00\x00\x00\x18ftypmp42 what the engine made of it"
+PNG = b"\x89PNG\r\n\x1a\n and so on"
+
+
+@dataclass(slots=True)
+class Workshop:
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    desk: Desk
+    workers: list[ScriptedWorker] = field(default_factory=list)
+
+    @property
+    def secret(self) -> str:
+        return fleet_secret(self.plane.settings.fleet, master_secret(self.plane.settings))
+
+    async def worker(self, **fields: Any) -> ScriptedWorker:
+        """Registered for the workshop's own workflow, which no other test's jobs have."""
+        worker = ScriptedWorker(self.client, f"scripted-{next(_numbers)}")
+        await worker.register(self.secret, **{"workflow_slugs": [self.desk.workflow], **fields})
+        self.workers.append(worker)
+        return worker
+
+    async def engine_job(self, person: Person, **payload: Any) -> dict[str, Any]:
+        """A job as the catalog builds it, with an input in storage."""
+        path = f"tenants/{person.tenant.id}/uploads/{next(_numbers)}/clip.mp4"
+        await self.plane.storage.put(path, INPUT, content_type="video/mp4")
+        return await self.desk.submit(person, payload={**engine_payload(path), **payload}, cost=7)
+
+    async def row(self, person: Person, job_id: str) -> Row:
+        pool = await self.plane.databases.pool(person.tenant.pool)
+        query = "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2"
+        return (await self.desk.core.rows(pool, query, person.tenant.id, UUID(job_id)))[0]
+
+    async def files(self, person: Person, job_id: str) -> list[Row]:
+        pool = await self.plane.databases.pool(person.tenant.pool)
+        query = "SELECT * FROM files WHERE tenant_id = $1 AND job_id = $2 ORDER BY id"
+        return await self.desk.core.rows(pool, query, person.tenant.id, UUID(job_id))
+
+    async def shown(self, person: Person, job_id: str) -> dict[str, Any]:
+        """The job as its user sees it."""
+        answer = await self.desk.get(person, f"/api/ai-jobs/{job_id}")
+        assert answer.status_code == 200, answer.text
+        job: dict[str, Any] = answer.json()
+        return job
+
+    async def balance(self, person: Person) -> int:
+        return int((await self.desk.get(person, "/api/wallet")).json()["balance"])
+
+    async def dispatch(self, job: dict[str, Any]) -> Row:
+        query = "SELECT * FROM ai_job_dispatches WHERE dispatch_id = $1"
+        return (await self.desk.core.rows(self.plane.databases.central, query, job["dispatch_id"]))[0]
+
+    async def central(self, query: str, *values: object) -> list[Row]:
+        return await self.desk.core.rows(self.plane.databases.central, query, *values)
+
+    async def audited(self, worker: ScriptedWorker, *expected: str) -> None:
+        """Waits until these are the lines of the worker's log, in this order: they are written behind its requests."""
+        query = "SELECT event FROM worker_audit_logs WHERE worker_id = $1 ORDER BY id"
+
+        async def are_there() -> bool:
+            return tuple(row["event"] for row in await self.central(query, worker.worker_id)) == expected
+
+        await until(are_there)
+
+    async def session(self, worker: ScriptedWorker, **expected: int) -> Row:
+        """The worker's session, as soon as it has counted this."""
+        query = "SELECT * FROM worker_sessions WHERE worker_id = $1 ORDER BY id DESC LIMIT 1"
+        found: list[Row] = []
+
+        async def has_counted() -> bool:
+            found[:] = await self.central(query, worker.worker_id)
+            return all(found[0][name] == value for name, value in expected.items())
+
+        await until(has_counted)
+        return found[0]
+
+
+def engine_payload(path: str) -> dict[str, Any]:
+    return {
+        "workflow": {
+            "3": {"class_type": "LoadVideo", "inputs": {"video": "__INPUT_PATH__"}},
+            "9": {"class_type": "SaveVideo", "inputs": {"images": ["3", 0]}},
+        },
+        "assets": [
+            {
+                "key": "video",
+                "placeholder": "__INPUT_PATH__",
+                "path": path,
+                "content_hash": sha256(INPUT).hexdigest(),
+                "type": "video",
+                "is_primary_input": True,
+            }
+        ],
+        "output_node_id": "9",
+        "output_extension": "mp4",
+        "output_mime_type": "video/mp4",
+        "input_path_placeholder": "__INPUT_PATH__",
+        "input_name": "clip.mp4",
+        "input_mime_type": "video/mp4",
+        "extra_data": {},
+    }
+
+
+@asynccontextmanager
+async def open_workshop(plane: ControlPlane) -> AsyncIterator[Workshop]:
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        shop = Workshop(plane, client, desk)
+        yield shop
+        # The next test's workers count too.
+        for worker in shop.workers:
+            await worker.deregister("the test is over")

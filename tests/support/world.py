@@ -1,0 +1,103 @@
+"""Somebody of every kind who can ask for something, and one thing of every kind to ask for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from callsheet.app import ControlPlane
+from tests.support.catalog import MP4, Studio
+from tests.support.fleet import Crew
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    client: httpx.AsyncClient
+    # What each caller sends.
+    headers: dict[str, dict[str, str]]
+    # What stands for each name in an address.
+    names: dict[str, str]
+    # What the worker says of the lease it holds.
+    lease: dict[str, Any]
+    # Ids of the owner's that nobody else may ever read.
+    hidden: tuple[str, ...]
+
+    @classmethod
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> World:
+        people = People(plane.accounts, plane.keys)
+        desk = await Desk.open(plane, client, people)
+        studio = await Studio.open(plane, client, people)
+        crew = Crew(plane, desk)
+        owner = await studio.person("pool_1")
+        effect = await studio.effect()
+        slug = effect["workflow"]
+        worker, other = [await crew.agent(workflow_slugs=[slug]) for _ in range(2)]
+        video_id = await studio.video(owner)
+        job = await studio.submit(owner, effect, video_id=video_id)
+        lease = (await client.post("/api/worker/poll", json={}, headers=worker.headers)).json()["job"]
+        fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
+        key = await studio.made("/api/keys", {"name": "second"}, person=owner)
+        spare = await _uploaded(studio, owner)
+        return cls(
+            client,
+            {
+                "nobody": {},
+                "revoked key": {"authorization": f"Bearer {await _revoked_key(studio, owner)}"},
+                "stranger": (await studio.person("pool_2")).headers,
+                "colleague": (await studio.person(tenant_of=owner)).headers,
+                "owner": owner.headers,
+                "admin": studio.admin.headers,
+                "worker": worker.headers,
+                "other worker": other.headers,
+                "fleet secret": crew.secret,
+            },
+            {
+                "job_id": job["id"],
+                "video_id": video_id,
+                "file_id": spare,
+                "key_id": key["id"],
+                "effect": effect["id"],
+                "workflow": slug,
+                "asset_id": studio.asset,
+                "worker_id": worker.worker_id,
+                "fleet_id": str(fleet["id"]),
+                "dispatch_id": str(lease["dispatch_id"]),
+                "user_id": str(owner.user.id),
+                "tenant_id": str(owner.tenant.id),
+                "key": "tenants/nobody/has/this.mp4",
+            },
+            {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
+            (job["id"], video_id, spare, key["id"]),
+        )
+
+    async def ask(self, caller: str, operation: str, body: Any = None) -> httpx.Response:
+        method, _, path = operation.partition(" ")
+        for name, value in self.names.items():
+            path = path.replace(f"{{{name}}}", value)
+        assert "{" not in path, f"no value for {path}"
+        content = {"json": {} if body is None else body} if method in ("POST", "PUT", "PATCH") else {}
+        request = self.client.build_request(method, path, headers=self.headers[caller], **content)
+        # A stream that is granted would never end: its head is enough.
+        answer = await self.client.send(request, stream=True)
+        if not answer.headers.get("content-type", "").startswith("text/event-stream"):
+            await answer.aread()
+        await answer.aclose()
+        return answer
+
+
+async def _uploaded(studio: Studio, person: Person) -> str:
+    """A file that is there, and waits to be confirmed."""
+    declared = {"name": "spare.mp4", "mime_type": "video/mp4", "size": len(MP4)}
+    created = await studio.made("/api/videos/uploads", declared, person=person)
+    await studio.put(created["upload"], MP4)
+    return str(created["file"]["id"])
+
+
+async def _revoked_key(studio: Studio, person: Person) -> str:
+    created = await studio.made("/api/keys", {"name": "revoked"}, person=person)
+    assert (await studio.call("DELETE", f"/api/keys/{created['id']}", person=person)).is_success
+    return str(created["key"])

@@ -1,0 +1,130 @@
+"""A job's values: defaults, then the effect's, then the user's; what is wrong is named by its property."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.payloads import check_file, filled, resolve
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.catalog import Property
+from callsheet.wire.errors import InvalidRequest
+from tests.support.catalog import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
+
+ASSET = uuid7()
+NOTE = {"key": "note", "type": "text", "placeholder": "{{note}}", "user_configurable": True}
+
+
+def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> Recipe:
+    chosen = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(str(ASSET)), *more]
+    return Recipe(
+        effect_id=uuid7(),
+        has_jobs=False,
+        workflow_id=1,
+        is_active=True,
+        properties=tuple(Property.model_validate(each) for each in chosen),
+        overrides=overrides or {},
+        cost=5,
+        provider="self_hosted",
+        stage="production",
+        run_limit_seconds=3600,
+        graph_path="catalog/workflows/x/y.json",
+        output_node_id="9",
+        output_extension="mp4",
+        output_mime_type="video/mp4",
+    )
+
+
+def refused(overrides: dict[str, Any], given: dict[str, Any]) -> dict[str, str]:
+    with pytest.raises(InvalidRequest) as refusal:
+        resolve(recipe(overrides), given)
+    return {problem.field: problem.reason for problem in refusal.value.errors}
+
+
+def test_each_layer_wins_over_the_one_below() -> None:
+    overrides = {"style": "pastel", "seed": 99, "strength": 2}
+    resolved = resolve(recipe(overrides), {"prompt": "a cat", "strength": 3.5})
+    assert resolved.values == {
+        "{{prompt}}": "a cat",
+        "{{style}}": "pastel",
+        "{{seed}}": 99,
+        "{{strength}}": 3.5,
+        "{{tiled}}": False,
+    }
+    assert (resolved.assets, resolved.user_files) == ({"overlay": ASSET}, {})
+
+
+def test_a_files_value_is_an_asset_of_the_catalog_or_a_file_of_the_users() -> None:
+    mine = uuid7()
+    resolved = resolve(recipe(), {"prompt": "a cat", "overlay": str(mine)})
+    assert (resolved.assets, resolved.user_files) == ({}, {"overlay": mine})
+    other = uuid7()
+    assert resolve(recipe({"overlay": str(other)}), {"prompt": ""}).assets == {"overlay": other}
+
+
+def test_a_text_nobody_gave_is_empty_unless_it_is_required() -> None:
+    assert resolve(recipe({}, NOTE), {"prompt": "x"}).values["{{note}}"] == ""
+    assert refused({}, {}) == {"input_payload.prompt": "is required"}
+    assert resolve(recipe({"prompt": "of the effect"}), {}).values["{{prompt}}"] == "of the effect"
+
+
+def test_only_what_users_may_set_comes_from_users_and_every_mistake_is_named() -> None:
+    given = {"seed": 1, "nothing": 1, "input": str(uuid7()), "strength": 11, "tiled": "yes", "style": "x", "prompt": 5}
+    found = refused({}, given)
+    assert found == {
+        "input_payload.seed": "cannot be set by users",
+        "input_payload.nothing": "is not a property of this effect",
+        "input_payload.input": "is what the effect works on: send it as video_id or input_file_id",
+        "input_payload.strength": "should be 10 or less",
+        "input_payload.tiled": "should be true or false",
+        "input_payload.style": "should be one of noir, pastel, 1920s",
+        "input_payload.prompt": "should be a text",
+    }
+
+
+def test_the_graph_is_filled_with_typed_values_and_keeps_the_places_of_files() -> None:
+    wanted = recipe()
+    values = resolve(wanted, {"prompt": 'a "cat"}, {{style}}', "tiled": True, "strength": 2}).values
+    graph = filled(wanted, GRAPH, values)
+    assert graph["3"]["inputs"]["text"] == 'a "cat"}, {{style}}, in a noir look'
+    sampler = graph["5"]["inputs"]
+    assert (sampler["seed"], sampler["cfg"], sampler["tiled"], sampler["steps"]) == (7, 2, True, 20)
+    assert (graph["1"], graph["2"], graph["4"], graph["9"]) == (GRAPH["1"], GRAPH["2"], GRAPH["4"], GRAPH["9"])
+
+
+@pytest.mark.parametrize("text", ["__OVERLAY__", "x __INPUT_PATH__ y"])
+def test_a_text_that_names_the_place_of_a_file_is_refused(text: str) -> None:
+    wanted = recipe()
+    with pytest.raises(InvalidRequest) as refusal:
+        filled(wanted, GRAPH, resolve(wanted, {"prompt": text}).values)
+    assert [problem.field for problem in refusal.value.errors] == ["input_payload.prompt"]
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    id: UUID
+    path: str
+    name: str
+    mime_type: str
+    size: int
+    sha256: str | None
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "size", "words"),
+    [
+        ("video/webm", 100, None),
+        ("image/png", 100, "should be a video; this file is image/png"),
+        ("videos/x", 100, "should be a video"),
+        ("video/mp4", 101, "at most 100 bytes; it has 101"),
+    ],
+)
+def test_a_file_of_another_kind_or_size_is_refused(mime_type: str, size: int, words: str | None) -> None:
+    primary = Property.model_validate({**PRIMARY, "limits": {"max_bytes": 100}})
+    found = check_file("video_id", primary, Upload(uuid7(), "p", "n", mime_type, size, None))
+    assert [problem.field for problem in found] == (["video_id"] if words else [])
+    assert words is None or words in found[0].reason

@@ -1,0 +1,213 @@
+"""Properties: each problem is found when a workflow or effect is written, and names its field."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from callsheet.catalog.properties import (
+    Unfit,
+    check_output,
+    check_overrides,
+    check_properties,
+    fit,
+    input_placeholder,
+)
+from callsheet.wire.catalog import Property
+from tests.support.catalog import GRAPH, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED, overlay
+
+ASSET = "0190b3a0-0000-7000-8000-000000000001"
+ALL = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(ASSET)]
+
+
+def properties(changes: dict[int, dict[str, Any]] | None = None) -> list[Property]:
+    chosen = [{**each, **(changes or {}).get(number, {})} for number, each in enumerate(ALL)]
+    return [Property.model_validate(each) for each in chosen]
+
+
+def graph(**texts: str) -> dict[str, Any]:
+    """The graph with one more node, with these inputs."""
+    return {**copy.deepcopy(GRAPH), "20": {"class_type": "Note", "inputs": texts}}
+
+
+def problems(changes: dict[int, dict[str, Any]], in_graph: dict[str, Any] | None = None) -> list[tuple[str, str]]:
+    return [(found.field, found.reason) for found in check_properties(properties(changes), in_graph or GRAPH)]
+
+
+def test_properties_of_every_type_fit_together() -> None:
+    assert problems({}) == []
+    assert check_properties([], {"1": {"class_type": "A", "inputs": {}}}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({2: {"key": "prompt"}}, "properties.2.key", "another property"),
+        ({2: {"placeholder": "{{prompt}}"}}, "properties.2.placeholder", "taken by the property 'prompt'"),
+        ({2: {"placeholder": "prompt"}}, "properties.2.placeholder", "a part of {{prompt}}"),
+        ({2: {"placeholder": "{{nowhere}}"}}, "properties.2.placeholder", "in no input"),
+        ({6: {"is_primary_input": True, "default": None}}, "properties.6.is_primary_input", "already"),
+        (
+            {0: {"is_primary_input": False, "required": True}, 1: {"is_primary_input": True}},
+            "properties.1.is_primary_input",
+            "images and videos",
+        ),
+        ({0: {"default": ASSET}}, "properties.0.default", "user's own file"),
+        ({1: {"placeholder": "__INPUT_PATH__"}}, "properties.1.placeholder", "stands for a file"),
+        ({1: {"placeholder": "PATH"}}, "properties.1.placeholder", "stands for a file"),
+        ({1: {"default": 5}}, "properties.1.default", "a text"),
+        ({1: {"default": "ab", "limits": {"max_length": 1}}}, "properties.1.default", "at most 1 character"),
+        ({1: {"default": "on __OVERLAY__"}}, "properties.1.default", "__OVERLAY__"),
+        ({2: {"default": "other"}}, "properties.2.default", "one of noir, pastel, 1920s"),
+        ({2: {"default": None}}, "properties.2.default", "is needed"),
+        ({2: {"limits": {}}}, "properties.2.limits.choices", "required"),
+        ({2: {"default": "a", "limits": {"choices": ["a", "a"]}}}, "properties.2.limits.choices", "different"),
+        ({2: {"default": "a", "limits": {"choices": ["a", True]}}}, "properties.2.limits.choices", "boolean"),
+        ({3: {"default": 7.5}}, "properties.3.default", "whole"),
+        ({3: {"default": -1}}, "properties.3.default", "0 or more"),
+        ({3: {"default": True}}, "properties.3.default", "a number"),
+        ({3: {"default": "7"}}, "properties.3.default", "a number"),
+        ({4: {"default": 10.5}}, "properties.4.default", "10 or less"),
+        ({4: {"default": 7.3}}, "properties.4.default", "steps of 0.5"),
+        ({4: {"limits": {"min": 5, "max": 1}, "default": 5}}, "properties.4.limits.max", "less than min"),
+        ({4: {"limits": {"max_length": 5}}}, "properties.4.limits.max_length", "type number"),
+        ({5: {"default": 1}}, "properties.5.default", "true or false"),
+        ({5: {"default": None}}, "properties.5.default", "is needed"),
+        ({6: {"default": "not-an-id"}}, "properties.6.default", "an id"),
+        ({6: {"default": None}}, "properties.6.default", "is needed"),
+        ({6: {"type": "text", "default": "x"}}, "properties.6.placeholder", "names a file"),
+        ({0: {"placeholder": "__OVERLAY__X"}}, "properties.6.placeholder", "a part of"),
+    ],
+)
+def test_what_is_wrong_is_named_by_its_field(changes: dict[int, dict[str, Any]], field: str, words: str) -> None:
+    found = [reason for name, reason in problems(changes) if name == field]
+    assert any(words in reason for reason in found), problems(changes)
+
+
+def test_every_problem_is_named_at_once() -> None:
+    found = problems({1: {"default": 5}, 3: {"default": "x"}, 5: {"default": 0}})
+    assert [field for field, _ in found] == ["properties.1.default", "properties.3.default", "properties.5.default"]
+
+
+@pytest.mark.parametrize(
+    ("class_type", "name"),
+    [("LoadImage", "image"), ("SaveImage", "filename_prefix"), ("VHS_LoadVideoPath", "video"), ("X", "some_path")],
+)
+def test_free_text_never_goes_where_a_file_is_named(class_type: str, name: str) -> None:
+    changed = {**copy.deepcopy(GRAPH), "20": {"class_type": class_type, "inputs": {name: "dir/{{prompt}}"}}}
+    [(field, reason)] = problems({}, changed)
+    assert field == "properties.1.placeholder"
+    assert name in reason
+    # A choice is the admin's own words.
+    changed["20"]["inputs"] = {name: "{{style}}"}
+    assert problems({}, changed) == []
+
+
+def test_a_placeholder_cannot_stand_where_a_link_stands() -> None:
+    [(field, reason)] = problems({}, graph(x=["{{prompt}}", "{{seed}}"]))[:1]
+    assert (field, "links between nodes" in reason) == ("properties.1.placeholder", True)
+    assert problems({}, graph(x=["{{prompt}}", "{{seed}}", "c"])) == []
+
+
+def test_placeholders_must_not_overlap_where_they_stand() -> None:
+    changes = {1: {"placeholder": "__A__"}, 2: {"placeholder": "__B__"}}
+    plain = graph(x="__A__ __B__")
+    assert problems(changes, plain) == []
+    [(field, reason)] = problems(changes, graph(x="__A__ __B__", y="__A__B__"))
+    assert (field, "node 20, input y" in reason) == ("properties.1.placeholder", True)
+
+
+def test_the_input_of_the_graph_needs_a_property() -> None:
+    others = [each for each in properties() if not each.is_primary_input]
+    assert [found.field for found in check_properties(others, GRAPH)] == ["properties"]
+
+
+@pytest.mark.parametrize(
+    ("node", "extension", "mime_type", "fields"),
+    [
+        ("9", "mp4", "video/mp4", []),
+        ("9", "xyz", "video/x-strange", []),
+        (None, "mp4", "video/mp4", ["output_node_id"]),
+        ("77", "mp4", "video/mp4", ["output_node_id"]),
+        ("9", "mp4", "image/png", ["output_mime_type"]),
+        ("77", "png", "video/mp4", ["output_node_id", "output_mime_type"]),
+    ],
+)
+def test_the_output_is_a_node_and_a_type_that_fits_its_extension(
+    node: str | None, extension: str, mime_type: str, fields: list[str]
+) -> None:
+    assert [found.field for found in check_output(GRAPH, node, extension, mime_type)] == fields
+
+
+@pytest.mark.parametrize(
+    ("number", "value", "expected"),
+    [
+        (3, 5.0, 5),
+        (3, 2**63, 2**63),
+        (4, 0.5, 0.5),
+        (4, 10, 10),
+        (2, "noir", "noir"),
+        (5, True, True),
+        (6, ASSET.upper(), ASSET),
+        (1, "", ""),
+    ],
+)
+def test_a_value_that_fits_goes_in_with_its_type(number: int, value: Any, expected: Any) -> None:
+    fitted = fit(properties()[number], value)
+    assert (fitted, type(fitted)) == (expected, type(expected))
+
+
+@pytest.mark.parametrize(
+    ("number", "value"),
+    [
+        (1, None), (1, 1), (2, "Noir"), (2, 1), (3, 0.5), (3, "1"), (3, True), (3, None), (4, 0.25), (5, "true"),
+        (5, 0), (6, "x"), (6, 5), (6, None),
+    ],
+)  # fmt: skip
+def test_a_value_that_does_not_fit_is_refused(number: int, value: Any) -> None:
+    with pytest.raises(Unfit):
+        fit(properties()[number], value)
+
+
+def test_steps_count_from_the_least_and_forgive_what_floats_do() -> None:
+    third = Property.model_validate({**STRENGTH, "limits": {"min": 0.1, "step": 0.1}, "default": 0.3})
+    assert fit(third, 0.1 + 0.2) == 0.1 + 0.2
+    with pytest.raises(Unfit, match=r"steps of 0\.1 from 0\.1"):
+        fit(third, 0.35)
+
+
+def test_choices_of_texts_and_numbers_stay_apart() -> None:
+    mixed = Property.model_validate({**STYLE, "limits": {"choices": [512, "1024", 1]}, "default": 512})
+    assert fit(mixed, 512) == 512
+    for wrong in ("512", 1024, True):
+        with pytest.raises(Unfit):
+            fit(mixed, wrong)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "fields"),
+    [
+        ({}, []),
+        ({"strength": 3, "prompt": "a dog", "seed": 1, "overlay": ASSET}, []),
+        ({"strength": 11}, ["overrides.strength"]),
+        ({"nothing": 1}, ["overrides.nothing"]),
+        ({"input": ASSET}, ["overrides.input"]),
+        ({"prompt": "__OVERLAY__"}, ["overrides.prompt"]),
+        ({"overlay": 5, "tiled": "x"}, ["overrides.overlay", "overrides.tiled"]),
+    ],
+)
+def test_an_effects_values_are_checked_like_defaults(overrides: dict[str, Any], fields: list[str]) -> None:
+    assert [found.field for found in check_overrides(properties(), overrides)] == fields
+
+
+def test_what_nobody_else_can_set_must_be_set_by_the_effect() -> None:
+    hidden = properties({3: {"required": True, "default": None}})
+    assert [found.field for found in check_overrides(hidden, {})] == ["overrides.seed"]
+    assert check_overrides(hidden, {"seed": 3}) == []
+
+
+def test_the_placeholder_of_the_input_is_the_primary_propertys() -> None:
+    assert input_placeholder(properties({0: {"placeholder": "{{clip}}"}})) == "{{clip}}"
+    assert input_placeholder([]) == "__INPUT_PATH__"

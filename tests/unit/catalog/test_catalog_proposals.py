@@ -1,0 +1,152 @@
+"""What an import proposes: properties where people would put them, and the node that makes the result."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from callsheet.catalog.proposals import outputs_of, propose
+from callsheet.catalog.workflows import checked
+
+EXPORT: dict[str, Any] = {
+    "3": {
+        "class_type": "KSampler",
+        "inputs": {
+            "seed": -1,
+            "steps": 6,
+            "cfg": 7,
+            "denoise": 1.0,
+            "sampler_name": "euler",
+            "model": ["4", 0],
+            "positive": ["6", 0],
+            "negative": ["7", 0],
+            "latent_image": ["10", 0],
+        },
+    },
+    "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sd15.safetensors"}},
+    "6": {"class_type": "CLIPTextEncode", "inputs": {"text": 'a "cat"', "clip": ["4", 1]}, "_meta": {"title": "Good"}},
+    "7": {"class_type": "CLIPTextEncode", "inputs": {"text": "blurry", "clip": ["4", 1]}},
+    "8": {"class_type": "LoadImage", "inputs": {"image": "logo.png", "upload": "image"}},
+    "10": {"class_type": "VHS_LoadVideo", "inputs": {"video": "clip.mp4", "force_rate": 0}},
+    "11": {"class_type": "PreviewImage", "inputs": {"images": ["8", 0]}},
+    "12": {
+        "class_type": "VHS_VideoCombine",
+        "inputs": {"images": ["3", 0], "format": "video/webm", "filename_prefix": "out"},
+    },
+}
+
+
+def settled(graph: dict[str, Any], **options: bool) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The proposed graph and properties by key; whatever is proposed must be accepted."""
+    before = copy.deepcopy(graph)
+    proposal = propose(graph, **options)
+    assert graph == before
+    best = proposal.outputs[0]
+    output = {
+        "output_node_id": best.node_id,
+        "output_extension": best.extension,
+        "output_mime_type": best.mime_type,
+    }
+    checked(proposal.graph, proposal.properties, output)
+    assert proposal.places.keys() == {each.key for each in proposal.properties}
+    return proposal.graph, {each.key: each for each in proposal.properties}
+
+
+def test_prompts_images_and_videos_become_properties() -> None:
+    graph, found = settled(EXPORT)
+    assert {key: (each.type.value, each.placeholder, each.default) for key, each in found.items()} == {
+        "input": ("video", "__INPUT_PATH__", None),
+        "image": ("image", "__IMAGE__", None),
+        "prompt": ("text", "{{prompt}}", 'a "cat"'),
+        "negative_prompt": ("text", "{{negative_prompt}}", "blurry"),
+    }
+    assert [key for key, each in found.items() if each.is_primary_input] == ["input"]
+    assert all(each.user_configurable for each in found.values())
+    assert graph["10"]["inputs"] == {"video": "__INPUT_PATH__", "force_rate": 0}
+    assert graph["8"]["inputs"] == {"image": "__IMAGE__", "upload": "image"}
+    assert graph["6"]["inputs"]["text"] == "{{prompt}}"
+    assert graph["4"] == EXPORT["4"]
+
+
+def test_all_offers_the_numbers_too_but_only_seeds_to_users() -> None:
+    graph, found = settled(EXPORT, everything=True)
+    numbers = {key: (each.default, each.user_configurable, each.limits.integer) for key, each in found.items()}
+    assert {key: numbers[key] for key in ("seed", "steps", "cfg", "denoise")} == {
+        "seed": (-1, True, True),
+        "steps": (6, False, True),
+        "cfg": (7, False, False),
+        "denoise": (1.0, False, False),
+    }
+    assert graph["3"]["inputs"]["seed"] == "{{seed}}"
+    assert "sampler_name" not in found
+
+
+def test_without_a_video_the_first_image_is_what_it_works_on() -> None:
+    graph = {node_id: node for node_id, node in EXPORT.items() if node_id not in ("10", "3", "12")}
+    graph["20"] = {"class_type": "LoadImageMask", "inputs": {"image": "mask.png", "channel": "red"}}
+    _, found = settled(graph)
+    assert {key: each.is_primary_input for key, each in found.items() if each.type.value == "image"} == {
+        "input": True,
+        "image": False,
+    }
+
+
+def test_several_prompts_are_numbered() -> None:
+    graph = {
+        **EXPORT,
+        "30": {"class_type": "CLIPTextEncodeSDXL", "inputs": {"text_g": "a", "text_l": "b", "clip": ["4", 1]}},
+    }
+    _, found = settled(graph)
+    assert {"prompt", "prompt_2", "prompt_3"} <= found.keys()
+
+
+def test_placeholders_that_are_in_the_graph_already_keep_their_names() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["7"]["inputs"]["text"] = "{{prompt}} of {{city}}, twice {{city}}"
+    changed, found = settled(graph)
+    assert changed["7"] == graph["7"]
+    assert {key: found[key].required for key in ("prompt", "city", "prompt_2")} == {
+        "prompt": True,
+        "city": True,
+        "prompt_2": False,
+    }
+
+
+def test_what_cannot_be_a_default_is_left_alone() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["6"]["inputs"]["text"] = "bell \x07"
+    graph["7"]["inputs"]["text"] = "x" * 20_001
+    graph["3"]["inputs"]["seed"] = 10**30
+    graph["3"]["inputs"]["steps"] = True
+    _, found = settled(graph, everything=True)
+    assert found.keys() == {"input", "image", "cfg", "denoise"}
+
+
+@pytest.mark.parametrize(
+    ("class_type", "inputs", "extension"),
+    [
+        ("SaveImage", {}, "png"),
+        ("SaveVideo", {"format": "auto"}, "mp4"),
+        ("SaveWEBM", {}, "webm"),
+        ("VHS_VideoCombine", {"format": "video/h264-mp4"}, "mp4"),
+        ("VHS_VideoCombine", {"format": "image/gif"}, "gif"),
+        ("SaveAudioMP3", {}, "mp3"),
+        ("MyFancyVideoSaver", {}, "mp4"),
+        ("Image Save", {}, "png"),
+        ("SaveLatent", {}, None),
+        ("KSampler", {}, None),
+    ],
+)
+def test_what_a_node_saves_is_known_by_its_class_and_format(
+    class_type: str, inputs: dict[str, Any], extension: str | None
+) -> None:
+    found = [output.extension for output in outputs_of({"1": {"class_type": class_type, "inputs": inputs}})]
+    assert found == ([] if extension is None else [extension])
+
+
+def test_the_likeliest_result_comes_first_and_a_preview_last() -> None:
+    classes = {"1": "PreviewImage", "2": "SaveImage", "3": "Image Save", "10": "SaveVideo", "4": "SaveVideo"}
+    graph = {node_id: {"class_type": name, "inputs": {}} for node_id, name in classes.items()}
+    assert [output.node_id for output in propose(graph).outputs] == ["4", "10", "2", "3", "1"]

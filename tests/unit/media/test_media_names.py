@@ -1,0 +1,99 @@
+"""What uploads are called, which types they may have, and what their first bytes give away."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.media.names import bare_type, is_allowed, safe_name, upload_key
+from callsheet.media.sniffing import contradiction
+from callsheet.media.storage.keys import validate_key
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import InvalidRequest
+
+TYPES = st.sampled_from(["video/mp4", "image/png", "audio/mpeg", "video/x-unheard-of", "application/pdf"])
+
+
+@given(st.text(max_size=300), TYPES)
+def test_every_name_makes_a_key_that_cannot_leave_its_folder(name: str, mime_type: str) -> None:
+    key = upload_key(uuid7(), uuid7(), name, mime_type)
+    assert validate_key(key) == key
+    assert key.count("/") == 4
+    stem, _, extension = key.rpartition("/")[2].rpartition(".")
+    assert stem
+    assert extension
+
+
+@pytest.mark.parametrize(
+    ("name", "mime_type", "expected"),
+    [
+        ("clip.mp4", "video/mp4", "clip.mp4"),
+        ("CLIP.MOV", "video/quicktime", "CLIP.mov"),
+        ("photo.jpg", "image/jpeg", "photo.jpg"),
+        ("photo.unheardof", "image/jpeg", "photo.unheardof"),
+        # Engines go by the extension: it must not say something else than the type.
+        ("clip.exe", "video/mp4", "clip.mp4"),
+        ("clip.png", "video/mp4", "clip.mp4"),
+        ("clip", "video/x-unheard-of", "clip.bin"),
+        (".htaccess", "image/png", "file.htaccess"),
+        ("...", "image/png", "file.png"),
+        ("a  b\t(1).webm", "video/webm", "a-b-1.webm"),
+    ],
+)
+def test_a_name_in_storage_reminds_of_the_one_it_was_given(name: str, mime_type: str, expected: str) -> None:
+    assert safe_name(name, mime_type) == expected
+
+
+@pytest.mark.parametrize("mime_type", ["video/mp4", "VIDEO/MP4", "video/mp4; codecs=avc1", 'video/mp4;codecs="a, b"'])
+def test_a_media_type_is_known_without_its_parameters(mime_type: str) -> None:
+    assert bare_type(mime_type) == "video/mp4"
+
+
+@pytest.mark.parametrize("mime_type", ["", "video", "video/", "/mp4", "video/mp4/x", "video/*", "vidéo/mp4", "a/b\n"])
+def test_what_is_no_media_type_is_refused(mime_type: str) -> None:
+    with pytest.raises(InvalidRequest) as refusal:
+        bare_type(mime_type)
+    assert refusal.value.errors[0].field == "mime_type"
+
+
+def test_a_type_is_allowed_by_its_name_or_by_its_kind() -> None:
+    assert is_allowed("video/webm", ["image/png", "video/*"])
+    assert is_allowed("image/png", ["image/png", "video/*"])
+    assert not is_allowed("image/jpeg", ["image/png", "video/*"])
+    assert not is_allowed("videos/x", ["video/*"])
+    assert not is_allowed("image/png", [])
+
+
+@given(st.binary(max_size=200), TYPES)
+def test_looking_at_bytes_never_fails(beginning: bytes, mime_type: str) -> None:
+    found = contradiction(mime_type, beginning)
+    assert found is None or found
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "beginning", "found"),
+    [
+        ("video/mp4", b"\x00\x00\x00\x20ftypisom", None),
+        ("video/quicktime", b"\x00\x00\x00\x14ftypqt  ", None),
+        ("video/webm", b"\x1aE\xdf\xa3" + bytes(30), None),
+        ("audio/webm", b"\x1aE\xdf\xa3" + bytes(30), None),
+        ("video/x-msvideo", b"RIFF\x00\x00\x00\x00AVI LIST", None),
+        ("image/webp", b"RIFF\x00\x00\x00\x00WEBPVP8 ", None),
+        ("video/mp4", b"RIFF\x00\x00\x00\x00WEBPVP8 ", "image/webp"),
+        ("image/jpeg", b"\xff\xd8\xff\xe0\x00\x10JFIF", None),
+        ("image/jpeg", b"\x89PNG\r\n\x1a\n", None),
+        ("audio/mpeg", b"\x89PNG\r\n\x1a\n", "image/png"),
+        ("image/png", b"<html>", "text/html"),
+        ("image/svg+xml", b"<html>", None),
+        ("image/png", b"#!/bin/sh", "a program"),
+        ("video/mp4", b"", None),
+        ("video/mp4", b"0123456789", None),
+        ("video/mp4", bytes(8192), None),
+        ("application/zip", b"<html>", None),
+    ],
+)
+def test_only_what_is_clearly_something_else_contradicts_its_type(
+    mime_type: str, beginning: bytes, found: str | None
+) -> None:
+    assert contradiction(mime_type, beginning) == found

@@ -1,0 +1,72 @@
+"""What admins are alerted to, as a table; each alert says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from callsheet.fleet.alerts import AlertFacts, WaitingRoute, alerts
+from callsheet.wire.operations import LoopMetrics, WorkflowMetrics
+
+
+def route(**changes: Any) -> WaitingRoute:
+    values = {"workflow": "upscale", "stage": "production", "provider": "self_hosted", "oldest_wait_seconds": 10.0}
+    return WaitingRoute(**{**values, "live_workers": 1, "scaling_up": False, **changes})
+
+
+def workflow(completed: int, failed: int) -> WorkflowMetrics:
+    zero = dict.fromkeys(("queued", "delayed", "leased", "waiting", "live_workers", "live_slots", "busy_slots"), 0)
+    return WorkflowMetrics(
+        workflow="upscale", is_active=True, completed_last_hour=completed, failed_last_hour=failed, **zero
+    )
+
+
+def loop(failures_in_a_row: int) -> LoopMetrics:
+    return LoopMetrics(name="reaper", ticks=9, failures=9, failures_in_a_row=failures_in_a_row)
+
+
+UPSCALE = "upscale (production, self_hosted)"
+
+
+@pytest.mark.parametrize(
+    ("facts", "found"),
+    [
+        (AlertFacts(), []),
+        (AlertFacts(routes=[route()]), []),
+        (AlertFacts(routes=[route(live_workers=0)]), [("no_live_worker", "critical", UPSCALE)]),
+        (AlertFacts(routes=[route(live_workers=0, scaling_up=True)]), [("no_live_worker", "warning", UPSCALE)]),
+        (AlertFacts(routes=[route(oldest_wait_seconds=900)]), []),
+        (AlertFacts(routes=[route(oldest_wait_seconds=901)]), [("long_wait", "warning", UPSCALE)]),
+        (
+            AlertFacts(routes=[route(oldest_wait_seconds=61)], longest_wait_seconds=60),
+            [("long_wait", "warning", UPSCALE)],
+        ),
+        (AlertFacts(unapproved_workers=2), [("unapproved_workers", "warning", "workers")]),
+        (AlertFacts(loops=[loop(2)]), []),
+        (AlertFacts(loops=[loop(3)]), [("failing_loop", "critical", "reaper")]),
+        (AlertFacts(paused_limits=["replicate"]), [("paused_limit", "warning", "replicate")]),
+        (AlertFacts(workflows=[workflow(0, 9)]), []),
+        (AlertFacts(workflows=[workflow(5, 5)]), []),
+        (AlertFacts(workflows=[workflow(5, 6)]), [("many_failures", "warning", "upscale")]),
+        (AlertFacts(reconciled={"missing_dispatch": 0}), []),
+        (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
+    ],
+)
+def test_what_is_an_alert(facts: AlertFacts, found: list[tuple[str, str, str]]) -> None:
+    raised = alerts(facts)
+    assert [(alert.code, alert.severity, alert.subject) for alert in raised] == found
+    assert all(alert.message.endswith(".") and alert.action.endswith(".") for alert in raised)
+
+
+def test_the_critical_ones_come_first() -> None:
+    facts = AlertFacts(unapproved_workers=1, paused_limits=["a"], routes=[route(live_workers=0)], loops=[loop(5)])
+    severities = [alert.severity for alert in alerts(facts)]
+    assert severities == sorted(severities)
+    assert severities[0] == "critical"
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(1800, "30 minutes"), (7199, "119 minutes"), (7200, "2 hours")])
+def test_a_long_wait_is_told_in_words(seconds: float, text: str) -> None:
+    [alert] = alerts(AlertFacts(routes=[route(oldest_wait_seconds=seconds)]))
+    assert text in alert.message

@@ -1,0 +1,106 @@
+"""What the reconciler finds wrong, as a table over both sides."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from callsheet.dispatch.overview import CentralSide
+from callsheet.jobs.discrepancies import Discrepancy, JobSide, compare, ending_of
+from callsheet.jobs.states import Happening
+from callsheet.wire.jobs import ACTIVE, TERMINAL, JobStatus
+
+KEY = (uuid4(), uuid4(), 2)
+NOTHING = CentralSide(None, None, None, None, False, None, None, None)
+
+
+def job(status: str = "queued", **changes: Any) -> JobSide:
+    values = {"charge_cycle": 2, "lease_seq": 1, "priority": 0, "is_untold": False, "has_settled": True, "row": {}}
+    return JobSide(status=JobStatus(status), **{**values, **changes})
+
+
+def dispatch(status: str = "queued", lease_seq: int = 1, *, told: bool = False) -> CentralSide:
+    return CentralSide(5, status, 0, lease_seq, told, None, None, None)
+
+
+def finished(status: str, *, settled: bool = True, error: str | None = None) -> CentralSide:
+    return CentralSide(None, None, None, None, False, status, error, settled)
+
+
+@pytest.mark.parametrize(
+    ("side", "central", "found"),
+    [
+        (job("pending"), NOTHING, Discrepancy.MISSING_DISPATCH),
+        (job("queued"), NOTHING, Discrepancy.MISSING_DISPATCH),
+        (job("processing"), NOTHING, Discrepancy.MISSING_DISPATCH),
+        (job("pending", is_untold=True), NOTHING, None),
+        (job("pending", has_settled=False), NOTHING, None),
+        (job("completed"), NOTHING, None),
+        (job("queued", charge_cycle=3), NOTHING, None),
+        (None, NOTHING, None),
+        (None, dispatch(), Discrepancy.ORPHANED_DISPATCH),
+        (None, dispatch("leased"), Discrepancy.ORPHANED_DISPATCH),
+        (job(charge_cycle=1), dispatch(), Discrepancy.ORPHANED_DISPATCH),
+        (job(charge_cycle=3), dispatch(), Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB),
+        (job("canceled", has_settled=False), dispatch(), None),
+        (job("pending"), dispatch(), Discrepancy.STATUS_OF_JOB),
+        (job("pending", is_untold=True), dispatch(), None),
+        (job("pending"), dispatch("leased"), None),
+        (job("queued"), dispatch(), None),
+        (job("queued", lease_seq=0), dispatch("leased"), None),
+        (job("processing"), dispatch("leased"), None),
+        (job("processing"), dispatch("waiting"), None),
+        (job("processing"), dispatch("queued"), Discrepancy.STATUS_OF_JOB),
+        # The queue was restored from a backup: it has forgotten leases.
+        (job("processing", lease_seq=2), dispatch("queued"), Discrepancy.LEASES_OF_DISPATCH),
+        (job("queued", lease_seq=2), dispatch("queued"), Discrepancy.LEASES_OF_DISPATCH),
+        (job("processing", lease_seq=2), dispatch("leased"), None),
+        # Put back, and the job has yet to be told of a lease it never started under.
+        (job("processing"), dispatch("queued", lease_seq=2), None),
+        (job("queued", priority=5), dispatch(), Discrepancy.PRIORITY_OF_JOB),
+        (job("queued"), finished("failed"), Discrepancy.OPEN_JOB_OF_ENDED_DISPATCH),
+        (job("queued"), finished("failed", settled=False), None),
+        (job("pending", is_untold=True), finished("failed"), None),
+        (job("failed"), finished("failed"), None),
+    ],
+)
+def test_what_is_wrong_between_a_job_and_its_dispatch(
+    side: JobSide | None, central: CentralSide, found: Discrepancy | None
+) -> None:
+    suspicion = compare(KEY, side, central)
+    assert (suspicion.kind if suspicion else None) == found
+    if suspicion:
+        assert (suspicion.key, suspicion.lease_seq) == (KEY, side.lease_seq if side else 0)
+
+
+@pytest.mark.parametrize("status", sorted(TERMINAL))
+def test_an_open_dispatch_of_an_ended_job_is_found_until_its_holder_was_told(status: str) -> None:
+    suspicion = compare(KEY, job(status), dispatch("leased"))
+    assert suspicion is not None
+    assert suspicion.kind is Discrepancy.OPEN_DISPATCH_OF_ENDED_JOB
+    assert compare(KEY, job(status), dispatch("leased", told=True)) is None
+    assert compare(KEY, None, dispatch("leased", told=True)) is None
+
+
+@pytest.mark.parametrize("status", sorted(ACTIVE))
+@pytest.mark.parametrize(
+    ("end", "happening"),
+    [
+        ("failed", Happening.FAIL),
+        ("canceled", Happening.CANCEL),
+        ("completed", Happening.FAIL),
+        ("expired", Happening.EXPIRE),
+    ],
+)
+def test_a_job_ends_as_its_dispatch_did_and_never_completes_by_that(
+    status: str, end: str, happening: Happening
+) -> None:
+    found, error = ending_of(job(status), finished(end, error="It broke."))
+    # Only what runs can expire.
+    expected = Happening.FAIL if end == "expired" and status != "processing" else happening
+    assert found is expected
+    assert (error is None) == (end == "canceled")
+    if error and end != "completed":
+        assert error["message"] == "It broke."

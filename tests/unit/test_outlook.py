@@ -1,0 +1,141 @@
+"""What a job may expect, as a table: facts in, place, time and reason out."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from callsheet.jobs.outlook import NOBODY, Facts, Nobody, outlook
+from callsheet.wire.jobs import JobStatus
+
+NOW = datetime(2030, 1, 1, tzinfo=UTC)
+BUSY = Nobody(live_workers=2, slots=2, busy=2)
+FREE = Nobody(live_workers=2, slots=2, busy=0)
+
+
+def queued(ahead: int | None = 0, **facts: Any) -> Facts:
+    return Facts(JobStatus.QUEUED, NOW, ahead=ahead, **facts)
+
+
+def running(seconds: float | None, **facts: Any) -> Facts:
+    since = None if seconds is None else NOW - timedelta(seconds=seconds)
+    return Facts(JobStatus.PROCESSING, NOW, running_since=since, **facts)
+
+
+@pytest.mark.parametrize(
+    ("ahead", "position", "text"),
+    [(0, 1, "1"), (1, 2, "2"), (998, 999, "999"), (999, 1000, "1000"), (1000, 1000, "1000+"), (1001, 1000, "1000+")],
+)
+def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: int, text: str) -> None:
+    found = outlook(queued(ahead), BUSY)
+    assert (found.queue_position, found.queue_position_text) == (position, text)
+
+
+@pytest.mark.parametrize(
+    ("facts", "capacity", "code", "message"),
+    [
+        (queued(0), NOBODY, "no_live_worker", "No worker that can run it is online."),
+        (queued(7), NOBODY, "no_live_worker", "No worker that can run it is online."),
+        (queued(0), Nobody(scaling_up=True), "scaling_up", "Workers that can run it are starting."),
+        (queued(1), BUSY, "ahead", "1 job is ahead of it."),
+        (queued(12), BUSY, "ahead", "12 jobs are ahead of it."),
+        (queued(1000), BUSY, "ahead", "1000 jobs are ahead of it."),
+        (queued(1001), BUSY, "ahead", "More than 1000 jobs are ahead of it."),
+        (queued(3), Nobody(1, 1, 1, scaling_up=True), "ahead", "3 jobs are ahead of it; more workers are starting."),
+        (queued(0), BUSY, "workers_at_capacity", "It is next; all slots of 2 workers are taken."),
+        (queued(0), Nobody(1, 4, 4), "workers_at_capacity", "It is next; all slots of 1 worker are taken."),
+        (queued(0), FREE, "next", "It is next; a worker is about to take it."),
+        (
+            queued(3, limit=2, in_use=2),
+            FREE,
+            "provider_at_limit",
+            "Its provider takes 2 jobs at a time, and has as many.",
+        ),
+        (queued(0, limit=0), FREE, "provider_at_limit", "Jobs of its provider are paused."),
+        # A limit that has room holds nobody up.
+        (queued(0, limit=3, in_use=2), FREE, "next", "It is next; a worker is about to take it."),
+        # Without a worker, the limit is not what it waits for.
+        (queued(0, limit=2, in_use=2), NOBODY, "no_live_worker", "No worker that can run it is online."),
+        (
+            queued(5, not_before=NOW + timedelta(seconds=29.5)),
+            NOBODY,
+            "retry_at",
+            "It failed and is tried again in 30 seconds.",
+        ),
+        # Its time has come; the lane keeper lets it in within half a second.
+        (queued(0, not_before=NOW - timedelta(seconds=1)), FREE, "next", "It is next; a worker is about to take it."),
+        (Facts(JobStatus.PENDING, NOW), BUSY, "accepted", "It is on its way into the queue."),
+    ],
+)
+def test_a_job_that_waits_says_what_for(facts: Facts, capacity: Nobody, code: str, message: str) -> None:
+    why = outlook(facts, capacity).why_waiting
+    assert why is not None
+    assert (why.code, why.message) == (code, message)
+
+
+def test_the_reason_carries_its_numbers() -> None:
+    later = NOW + timedelta(seconds=5)
+    reasons = [
+        outlook(queued(1001), BUSY).why_waiting,
+        outlook(queued(2, limit=1, in_use=1), BUSY).why_waiting,
+        outlook(queued(2, not_before=later), BUSY).why_waiting,
+    ]
+    assert [(why.ahead, why.retry_at) for why in reasons if why] == [(1000, None), (2, None), (None, later)]
+
+
+def test_a_running_job_waits_for_nothing() -> None:
+    found = outlook(running(3), BUSY)
+    assert (found.queue_position, found.queue_position_text, found.why_waiting) == (0, "0", None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "eta"),
+    [
+        (running(30, average_seconds=100.0), 70),
+        # Longer than the average: a tenth of what it took so far, so that it never says "now" for an hour.
+        (running(100, average_seconds=100.0), 10),
+        (running(1000, average_seconds=100.0), 100),
+        (running(None, average_seconds=100.0), 100),
+        (running(30), None),
+        # What the worker says is better than any average.
+        (running(30, average_seconds=100.0, percent=50.0, elapsed_seconds=20.0, said_at=NOW), 20),
+        (running(30, percent=50.0, said_at=NOW), 30),
+        (running(30, percent=75.0, elapsed_seconds=30.0, said_at=NOW - timedelta(seconds=4)), 6),
+        (running(30, percent=99.0, elapsed_seconds=20.0, said_at=NOW - timedelta(seconds=9)), 0),
+        (running(30, percent=100.0, elapsed_seconds=30.0, said_at=NOW), 0),
+        # The first few percent say nothing yet.
+        (running(30, average_seconds=100.0, percent=1.0, elapsed_seconds=30.0, said_at=NOW), 70),
+        (running(30, average_seconds=100.0, percent=0.0, elapsed_seconds=30.0, said_at=NOW), 70),
+        (running(None, percent=50.0, said_at=NOW), None),
+    ],
+)
+def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
+    assert outlook(facts).eta_seconds == eta
+
+
+@pytest.mark.parametrize(
+    ("facts", "capacity", "eta"),
+    [
+        # A free slot: its own run.
+        (queued(0, average_seconds=60.0), FREE, 60),
+        (queued(1, average_seconds=60.0), FREE, 60),
+        # Two slots, both taken: one of them is free after half a run.
+        (queued(0, average_seconds=60.0), BUSY, 90),
+        (queued(9, average_seconds=60.0), BUSY, 360),
+        (queued(2, average_seconds=60.0), FREE, 90),
+        # More in hand than slots (a prefetched lease) is no negative room.
+        (queued(0, average_seconds=60.0), Nobody(1, 1, 2), 120),
+        # The limit is narrower than the workers.
+        (queued(3, average_seconds=60.0, limit=1, in_use=1), FREE, 300),
+        (queued(0, average_seconds=60.0, limit=0), FREE, None),
+        (queued(0, average_seconds=60.0, not_before=NOW + timedelta(seconds=300)), FREE, 360),
+        (queued(0), BUSY, None),
+        (queued(0, average_seconds=60.0), NOBODY, None),
+        (queued(1001, average_seconds=2.0), BUSY, 1004),
+        (Facts(JobStatus.PENDING, NOW, average_seconds=60.0), BUSY, None),
+    ],
+)
+def test_when_a_waiting_job_is_done(facts: Facts, capacity: Nobody, eta: int | None) -> None:
+    assert outlook(facts, capacity).eta_seconds == eta

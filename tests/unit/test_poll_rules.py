@@ -1,0 +1,111 @@
+"""Who gets a job, and which leases a worker lost without knowing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from callsheet.dispatch.facts import Criteria, Lease
+from callsheet.fleet.polls import (
+    criteria_of,
+    leased_by_poll,
+    load,
+    reason_after_wait,
+    reason_against,
+    unknown_leases,
+)
+from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.jobs.execution import StartedLease
+from callsheet.wire.worker import PollRequest
+
+WORKER = WorkerPrincipal("w", 1, "staging", ("self_hosted", "cloud"), 1, True, False, None, (3, 5))
+A, B = UUID(int=10), UUID(int=11)
+
+
+def poll(**fields: Any) -> PollRequest:
+    return PollRequest.model_validate(fields)
+
+
+def held(token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, heartbeated: bool = False) -> HeldLease:
+    return HeldLease(1, token, poll_id, seconds, heartbeated)
+
+
+def lease(token: UUID, workflow_id: int = 3) -> StartedLease:
+    now = datetime.now(UTC)
+    made = Lease(1, uuid4(), uuid4(), 1, token, 1, now, 900, workflow_id, "self_hosted", "effect", "w", 1, 3600)
+    return StartedLease(made, uuid4(), None, {})
+
+
+def test_g4_a_worker_is_given_its_workflows_its_stage_and_the_providers_it_declares() -> None:
+    assert criteria_of(WORKER, poll()) == Criteria((3, 5), "staging", ("self_hosted", "cloud"))
+    # In one order, because workers that may get the same share one statement.
+    assert criteria_of(WORKER, poll(providers=["z", "a", "z"])).providers == ("a", "z")
+    assert criteria_of(WORKER, poll(providers=[])).providers == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({}, None),
+        ({"is_draining": True}, "draining"),
+        ({"is_approved": False}, "not_approved"),
+        ({"is_approved": False, "is_draining": True}, "draining"),
+        ({"workflow_ids": ()}, "no_workflows"),
+    ],
+)
+def test_a_reason_not_to_give_anything_whatever_the_load(changes: dict[str, Any], reason: str | None) -> None:
+    worker = replace(WORKER, **changes)
+    assert reason_against(worker, criteria_of(worker, poll())) == reason
+
+
+@pytest.mark.parametrize(("said", "known", "counts"), [(None, 0, 0), (2, 1, 2), (0, 3, 3), (1, 1, 1)])
+def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, known: int, counts: int) -> None:
+    assert load(poll(current_load=said), known) == counts
+
+
+@pytest.mark.parametrize(
+    ("changes", "request_", "reason"),
+    [
+        ({"held": (held(A),)}, {}, None),
+        ({"held": (held(A, seconds=1), held(B, seconds=2))}, {}, "at_capacity"),
+        ({"held": (held(A, seconds=2), held(B, seconds=1))}, {}, None),
+        ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"max_concurrency": 2}, None),
+        ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"prefetch": True}, None),
+        ({"held": (held(B, seconds=2),)}, {}, "at_capacity"),
+        ({"held": (held(A),), "is_draining": True}, {}, "draining"),
+        ({"held": (held(A),), "workflow_ids": (5,)}, {}, "no_workflows"),
+    ],
+)
+def test_after_a_wait_the_worker_is_judged_again(
+    changes: dict[str, Any], request_: dict[str, Any], reason: str | None
+) -> None:
+    assert reason_after_wait(replace(WORKER, **changes), poll(**request_), lease(A)) == reason
+
+
+def test_a_repeated_poll_finds_its_lease() -> None:
+    leases = (held(A, poll_id="p-1"), held(B))
+    assert leased_by_poll(leases, "p-1") == leases[0]
+    assert leased_by_poll(leases, "p-2") is None
+    assert leased_by_poll(leases, None) is None
+
+
+@pytest.mark.parametrize(
+    ("lease_", "active", "unknown"),
+    [
+        (held(A), [], True),
+        (held(A), None, False),
+        (held(A), [A], False),
+        (held(A), [B], True),
+        (held(A, heartbeated=True), [], False),
+        (held(A, seconds=60.0), [], False),
+        (held(A, seconds=60.1), [], True),
+    ],
+)
+def test_a_lease_is_unknown_when_it_is_old_not_named_and_was_never_heartbeated(
+    lease_: HeldLease, active: list[UUID] | None, unknown: bool
+) -> None:
+    assert unknown_leases((lease_,), active) == ([lease_] if unknown else [])
