@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from bench.ground import Ground, open_ground
 from bench.polling import Pollers, waiting_pollers
 from bench.results import Result
-from callsheet.jobs.execution import Report
+from callsheet.jobs.reports import Report
 from callsheet.jobs.submission import NewJob
 from callsheet.plumbing.failpoints import Failpoint, armed
 

@@ -18,7 +18,7 @@ from bench.ground import Ground, open_ground
 from bench.peers import procrastinate
 from bench.results import Result
 from bench.turns import Drainable, take_turns
-from callsheet.jobs.execution import Report
+from callsheet.jobs.reports import Report
 from callsheet.jobs.submission import NewJob
 
 name = "jobs.full"

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from bench.ground import Ground
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -23,14 +23,10 @@ from callsheet.fleet.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import FleetSecret
 from callsheet.identity.accounts import Accounts
-from callsheet.identity.attempts import Attempts
-from callsheet.identity.audit import AuditLog
 from callsheet.identity.audit_routes import audit_router
-from callsheet.identity.authentication import Authentication
-from callsheet.identity.keys import Keys, KeyUsage
-from callsheet.identity.passwords import Passwords
+from callsheet.identity.keys import Keys
+from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
-from callsheet.identity.sessions import Sessions, SessionSweeper
 from callsheet.jobs.admin_routes import admin_job_router, dispatch_router
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
@@ -81,6 +77,23 @@ class ControlPlane:
     loops: LoopGroup
     draining: Draining
     asgi: ASGIApp
+
+
+@dataclass(frozen=True, slots=True)
+class Rooms:
+    identity: IdentityRoom
+    media: MediaRoom
+    catalog: CatalogRoom
+    jobs: JobsRoom
+    fleet: FleetRoom
+    protocol: APIRouter
+    fleet_secret: FleetSecret
+    presenter: Presenter
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        rooms = (self.identity, self.media, self.jobs, self.fleet)
+        return tuple(loop for room in rooms for loop in room.loops)
 
 
 class DatabaseWatch(Loop):
@@ -143,92 +156,118 @@ async def with_free_port(settings: Settings) -> Settings:
 
 
 def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: Storage) -> ControlPlane:
-    passwords = Passwords()
-    keys = Keys(databases)
-    usage = KeyUsage(databases)
-    accounts = Accounts(databases, passwords)
-    sessions = Sessions(databases, passwords, settings.identity, secret)
-    authentication = Authentication(databases, sessions, usage, settings)
-    draining = Draining()
     registry = CollectorRegistry()
+    draining = Draining()
     listener = Listener(databases.central)
     notifier = Notifier(databases.central)
-    jobs = open_jobs(databases, notifier.notify, settings.jobs)
-    jobs.listen(listener)
-    reader = JobReader(databases)
-    fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
-    jobs.reaper.reaped = fleet.held.reaped
-    fleet_secret = FleetSecret(settings.fleet, secret, Attempts(databases, settings.identity, secret))
-    media = open_media(databases, storage, settings)
-    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
-    effect_jobs = EffectJobs(databases, catalog, media.files, jobs.submission)
-    audit = AuditLog(databases)
-    presenter = Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of)
-    job_operations = JobOperations(jobs.mover, jobs.overview, jobs.endings, presenter, audit)
-    dispatch_operations = DispatchOperations(
-        jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
-    )
-
-    protocol = open_protocol(databases, storage, jobs, fleet, settings, registry)
-    loops: list[Loop] = [
-        DatabaseWatch(databases),
-        usage,
-        SessionSweeper(databases, settings.identity),
-        *media.loops,
-        *jobs.loops,
-        *fleet.loops,
-        protocol.trail,
-    ]
-    overview = FleetOverview(
-        databases, fleet.capacity, loops, jobs.reconciler.healed, settings.jobs.queue_wait_alert_seconds
-    )
+    rooms = _open_rooms(settings, secret, databases, storage, notifier, registry)
+    rooms.jobs.listen(listener)
+    loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
-        registration_router(fleet.registry, fleet_secret, fleet.authentication, authentication),
-        protocol.router,
+        *_worker_routers(rooms),
+        *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
         health_router(databases, draining, registry, settings.server),
-        session_router(sessions, authentication, settings),
-        key_router(keys, authentication),
-        account_router(accounts, authentication),
-        audit_router(audit, authentication),
-        video_router(media, authentication),
-        file_router(media, authentication),
-        effect_router(catalog, authentication),
-        admin_workflow_router(catalog, authentication),
-        admin_effect_router(catalog, authentication),
-        admin_asset_router(catalog, authentication),
-        effect_job_router(effect_jobs, presenter, authentication),
-        stream_router(jobs, reader, authentication),
-        job_router(jobs, reader, presenter, authentication),
-        admin_job_router(jobs, job_operations, presenter, accounts, audit, authentication),
-        dispatch_router(dispatch_operations, jobs.overview, authentication),
-        overview_router(overview, authentication),
-        wallet_router(databases, authentication),
-        credit_router(jobs.routing, accounts, audit, authentication),
-        admin_worker_router(fleet.workers, authentication),
-        worker_log_router(fleet.workers, authentication),
-        admin_fleet_router(fleet.fleets, authentication),
+        *_user_routers(rooms, databases, settings),
+        *_admin_routers(rooms, databases, loops, settings),
     ]
-    if isinstance(storage, LocalStorage):
-        routers.append(storage_router(storage))
-
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
-    registry.register(ReconcilerMetrics(jobs.reconciler.healed))
+    registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
+    application = Shortcut(_application(routers), shortcuts(rooms.protocol))
     return ControlPlane(
         settings=settings,
         databases=databases,
         storage=storage,
-        accounts=accounts,
-        keys=keys,
-        media=media,
-        catalog=catalog,
-        jobs=jobs,
-        fleet=fleet,
+        accounts=rooms.identity.accounts,
+        keys=rooms.identity.keys,
+        media=rooms.media,
+        catalog=rooms.catalog,
+        jobs=rooms.jobs,
+        fleet=rooms.fleet,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
         draining=draining,
-        asgi=Edge(Shortcut(_application(routers), shortcuts(protocol.router)), settings.server, HttpMetrics(registry)),
+        asgi=Edge(application, settings.server, HttpMetrics(registry)),
     )
+
+
+def _open_rooms(
+    settings: Settings,
+    secret: bytes,
+    databases: Databases,
+    storage: Storage,
+    notifier: Notifier,
+    registry: CollectorRegistry,
+) -> Rooms:
+    """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
+    identity = open_identity(databases, settings, secret)
+    media = open_media(databases, storage, settings)
+    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
+    jobs = open_jobs(databases, notifier.notify, settings.jobs)
+    fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
+    jobs.reaper.reaped = fleet.held.reaped
+    return Rooms(
+        identity=identity,
+        media=media,
+        catalog=catalog,
+        jobs=jobs,
+        fleet=fleet,
+        protocol=open_protocol(databases, storage, jobs, fleet, settings, registry),
+        fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
+        presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of),
+    )
+
+
+def _worker_routers(rooms: Rooms) -> list[APIRouter]:
+    fleet, authentication = rooms.fleet, rooms.identity.authentication
+    return [
+        registration_router(fleet.registry, rooms.fleet_secret, fleet.authentication, authentication),
+        rooms.protocol,
+    ]
+
+
+def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> list[APIRouter]:
+    identity, jobs, authentication = rooms.identity, rooms.jobs, rooms.identity.authentication
+    reader = JobReader(databases)
+    effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, jobs.submission)
+    return [
+        session_router(identity.sessions, authentication, settings),
+        key_router(identity.keys, authentication),
+        video_router(rooms.media, authentication),
+        file_router(rooms.media, authentication),
+        effect_router(rooms.catalog, authentication),
+        effect_job_router(effect_jobs, rooms.presenter, authentication),
+        # Before the jobs, for which `stream` would be the id of one.
+        stream_router(jobs, reader, authentication),
+        job_router(jobs, reader, rooms.presenter, authentication),
+        wallet_router(databases, authentication),
+    ]
+
+
+def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], settings: Settings) -> list[APIRouter]:
+    identity, jobs, fleet = rooms.identity, rooms.jobs, rooms.fleet
+    authentication, audit = identity.authentication, identity.audit
+    job_operations = JobOperations(jobs.mover, jobs.overview, jobs.endings, rooms.presenter, audit)
+    dispatch_operations = DispatchOperations(
+        jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
+    )
+    overview = FleetOverview(
+        databases, fleet.capacity, loops, jobs.reconciler.healed, settings.jobs.queue_wait_alert_seconds
+    )
+    return [
+        account_router(identity.accounts, authentication),
+        audit_router(audit, authentication),
+        credit_router(jobs.routing, identity.accounts, audit, authentication),
+        admin_workflow_router(rooms.catalog, authentication),
+        admin_effect_router(rooms.catalog, authentication),
+        admin_asset_router(rooms.catalog, authentication),
+        admin_job_router(jobs, job_operations, rooms.presenter, identity.accounts, audit, authentication),
+        dispatch_router(dispatch_operations, jobs.overview, authentication),
+        overview_router(overview, authentication),
+        admin_worker_router(fleet.workers, authentication),
+        worker_log_router(fleet.workers, authentication),
+        admin_fleet_router(fleet.fleets, authentication),
+    ]
 
 
 def _application(routers: Iterable[APIRouter]) -> FastAPI:

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.execution import StartedLease
 from callsheet.jobs.progress import ProgressReport
+from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.databases import Databases
 from tests.api.conftest import Started
 from tests.support.core import Core, Member, open_core, report

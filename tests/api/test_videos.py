@@ -9,7 +9,7 @@ from uuid import UUID
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 from callsheet.toolbox.ids import uuid7
 from tests.support.answers import assert_refused
 from tests.support.core import report

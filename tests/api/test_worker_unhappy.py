@@ -629,7 +629,7 @@ class TestCost:
         shop.client.headers["x-request-id"] = "counted"
         asked.clear()
         job = await worker.job(wait_seconds=10)
-        assert asked == ["authenticate", "lease", "move"]
+        assert asked == ["authenticate", "lease", "move", "record_events"]
         asked.clear()
         await worker.heartbeat(job)
         assert asked == ["authenticate", "heartbeat"]
@@ -639,7 +639,7 @@ class TestCost:
         await worker.deliver(job, OUTPUT)
         asked.clear()
         await worker.complete(job, output=described(OUTPUT, "video/mp4"))
-        assert asked == ["authenticate", "find", "move", "close"]
+        assert asked == ["authenticate", "find", "move", "close", "record_events"]
 
 
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -11,7 +11,7 @@ from typing import ClassVar, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Extended
-from callsheet.jobs.execution import Outcome, StartedLease
+from callsheet.jobs.reports import Outcome, StartedLease
 from callsheet.jobs.submission import Submitted
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7

@@ -18,7 +18,7 @@ from random import Random
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.execution import Failure, Report, StartedLease
+from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submission import NewJob
 from callsheet.plumbing.database import DATABASE_AWAY

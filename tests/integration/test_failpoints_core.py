@@ -12,7 +12,7 @@ from uuid import UUID
 
 import pytest
 
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Member, job_ids, open_core, report

@@ -8,7 +8,8 @@ from uuid import uuid4
 
 import pytest
 
-from callsheet.jobs.execution import FREE_REQUEUES, Failure, Report
+from callsheet.jobs.execution import FREE_REQUEUES
+from callsheet.jobs.reports import Failure, Report
 from callsheet.wire.errors import LeaseLost, NotFound
 from tests.support.core import Core, Member, report
 from tests.support.lives import (

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.execution import Report, StartedLease
+from callsheet.jobs.reports import Report, StartedLease
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.jobs.execution import Outcome
+from callsheet.jobs.reports import Outcome
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InsufficientTokens, InUse, InvalidRequest, LeaseLost, NotFound
 from tests.support.core import Core, Member, output_of, report

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 from typing import Any
 
 import pytest
 
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
-from callsheet.jobs.execution import Settled
+from callsheet.jobs.reports import Settled
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row
 from tests.support.fleet import registry
@@ -139,3 +141,15 @@ async def test_a_lease_that_ran_out_is_in_its_workers_log(core: Core) -> None:
             ("gpu-1", "lease_expired", "reaper", {"status": became})
         ]
     await core.check()
+
+
+async def test_a_line_that_cannot_be_written_is_in_the_log_and_undoes_nothing(core: Core, logged: io.StringIO) -> None:
+    audit = Audit(core.databases)
+    await asyncio.gather(
+        audit.note(Event("gpu-1", None, "leased", "worker:gpu-1", 1, {"text": "no text of PostgreSQL\0"})),
+        audit.note(Event("gpu-1", None, "leased", "worker:gpu-1", 2)),
+    )
+    lines = await core.rows(core.databases.central, "SELECT dispatch_id FROM worker_audit_logs")
+    assert [line["dispatch_id"] for line in lines] == [2]
+    lost = [json.loads(line) for line in logged.getvalue().splitlines() if "audit.line_lost" in line]
+    assert [line["line"]["dispatch_id"] for line in lost] == [1]

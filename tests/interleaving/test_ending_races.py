@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from callsheet.jobs.execution import StartedLease
 from callsheet.jobs.moves import Move, move_jobs
+from callsheet.jobs.reports import StartedLease
 from callsheet.jobs.states import Happening
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.wire.errors import InvalidTransition, LeaseLost, TooManyActiveJobs

@@ -12,7 +12,7 @@ import pytest
 from callsheet.fleet.audit import Event
 from callsheet.fleet.registry import Registry
 from callsheet.fleet.room import FleetRoom
-from callsheet.jobs.execution import Settled
+from callsheet.jobs.reports import Settled
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock

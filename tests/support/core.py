@@ -21,9 +21,9 @@ from unittest.mock import patch
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.jobs.execution import Failure, Outcome, Report, StartedLease
 from callsheet.jobs.journal import Notify
 from callsheet.jobs.moves import Output
+from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submission import NewJob, Submitted
 from callsheet.plumbing.database import Database

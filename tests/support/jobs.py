@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 from tests.support.core import Core
 from tests.support.people import People, Person
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, report
 

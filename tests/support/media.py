@@ -12,8 +12,8 @@ from uuid import UUID
 import httpx
 
 from callsheet.app import ControlPlane
-from callsheet.jobs.execution import StartedLease
 from callsheet.jobs.moves import Output
+from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.database import Database
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Member, report

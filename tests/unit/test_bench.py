@@ -54,6 +54,18 @@ def test_the_core_is_measured_on_one_server_and_loses_no_job(tmp_path: Path) -> 
     assert results["jobs.full.commits"]["value"] < 2
 
 
+def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "http.protocol", "--output", str(file)]
+    # It ends with an error where a job is lost or done twice, or a worker is idle while work waits.
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=110)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    assert results.keys() == {f"http.protocol{part}" for part in ("", ".cpu", ".statements", ".drain")}
+    assert {"ceiling", "peer", "ratio_to_ceiling", "p99_ms"} <= results["http.protocol"].keys()
+    # Eight for a worker that is alone, shared by those that arrive together.
+    assert results["http.protocol.statements"]["value"] < 8
+
+
 def test_an_unknown_benchmark_is_answered_with_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

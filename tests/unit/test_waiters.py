@@ -6,8 +6,9 @@ import asyncio
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import CHANNEL, WOKEN_PER_ARRIVAL, Waiters, arrivals
-from callsheet.jobs.execution import Execution, StartedLease
+from callsheet.jobs.execution import Execution
 from callsheet.jobs.polling import Polling
+from callsheet.jobs.reports import StartedLease
 
 GPU = Criteria((1, 2))
 OTHER = Criteria((3,))

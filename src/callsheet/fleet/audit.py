@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import asyncpg
 
-from callsheet.jobs.execution import Settled
+from callsheet.jobs.reports import Settled
+from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.logs import get_logger
 
 SQL = statements("callsheet.fleet")
+log = get_logger(__name__)
 
 # `ended`: neither, as when its job was canceled or waits for a callback now; only its time counts.
 LeaseOutcome = Literal["completed", "failed", "requeued", "ended"]
@@ -62,6 +66,14 @@ class Audit:
         """Together with whatever else is recorded at this moment. A lease that ended also counts for its session, its
         effect and the estimates of its workflow."""
         await self._batcher(event)
+
+    async def note(self, event: Event) -> None:
+        """As `record`, of something that has happened: it is not undone by a client that leaves now, nor by a database
+        that does. A line that cannot be written is in the process's own log."""
+        try:
+            await asyncio.shield(self._batcher(event))
+        except (*DATABASE_AWAY, asyncpg.PostgresError) as error:
+            log.error("audit.line_lost", error=repr(error), line=event.as_entry(0))
 
     async def _record_batch(self, events: Sequence[Event]) -> list[None]:
         async with self._databases.central.connection() as connection:

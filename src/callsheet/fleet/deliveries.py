@@ -11,7 +11,8 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Extended
 from callsheet.fleet.outputs import Expected, extension_of, output_key
-from callsheet.jobs.execution import Execution, Report, StartedLease
+from callsheet.jobs.execution import Execution
+from callsheet.jobs.reports import Report, StartedLease
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound

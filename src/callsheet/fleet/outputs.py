@@ -16,7 +16,7 @@ from uuid import UUID, uuid5
 
 from prometheus_client import CollectorRegistry, Counter
 
-from callsheet.jobs.execution import StartedLease
+from callsheet.jobs.reports import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
 from callsheet.media.storage import Storage
 from callsheet.toolbox.logs import get_logger

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
-from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
 from starlette.types import Receive
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.audit import Event
-from callsheet.fleet.audit_trail import AuditTrail
+from callsheet.fleet.audit import Audit, Event
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
-from callsheet.jobs.execution import Failure, Report, StartedLease
+from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -36,24 +36,45 @@ UNKNOWN_AFTER_SECONDS = 60.0
 TRUSTED_SECONDS = 0.1
 
 
+@dataclass(slots=True, eq=False)
+class _Asking:
+    """A poll under way, and whether another of the same worker has been under way with it."""
+
+    since: float
+    is_alone: bool
+
+
 class Polls:
     def __init__(
         self,
         authentication: WorkerAuthentication,
         room: JobsRoom,
         deliveries: Deliveries,
-        trail: AuditTrail,
+        audit: Audit,
         has_spare_work: HasSpareWork,
     ):
         self._authentication = authentication
         self._room = room
         self._deliveries = deliveries
-        self._trail = trail
+        self._audit = audit
         self._has_spare_work = has_spare_work
-        # Polls under way, by worker: a client that gave up and asks again may have two.
-        self._under_way: Counter[str] = Counter()
+        # Polls under way, by token: a client that gave up and asks again may have two.
+        self._under_way: dict[str | None, list[_Asking]] = {}
 
     async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
+        under_way = self._under_way.setdefault(header, [])
+        asking = _Asking(time.monotonic(), is_alone=not under_way)
+        for other in under_way:
+            other.is_alone = False
+        under_way.append(asking)
+        try:
+            return await self._answer(header, request, receive, asking)
+        finally:
+            under_way.remove(asking)
+            if not under_way:
+                self._under_way.pop(header, None)
+
+    async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
         held: Sequence[HeldLease] = worker.held
         if held:
@@ -65,19 +86,7 @@ class Polls:
         reason = await self._reason_against(worker, request, criteria, len(held))
         if reason is not None:
             return _answer(worker, reason)
-        self._under_way[worker.worker_id] += 1
-        try:
-            return await self._next(header, worker, request, criteria, receive)
-        finally:
-            self._under_way[worker.worker_id] -= 1
-            if not self._under_way[worker.worker_id]:
-                del self._under_way[worker.worker_id]
-
-    async def _next(
-        self, header: str | None, worker: WorkerPrincipal, request: PollRequest, criteria: Criteria, receive: Receive
-    ) -> PollAnswer:
-        began = time.monotonic()
-        until = began + (request.wait_seconds or 0.0)
+        until = asking.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
             finding = self._room.polling.next_job(criteria, worker.worker_id, wait, request.poll_id)
@@ -85,22 +94,36 @@ class Polls:
             if started is None:
                 return _answer(worker, "empty")
             try:
-                if time.monotonic() - began > TRUSTED_SECONDS or self._under_way[worker.worker_id] > 1:
-                    worker = await self._authentication.of(header, for_poll=True)
-                    reason = reason_after_wait(worker, request, started)
-                    if reason is not None:
-                        await self._room.execution.release(started)
-                        return _answer(worker, reason)
-                return _answer(worker, self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
+                return await self._given(header, worker, request, started, asking)
             except Undeliverable as why:
                 await self._fail(worker, started, why)
             except (Exception, asyncio.CancelledError):
                 await asyncio.shield(self._give_up(started))
                 raise
 
-    def _hand_over(self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str) -> PollAnswer:
+    async def _given(
+        self,
+        header: str | None,
+        worker: WorkerPrincipal,
+        request: PollRequest,
+        started: StartedLease,
+        asking: _Asking,
+    ) -> PollAnswer:
+        if not asking.is_alone or time.monotonic() - asking.since > TRUSTED_SECONDS:
+            worker = await self._authentication.of(header, for_poll=True)
+            reason = reason_after_wait(worker, request, started)
+            if reason is not None:
+                await self._room.execution.release(started)
+                return _answer(worker, reason)
+        return _answer(worker, await self._hand_over(worker, started, started.lease.lease_seconds, "leased"))
+
+    async def _hand_over(
+        self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str
+    ) -> PollAnswer:
         answer = PollAnswer(job=self._deliveries.job(started, ttl_seconds))
-        self._trail.note(Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id))
+        await self._audit.note(
+            Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id)
+        )
         return answer
 
     async def _repeat(self, worker: WorkerPrincipal, request: PollRequest) -> PollAnswer | None:
@@ -116,7 +139,7 @@ class Polls:
             return None
         ttl = max(1.0, started.lease.lease_seconds - held.leased_seconds_ago)
         try:
-            return self._hand_over(worker, started, ttl, "lease_repeated")
+            return await self._hand_over(worker, started, ttl, "lease_repeated")
         except Undeliverable as why:
             await self._fail(worker, started, why)
             return None
@@ -132,7 +155,7 @@ class Polls:
             except (LeaseLost, NotFound):
                 continue  # taken by the reaper at this moment
             details = {"reason": reason, "status": outcome.status}
-            self._trail.note(
+            await self._audit.note(
                 Event(
                     worker.worker_id,
                     worker.session_id,
@@ -165,7 +188,7 @@ class Polls:
         failure = Failure("undeliverable", "The job's files cannot be handed out.", {"reason": str(why)})
         await self._room.execution.fail(Report(lease.dispatch_id, lease.lease_token, lease.worker_id), failure)
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
-        self._trail.note(line)
+        await self._audit.note(line)
 
     async def _give_up(self, started: StartedLease | None) -> None:
         if started is None:
@@ -204,9 +227,9 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
 
 
 def _held_before(held: Sequence[HeldLease], started: StartedLease) -> int:
-    """What the worker got earlier than this: of two polls at once that were both given a job, one keeps it."""
+    """What the worker got earlier than this: of two polls at once that were both given a job, the first keeps it."""
     ages = {lease.lease_token: (lease.leased_seconds_ago, lease.dispatch_id) for lease in held}
-    own = ages.pop(started.lease.lease_token, (0.0, 0))
+    own = ages.pop(started.lease.lease_token, (-math.inf, 0))
     return sum(age > own for age in ages.values())
 
 

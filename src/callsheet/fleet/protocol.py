@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
-from callsheet.fleet.audit_trail import AuditTrail
 from callsheet.fleet.deliveries import Deliveries
 from callsheet.fleet.outputs import OutputInspection
 from callsheet.fleet.polls import Polls
@@ -21,12 +18,6 @@ from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 
 
-@dataclass(frozen=True, slots=True)
-class ProtocolRoom:
-    router: APIRouter
-    trail: AuditTrail
-
-
 def open_protocol(
     databases: Databases,
     storage: Storage,
@@ -34,11 +25,10 @@ def open_protocol(
     fleet: FleetRoom,
     settings: Settings,
     registry: CollectorRegistry,
-) -> ProtocolRoom:
+) -> APIRouter:
     deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
-    trail = AuditTrail(fleet.audit)
-    polls = Polls(fleet.authentication, jobs, deliveries, trail, spare.exists)
+    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
-    reports = Reports(jobs.execution, jobs.progress, deliveries, inspection, trail, disk=settings.storage.backend)
-    return ProtocolRoom(protocol_router(fleet.authentication, polls, reports), trail)
+    reports = Reports(jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend)
+    return protocol_router(fleet.authentication, polls, reports)

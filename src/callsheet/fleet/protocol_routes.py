@@ -17,7 +17,7 @@ from callsheet.fleet.polls import Polls
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.reports import Reports
 from callsheet.plumbing.problems import refusal_of_validation
-from callsheet.plumbing.shortcut import Lane
+from callsheet.plumbing.shortcut import Direct
 from callsheet.wire.errors import FieldProblem, MalformedRequest, Refusal, UnsupportedMediaType
 from callsheet.wire.worker import (
     CompleteAnswer,
@@ -117,10 +117,10 @@ def protocol_router(authentication: WorkerAuthentication, polls: Polls, reports:
     return router
 
 
-def shortcuts(router: APIRouter) -> dict[str, Lane]:
+def shortcuts(router: APIRouter) -> dict[str, Direct]:
     """The routes of the protocol by their path, for whoever leads requests past the framework."""
     return {
-        route.path: Lane(route, route.get_route_handler()) for route in router.routes if isinstance(route, APIRoute)
+        route.path: Direct(route, route.get_route_handler()) for route in router.routes if isinstance(route, APIRoute)
     }
 
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from callsheet.fleet.audit import Event, LeaseOutcome
-from callsheet.fleet.audit_trail import AuditTrail
+from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.deliveries import Deliveries, fresh_inputs
 from callsheet.fleet.outputs import OutputInspection, Seen, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_errors import clean_line, failure_of
-from callsheet.jobs.execution import Execution, Outcome, Report
+from callsheet.jobs.execution import Execution
 from callsheet.jobs.moves import Output
 from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.jobs.reports import Outcome, Report
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
@@ -40,7 +40,7 @@ class Reports:
     progress: Progress
     deliveries: Deliveries
     inspection: OutputInspection
-    trail: AuditTrail
+    audit: Audit
     disk: Literal["local", "s3"]
 
     async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatAnswer:
@@ -99,7 +99,7 @@ class Reports:
         result = result_of(request, seen, outputs)
         outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
         details = {"outputs": len(outputs)} if outputs else {}
-        self._note(worker, request, "completed", outcome, details)
+        await self._note(worker, request, "completed", outcome, details)
         return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
 
     def _output(self, seen: Seen) -> Output:
@@ -119,19 +119,19 @@ class Reports:
         failure = failure_of(request)
         outcome = await self.execution.fail(_report(worker, request), failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
-        return self._note(worker, request, "failed", outcome, details)
+        return await self._note(worker, request, "failed", outcome, details)
 
     async def requeue(self, worker: WorkerPrincipal, request: RequeueRequest) -> DispatchAnswer:
         reason = clean_line(request.reason or "") or "no reason given"
         outcome = await self.execution.requeue(_report(worker, request), reason)
-        return self._note(worker, request, "requeued", outcome, {"reason": reason})
+        return await self._note(worker, request, "requeued", outcome, {"reason": reason})
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
         outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
         details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
-        return self._note(worker, request, "deferred", outcome, details)
+        return await self._note(worker, request, "deferred", outcome, details)
 
-    def _note(
+    async def _note(
         self,
         worker: WorkerPrincipal,
         request: LeaseRequest,
@@ -143,7 +143,7 @@ class Reports:
         if outcome.settled is not None:
             ran = outcome.settled.duration_seconds
             known = {"status": outcome.status} | ({} if ran is None else {"duration_seconds": round(ran, 3)})
-            self.trail.note(
+            await self.audit.note(
                 Event(
                     worker.worker_id,
                     worker.session_id,

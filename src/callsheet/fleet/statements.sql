@@ -30,7 +30,8 @@ LEFT JOIN LATERAL (
     SELECT array_agg(d.dispatch_id ORDER BY d.dispatch_id) AS ids,
         array_agg(d.lease_token ORDER BY d.dispatch_id) AS tokens,
         array_agg(d.poll_id ORDER BY d.dispatch_id) AS polls,
-        array_agg(extract(epoch FROM clock_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
+        -- By one time for all of them: which came first must not depend on when each row was looked at.
+        array_agg(extract(epoch FROM statement_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
         array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated
     FROM ai_job_dispatches d
     WHERE asked.for_poll AND d.worker_id = w.worker_id AND d.status = 'leased'

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.jobs.execution import Failure
+from callsheet.jobs.reports import Failure
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.worker import FailRequest, WorkerError
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 from random import Random
 from typing import Any, cast
@@ -16,7 +15,8 @@ from uuid import UUID
 from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Extended, JobEnd, Known, Lease, PutBack
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.mover import Mover, ended_in
-from callsheet.jobs.moves import SQL, Move, Moved, Output
+from callsheet.jobs.moves import SQL, Move, Output
+from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease, lease_of, recorded, settled_by
 from callsheet.jobs.states import Happening, target
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
@@ -28,61 +28,6 @@ NOT_TAKEN = "its worker was gone before it had the job"
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
-
-
-@dataclass(frozen=True, slots=True)
-class StartedLease:
-    lease: Lease
-    user_id: UUID
-    effect_id: UUID | None
-    payload: Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    type: str
-    message: str
-    details: Mapping[str, Any] | None = None
-    traceback: str | None = None
-    retryable: bool = False
-
-    def as_error(self) -> dict[str, Any]:
-        return {
-            "type": self.type,
-            "message": self.message,
-            "details": self.details,
-            "traceback": self.traceback,
-        }
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """Who reports on which lease."""
-
-    dispatch_id: int
-    token: UUID
-    worker_id: str
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """What a lease came to when a report ended it."""
-
-    dispatch_id: int
-    tenant_id: UUID
-    workflow_id: int
-    effect_id: UUID | None
-    # From the run's start (or the lease's, where the worker never said) to the end; None where it goes on.
-    duration_seconds: float | None
-    lease_seconds_held: float
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    job_id: UUID
-    status: str
-    # Only where this very report ended the lease; a repeated one changes nothing.
-    settled: Settled | None = field(default=None, compare=False)
 
 
 class Execution:
@@ -128,7 +73,7 @@ class Execution:
         known = await self.holding(Report(dispatch_id, token, worker_id))
         if isinstance(known, Outcome):
             return None
-        lease = _lease_of(known)
+        lease = lease_of(known)
         pool = await self._mover.pool_of(known.tenant_id)
         async with pool.connection() as connection:
             row = await SQL["get_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
@@ -248,7 +193,7 @@ class Execution:
         held = await self._queue.wait_for_callback(report.dispatch_id, report.token, provider_job_id, expires_at)
         if held is None:
             return await self._settled(report)
-        return Outcome(known.job_id, "waiting", _settled_by(known, None, held))
+        return Outcome(known.job_id, "waiting", settled_by(known, None, held))
 
     async def put_back_held(
         self, worker_id: str, *, keep_attempt: bool, reason: str, actor: str
@@ -292,13 +237,13 @@ class Execution:
             if known.worker_id != report.worker_id:
                 raise NotFound("There is no such lease of this worker.")
             return known
-        return _recorded(known, report)
+        return recorded(known, report)
 
     async def _settled(self, report: Report) -> Outcome:
         known = await self._queue.find(report.dispatch_id)
         if known is None:
             raise NotFound("There is no such dispatch.")
-        return _recorded(known, report)
+        return recorded(known, report)
 
     def _move(self, known: Known, report: Report, *, actor: str | None = None, **changes: Any) -> Move:
         return Move(
@@ -338,7 +283,7 @@ class Execution:
             # Reaped meanwhile, in central only: it must not be handed out again.
             await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
             return Outcome(known.job_id, end)
-        held = _settled_by(known, moved, closed.held_seconds or 0.0, closed.duration_seconds)
+        held = settled_by(known, moved, closed.held_seconds or 0.0, closed.duration_seconds)
         return Outcome(known.job_id, end, held)
 
     async def _put_back(
@@ -349,53 +294,13 @@ class Execution:
             return await self._settled(report)
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)
         moved = await self._mover.move(Happening.PUT_BACK, self._move(known, report, actor=actor, reason=reason))
-        settled = _settled_by(known, moved, returned[0].held_seconds)
+        settled = settled_by(known, moved, returned[0].held_seconds)
         if moved is None:
             end = ended_in(await self._mover.look(known.tenant_id, known.job_id), known.charge_cycle)
             if end is not None:
                 await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
                 return Outcome(known.job_id, end, settled)
         return Outcome(known.job_id, "queued", settled)
-
-
-def _recorded(known: Known, report: Report) -> Outcome:
-    """The answer to a report whose lease is over."""
-    if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
-        return Outcome(known.job_id, known.status)
-    if report.token not in known.past_lease_tokens:
-        raise NotFound("There is no such lease of this worker.")
-    if not known.finished and known.lease_token is None and known.past_lease_tokens[-1] == report.token:
-        return Outcome(known.job_id, known.status)
-    if known.finished and known.lease_token is None:
-        return Outcome(known.job_id, known.status)
-    raise LeaseLost()
-
-
-def _settled_by(known: Known, moved: Moved | None, held: float, duration: float | None = None) -> Settled:
-    effect_id = moved.effect_id if moved is not None else None
-    return Settled(known.dispatch_id, known.tenant_id, known.workflow_id, effect_id, duration, held)
-
-
-def _lease_of(known: Known) -> Lease:
-    assert known.lease_token is not None
-    assert known.worker_id is not None
-    assert known.lease_expires_at is not None
-    return Lease(
-        dispatch_id=known.dispatch_id,
-        tenant_id=known.tenant_id,
-        job_id=known.job_id,
-        charge_cycle=known.charge_cycle,
-        lease_token=known.lease_token,
-        lease_seq=known.lease_seq,
-        lease_expires_at=known.lease_expires_at,
-        lease_seconds=known.lease_seconds,
-        workflow_id=known.workflow_id,
-        provider=known.provider,
-        kind=known.kind,
-        worker_id=known.worker_id,
-        attempts=known.attempts,
-        run_limit_seconds=known.run_limit_seconds,
-    )
 
 
 def _worker(worker_id: str) -> str:

@@ -8,11 +8,12 @@ from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.identity.audit import AuditLog
 from callsheet.jobs.endings import Endings
-from callsheet.jobs.execution import Execution, Report
+from callsheet.jobs.execution import Execution
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reconciler import Reconciler
+from callsheet.jobs.reports import Report
 from callsheet.jobs.views import admin_job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements

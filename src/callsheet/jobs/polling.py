@@ -6,7 +6,8 @@ import time
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import Waiters
-from callsheet.jobs.execution import Execution, StartedLease
+from callsheet.jobs.execution import Execution
+from callsheet.jobs.reports import StartedLease
 
 
 class Polling:

@@ -20,7 +20,7 @@ Handler = Callable[[Request], Awaitable[Response]]
 
 
 @dataclass(frozen=True, slots=True)
-class Lane:
+class Direct:
     """One of them: `route` is what metrics name it by."""
 
     route: BaseRoute
@@ -30,18 +30,18 @@ class Lane:
 class Shortcut:
     """Refusals and errors go on to the edge, which answers them as it does all others."""
 
-    def __init__(self, app: ASGIApp, posts: Mapping[str, Lane]):
+    def __init__(self, app: ASGIApp, posts: Mapping[str, Direct]):
         self._app = app
         self._posts = posts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        lane = self._posts.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
-        if lane is None:
+        direct = self._posts.get(scope["path"]) if scope["type"] == "http" and scope["method"] == "POST" else None
+        if direct is None:
             await self._app(scope, receive, send)
             return
-        scope["route"] = lane.route
+        scope["route"] = direct.route
         try:
-            response = await lane.handle(Request(scope, receive))
+            response = await direct.handle(Request(scope, receive))
         except UNAVAILABLE as error:
             raise refusal_of_absence(error) from error
         await response(scope, receive, send)

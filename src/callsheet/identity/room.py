@@ -1,0 +1,48 @@
+"""Everything identity is made of, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.attempts import Attempts
+from callsheet.identity.audit import AuditLog
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.keys import Keys, KeyUsage
+from callsheet.identity.passwords import Passwords
+from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class IdentityRoom:
+    accounts: Accounts
+    keys: Keys
+    sessions: Sessions
+    authentication: Authentication
+    attempts: Attempts
+    audit: AuditLog
+    usage: KeyUsage
+    sweeper: SessionSweeper
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.usage, self.sweeper)
+
+
+def open_identity(databases: Databases, settings: Settings, secret: bytes) -> IdentityRoom:
+    passwords = Passwords()
+    sessions = Sessions(databases, passwords, settings.identity, secret)
+    usage = KeyUsage(databases)
+    return IdentityRoom(
+        accounts=Accounts(databases, passwords),
+        keys=Keys(databases),
+        sessions=sessions,
+        authentication=Authentication(databases, sessions, usage, settings),
+        attempts=Attempts(databases, settings.identity, secret),
+        audit=AuditLog(databases),
+        usage=usage,
+        sweeper=SessionSweeper(databases, settings.identity),
+    )

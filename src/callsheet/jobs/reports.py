@@ -1,0 +1,107 @@
+"""What workers say of their leases, and what is answered: facts, and the rules that need nothing else. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from callsheet.dispatch.facts import Known, Lease
+from callsheet.jobs.moves import Moved
+from callsheet.wire.errors import LeaseLost, NotFound
+
+
+@dataclass(frozen=True, slots=True)
+class StartedLease:
+    lease: Lease
+    user_id: UUID
+    effect_id: UUID | None
+    payload: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    type: str
+    message: str
+    details: Mapping[str, Any] | None = None
+    traceback: str | None = None
+    retryable: bool = False
+
+    def as_error(self) -> dict[str, Any]:
+        return {
+            "type": self.type,
+            "message": self.message,
+            "details": self.details,
+            "traceback": self.traceback,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Who reports on which lease."""
+
+    dispatch_id: int
+    token: UUID
+    worker_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """What a lease came to when a report ended it."""
+
+    dispatch_id: int
+    tenant_id: UUID
+    workflow_id: int
+    effect_id: UUID | None
+    # From the run's start (or the lease's, where the worker never said) to the end; None where it goes on.
+    duration_seconds: float | None
+    lease_seconds_held: float
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    job_id: UUID
+    status: str
+    # Only where this very report ended the lease; a repeated one changes nothing.
+    settled: Settled | None = field(default=None, compare=False)
+
+
+def recorded(known: Known, report: Report) -> Outcome:
+    """The answer to a report whose lease is over."""
+    if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
+        return Outcome(known.job_id, known.status)
+    if report.token not in known.past_lease_tokens:
+        raise NotFound("There is no such lease of this worker.")
+    if not known.finished and known.lease_token is None and known.past_lease_tokens[-1] == report.token:
+        return Outcome(known.job_id, known.status)
+    if known.finished and known.lease_token is None:
+        return Outcome(known.job_id, known.status)
+    raise LeaseLost()
+
+
+def settled_by(known: Known, moved: Moved | None, held: float, duration: float | None = None) -> Settled:
+    effect_id = moved.effect_id if moved is not None else None
+    return Settled(known.dispatch_id, known.tenant_id, known.workflow_id, effect_id, duration, held)
+
+
+def lease_of(known: Known) -> Lease:
+    assert known.lease_token is not None
+    assert known.worker_id is not None
+    assert known.lease_expires_at is not None
+    return Lease(
+        dispatch_id=known.dispatch_id,
+        tenant_id=known.tenant_id,
+        job_id=known.job_id,
+        charge_cycle=known.charge_cycle,
+        lease_token=known.lease_token,
+        lease_seq=known.lease_seq,
+        lease_expires_at=known.lease_expires_at,
+        lease_seconds=known.lease_seconds,
+        workflow_id=known.workflow_id,
+        provider=known.provider,
+        kind=known.kind,
+        worker_id=known.worker_id,
+        attempts=known.attempts,
+        run_limit_seconds=known.run_limit_seconds,
+    )
