@@ -22,6 +22,7 @@ import asyncpg
 from bench.ground import Ground, add_workflows, open_ground
 from bench.results import Result
 from callsheet.dispatch.facts import Criteria, Ending, Entry, Lease
+from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.reaper import LaneKeeper
 from callsheet.plumbing.database import Database
@@ -182,6 +183,7 @@ async def crowd(ground: Ground, shape: Shape, database: str, rows: int) -> Async
         workflows = await add_workflows(central, shape.workflows + shape.assigned)
         used, unused = workflows[: shape.workflows], workflows[shape.workflows :]
         criteria = Criteria(tuple(used[: shape.assigned]))
+        await Overview(central).set_limit("saturated", SLOTS, "bench")
         await _fill(dsn, queue, criteria, tenant_id, shape, rows, used, unused)
         keeper = LaneKeeper(queue)
         keeper.start()
@@ -218,7 +220,6 @@ async def _fill(
         await connection.execute("SET session_replication_role = replica")
         saturated = await connection.fetchval(SATURATED_LANE, used[0])
         await connection.execute(ROWS, tenant_id, rows // 10, [saturated])
-        await queue.set_limit("saturated", SLOTS)
         await queue.lease_many(criteria, ["holder"] * SLOTS)
         await connection.execute(LANES, [*used, *unused], shape.priorities)
         lanes = await connection.fetch(

@@ -27,7 +27,7 @@ from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.keys import Keys
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
-from callsheet.jobs.admin_routes import admin_job_router, dispatch_router
+from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, ready_job_router
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.operations import DispatchOperations, JobOperations
@@ -54,7 +54,7 @@ from callsheet.plumbing.shortcut import Shortcut
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
-from callsheet.wallet.routes import credit_router, wallet_router
+from callsheet.wallet.routes import admin_wallet_router, wallet_router
 
 log = get_logger(__name__)
 
@@ -238,7 +238,7 @@ def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> lis
         effect_router(rooms.catalog, authentication),
         effect_job_router(effect_jobs, rooms.presenter, authentication),
         # Before the jobs, for which `stream` would be the id of one.
-        stream_router(jobs, reader, authentication),
+        stream_router(jobs, reader, authentication, settings.jobs.streams_per_user),
         job_router(jobs, reader, rooms.presenter, authentication),
         wallet_router(databases, authentication),
     ]
@@ -257,11 +257,12 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
     return [
         account_router(identity.accounts, authentication),
         audit_router(audit, authentication),
-        credit_router(jobs.routing, identity.accounts, audit, authentication),
+        admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),
         admin_workflow_router(rooms.catalog, authentication),
         admin_effect_router(rooms.catalog, authentication),
         admin_asset_router(rooms.catalog, authentication),
-        admin_job_router(jobs, job_operations, rooms.presenter, identity.accounts, audit, authentication),
+        ready_job_router(jobs, rooms.presenter, identity.accounts, audit, authentication),
+        admin_job_router(job_operations, identity.accounts, authentication),
         dispatch_router(dispatch_operations, jobs.overview, authentication),
         overview_router(overview, authentication),
         admin_worker_router(fleet.workers, authentication),

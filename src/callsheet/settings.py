@@ -194,6 +194,9 @@ class MediaSettings(Section):
         le=720,
         description="How long an upload is waited for after its address expired, in hours; then it is swept.",
     )
+    pending_uploads_per_user: int = Field(
+        100, ge=1, le=100_000, description="Most uploads of one user that may wait to be confirmed."
+    )
     retention_days: int | None = Field(
         None,
         ge=1,
@@ -221,6 +224,9 @@ class JobSettings(Section):
     lifetime_seconds: int = Field(
         86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
     )
+    streams_per_user: int = Field(
+        100, ge=1, le=100_000, description="Most live streams of one user that a control plane keeps open."
+    )
     queue_wait_alert_seconds: int = Field(
         900, ge=1, le=31_536_000, description="Admins are alerted when a job has waited longer than this, in seconds."
     )
@@ -245,6 +251,9 @@ class FleetSettings(Section):
         "enforce",
         description="Whether an output that is missing, empty or not what was declared refuses the completion, or is "
         "only logged.",
+    )
+    audit_log_days: int | None = Field(
+        90, ge=1, le=36_500, description="How long the workers' log is kept, in days. Null: for ever."
     )
     validate_asg_instance: bool = Field(
         False, description="Whether a worker whose id is like i-… must be in an autoscaling group of AWS."

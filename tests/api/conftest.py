@@ -15,6 +15,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
 from tests.support.installation import changed, installation, isolate
 from tests.support.seaweedfs import S3Server
+from tests.support.workshop import Workshop, open_workshop
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
 
@@ -28,7 +29,7 @@ async def _shared_plane(
         async with installation(postgres, templates, directory / "home") as settings:
             limits: dict[str, dict[str, Any]] = {
                 "identity": {"login_attempts_per_address": 100_000},
-                "fleet": {"max_workers": 100_000},
+                "fleet": {"max_workers": 100_000, "secret_attempts_per_address": 100_000},
             }
             generous = changed(settings, **limits | sections)
             async with running_control_plane(generous) as plane:
@@ -80,3 +81,9 @@ def started(settings: Settings) -> Started:
             yield plane, client
 
     return start
+
+
+@pytest.fixture
+async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
+    async with open_workshop(plane) as shop:
+        yield shop

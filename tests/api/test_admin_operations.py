@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID, uuid4
@@ -10,20 +9,13 @@ from uuid import UUID, uuid4
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane
 from callsheet.dispatch import overview as overview_module
 from callsheet.jobs import operations as operations_module
 from tests.support.answers import assert_refused
 from tests.support.people import Person
-from tests.support.workshop import OUTPUT, Workshop, open_workshop
+from tests.support.workshop import OUTPUT, Workshop
 
 ABSENT = 2**61
-
-
-@pytest.fixture
-async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
-    async with open_workshop(plane) as shop:
-        yield shop
 
 
 @pytest.fixture
@@ -146,7 +138,7 @@ async def test_a_leased_dispatch_is_taken_from_its_worker_with_its_attempt(shop:
             {"job_id": job["id"], "worker_id": worker.worker_id, "reason": "the card is broken"},
         )
     ]
-    events = (await shop.desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()
+    events = (await shop.desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
     assert events[-1]["actor"] == f"admin:{shop.desk.admin.user.id}"
     again = await other.job()
     assert again["dispatch_id"] == leased["dispatch_id"]
@@ -375,7 +367,7 @@ async def test_alerts_say_what_is_wrong_and_what_to_do(shop: Workshop, ann: Pers
         UUID(job["id"]),
     )
     assert await raised() == {"long_wait"}
-    await shop.desk.core.room.queue.set_limit(f"paused-{shop.desk.workflow}", 0)
+    await shop.desk.core.room.overview.set_limit(f"paused-{shop.desk.workflow}", 0, "test")
     assert await raised() == {"long_wait", "paused_limit"}
 
 

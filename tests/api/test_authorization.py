@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator
 from enum import Enum
 from typing import Any
@@ -12,7 +13,21 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.world import World
 
-CALLERS = ("nobody", "revoked key", "stranger", "colleague", "owner", "admin", "worker", "other worker", "fleet secret")
+CALLERS = (
+    "nobody",
+    "revoked key",
+    "stranger",
+    "colleague",
+    "owner",
+    "admin",
+    "worker",
+    "other worker",
+    "revoked worker",
+    "fleet secret",
+    "secret as a token",
+    "key as the secret",
+    "token as the secret",
+)
 USERS = {"stranger", "colleague", "owner", "admin"}
 WORKERS = {"worker", "other worker"}
 
@@ -91,6 +106,8 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users
         POST /api/admin/users
         POST /api/admin/users/{user_id}/credits
+        GET /api/admin/users/{user_id}/wallet
+        GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
         GET /api/admin/audit-logs
         GET /api/admin/metrics
@@ -154,6 +171,27 @@ REPORTS: dict[str, dict[str, Any]] = {
     "POST /api/worker/requeue": {"reason": "spot notice"},
     "POST /api/worker/defer": {"provider_job_id": "p-1", "expires_at": "2100-01-01T00:00:00Z"},
 }
+# Ids that a request names in its body: each is sent as the owner's, by others. A new one fails until it stands here.
+NAMED: dict[str, dict[str, str]] = {
+    "POST /api/videos": {"original_file_id": "file_id"},
+    "POST /api/ai-jobs": {"video_id": "video_id", "input_file_id": "file_id"},
+}
+# What a refused request could have changed, as those see it who may: the address, and the fields that must stay.
+STATE: dict[str, tuple[str, tuple[str, ...]]] = {
+    "GET /api/ai-jobs/{job_id}": ("owner", ("status", "charge_cycle", "priority")),
+    "GET /api/videos/{video_id}": ("owner", ("status", "job_id")),
+    "GET /api/files/{file_id}": ("owner", ("status",)),
+    "GET /api/wallet": ("owner", ("balance",)),
+    "GET /api/admin/dispatches/{dispatch_id}": ("admin", ("status", "worker_id", "priority", "requeues", "attempts")),
+    "GET /api/admin/workers/{worker_id}": (
+        "admin",
+        ("is_approved", "is_draining", "rotation_pending", "revoked_at", "workflows", "session_id"),
+    ),
+    "GET /api/admin/workflows/{workflow}": ("admin", ("updated_at", "is_active")),
+    "GET /api/admin/effects/{effect}": ("admin", ("updated_at", "is_published")),
+    "GET /api/admin/assets/{asset_id}": ("admin", ("status",)),
+    "GET /api/admin/fleets/{fleet_id}": ("admin", ("name", "is_active", "workflows", "workers")),
+}
 
 
 @pytest.fixture(scope="module")
@@ -201,6 +239,63 @@ async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, o
         if answer.request.method != "HEAD":
             assert answer.headers["content-type"] == "application/problem+json"
             assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
+
+
+async def test_g6_what_is_refused_has_changed_nothing(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+    world = await World.open(plane, client)
+    before = await _state(world)
+    for operation, access in ACCESS.items():
+        for caller in CALLERS:
+            if not operation.startswith("GET") and refusal(access, caller) is not None:
+                await world.ask(caller, operation, _body(world, operation))
+    assert await _state(world) == before
+
+
+async def _state(world: World) -> dict[str, Any]:
+    state: dict[str, Any] = {}
+    for operation, (caller, fields) in STATE.items():
+        shown = (await world.ask(caller, operation)).json()
+        state |= {f"{operation} {field}": shown[field] for field in fields}
+    keys = (await world.ask("owner", "GET /api/keys")).json()["items"]
+    return state | {"keys": {key["id"]: key["revoked_at"] for key in keys}}
+
+
+async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: World) -> None:
+    document = (await shared.client.get("/openapi.json")).json()
+    found = {operation: names for operation in ACCESS if (names := _ids_in_body(document, operation))}
+    assert found == {operation: set(fields) for operation, fields in NAMED.items()}, "say in NAMED what they stand for"
+    for operation, fields in NAMED.items():
+        for field, name in fields.items():
+            body = {"effect_id": shared.names["effect"], "input_payload": {"prompt": "a cat"}}
+            body = {field: shared.names[name], **(body if "ai-jobs" in operation else {})}
+            for caller in ("stranger", "colleague", "admin"):
+                answer = await shared.ask(caller, operation, body)
+                assert answer.status_code == 422, answer.text
+                assert [error["field"] for error in answer.json()["errors"]] == [field]
+                assert "no such" in answer.text
+                assert not [hidden for hidden in shared.hidden if hidden in answer.text]
+
+
+def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
+    """Of requests of users: admins may name whom they like, and workers name what they were given."""
+    method, _, path = operation.partition(" ")
+    content = document["paths"][path][method.lower()].get("requestBody", {}).get("content", {})
+    reference = content.get("application/json", {}).get("schema", {}).get("$ref")
+    if reference is None or ACCESS[operation] not in (USER, OWNER):
+        return set()
+    fields = document["components"]["schemas"][reference.rpartition("/")[2]]["properties"]
+    return {name for name, schema in fields.items() if '"uuid"' in json.dumps(schema)}
+
+
+@pytest.mark.parametrize("cursor", ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(2**62)])
+async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: str) -> None:
+    for operation in [operation for operation, access in ACCESS.items() if access is USER]:
+        for caller in ("stranger", "colleague", "admin"):
+            if operation.startswith("GET"):
+                answer = await shared.ask(caller, operation, cursor=cursor, limit="200")
+                assert answer.status_code in (200, 422)
+                if not answer.headers["content-type"].startswith("text/event-stream"):
+                    assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
 
 
 @pytest.mark.parametrize(

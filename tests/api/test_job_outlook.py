@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from callsheet.app import ControlPlane
 from callsheet.dispatch.overview import Overview
 from tests.support.core import Member
 from tests.support.people import Person
 from tests.support.scripted_worker import described
 from tests.support.waiting import until
-from tests.support.workshop import OUTPUT, Workshop, open_workshop
+from tests.support.workshop import OUTPUT, Workshop
 
 OUTLOOK = ("queue_position", "queue_position_text", "eta_seconds")
-
-
-@pytest.fixture
-async def shop(plane: ControlPlane) -> AsyncIterator[Workshop]:
-    async with open_workshop(plane) as shop:
-        yield shop
 
 
 @pytest.fixture
@@ -97,7 +89,7 @@ async def test_a_job_that_is_tried_again_says_when(shop: Workshop, ann: Person) 
 async def test_a_job_waits_for_the_limit_of_its_provider(shop: Workshop, ann: Person) -> None:
     await shop.worker()
     core = shop.desk.core
-    await core.room.queue.set_limit(f"limit-{shop.desk.workflow}", 1)
+    await core.room.overview.set_limit(f"limit-{shop.desk.workflow}", 1, "test")
     limited = {"concurrency_identifier": f"limit-{shop.desk.workflow}", "workflow_id": core.workflow}
     pool = await shop.plane.databases.pool(ann.tenant.pool)
     member = Member(ann.tenant.id, ann.user.id, pool)

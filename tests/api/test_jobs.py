@@ -150,7 +150,7 @@ async def test_the_history_of_a_job_is_there_oldest_first(desk: Desk, ann: Perso
     job = await desk.submit(ann)
     await desk.core.complete(await desk.start(), {"output": "o.mp4"})
     address = f"/api/ai-jobs/{job['id']}/events"
-    events = (await desk.get(ann, address)).json()
+    events = (await desk.get(ann, address)).json()["items"]
     assert [(event["seq"], event["event"], event["from_status"], event["to_status"]) for event in events] == [
         (1, "job.created", None, "pending"),
         (2, "job.transition", "pending", "queued"),
@@ -159,9 +159,11 @@ async def test_the_history_of_a_job_is_there_oldest_first(desk: Desk, ann: Perso
     ]
     assert {event["job_id"] for event in events} == {job["id"]}
     assert events[0]["actor"].startswith("admin:")
-    assert (await desk.get(ann, f"{address}?after=1&limit=2")).json() == events[1:3]
-    assert (await desk.get(ann, f"{address}?after=4")).json() == []
-    assert_refused(await desk.get(ann, f"{address}?after=-1"), 422, "invalid_request", "query.after")
+    page = (await desk.get(ann, f"{address}?cursor=1&limit=2")).json()
+    assert page == {"items": events[1:3], "next_cursor": "3"}
+    assert (await desk.get(ann, f"{address}?cursor=3&limit=1")).json() == {"items": events[3:], "next_cursor": None}
+    assert (await desk.get(ann, f"{address}?cursor=4")).json() == {"items": [], "next_cursor": None}
+    assert_refused(await desk.get(ann, f"{address}?cursor=-1"), 422, "invalid_request", "query.cursor")
     done = (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()
     assert (done["status"], done["result"]) == ("completed", {"output": "o.mp4"})
     assert done["completed_at"] >= done["started_at"] >= done["created_at"]
@@ -175,7 +177,7 @@ async def test_a_user_cancels_and_may_not_cancel_again(desk: Desk, ann: Person) 
     assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
     problem = assert_refused(await desk.post_as(ann, address), 409, "invalid_transition")
     assert (problem["from_status"], problem["to_status"]) == ("canceled", "canceled")
-    last = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()[-1]
+    last = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"][-1]
     assert (last["event"], last["actor"]) == ("job.transition_denied", f"user:{ann.user.id}")
 
 
@@ -226,10 +228,8 @@ async def test_what_belongs_to_somebody_else_is_not_there(desk: Desk, ann: Perso
     assert_refused(nonsense, 422, "invalid_request", "path.job_id")
     nobody = await desk.client.request(method, f"/api/ai-jobs/{job['id']}{rest}")
     assert_refused(nobody, 401, "not_authenticated")
-    assert [event["event"] for event in (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()] == [
-        "job.created",
-        "job.transition",
-    ]
+    events = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
+    assert [event["event"] for event in events] == ["job.created", "job.transition"]
 
 
 async def test_lists_show_nothing_of_others(desk: Desk, ann: Person) -> None:
@@ -284,6 +284,21 @@ async def test_a_bad_credit_is_refused(desk: Desk, ann: Person, change: dict[str
 async def test_a_credit_for_nobody_is_not_found(desk: Desk) -> None:
     body = {"amount": 25, "provider_transaction_id": "stripe-1"}
     assert_refused(await desk.post(f"/api/admin/users/{uuid7()}/credits", body), 404, "not_found")
+
+
+async def test_an_admin_sees_the_wallet_of_any_user_and_how_it_came_about(desk: Desk) -> None:
+    for pool in ("pool_1", "pool_2"):
+        ann = await desk.person(pool, tokens=100)
+        await desk.submit(ann, cost=30)
+        address = f"/api/admin/users/{ann.user.id}/wallet"
+        assert (await desk.get(desk.admin, address)).json() == {"balance": 70}
+        page = (await desk.get(desk.admin, f"{address}/transactions?limit=1")).json()
+        assert [(each["type"], each["amount"]) for each in page["items"]] == [("JOB_RESERVE", -30)]
+        rest = (await desk.get(desk.admin, f"{address}/transactions?cursor={page['next_cursor']}")).json()
+        assert [(each["type"], each["amount"]) for each in rest["items"]] == [("PAYMENT_CREDIT", 100)]
+    for rest_of_path in ("", "/transactions"):
+        answer = await desk.get(desk.admin, f"/api/admin/users/{uuid7()}/wallet{rest_of_path}")
+        assert_refused(answer, 404, "not_found")
 
 
 async def test_transactions_are_listed_newest_first_page_by_page(desk: Desk, ann: Person) -> None:

@@ -112,6 +112,13 @@ async def test_a_trusted_proxy_names_the_address(started: Started) -> None:
         assert await status("2001:db8:1:2:ffff::9") == 429
         assert await status("2001:db8:1:3::1") == 401
         assert await status("rubbish, not an address") == 401
+        # Some proxies name the port, too, and some speak of IPv4 in the words of IPv6.
+        assert await status("192.0.2.3:40001") == 401
+        assert await status("192.0.2.3:40002") == 429
+        assert await status("::ffff:192.0.2.3") == 429
+        assert await status("::ffff:192.0.2.4") == 401
+        assert await status("[2001:db8:1:4::1]:40001") == 401
+        assert await status("[2001:db8:1:4::1]:40002") == 429
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ async def test_a_stream_opened_in_the_middle_gets_the_current_value_once(desk: D
 async def test_progress_is_no_part_of_the_history(desk: Desk, ann: Person) -> None:
     job_id, started = await running(desk, ann)
     await say(desk.core, started, percent=10)
-    events = (await desk.get(ann, f"/api/ai-jobs/{job_id}/events")).json()
+    events = (await desk.get(ann, f"/api/ai-jobs/{job_id}/events")).json()["items"]
     assert [event["event"] for event in events] == ["job.created", "job.transition", "job.transition"]
 
 

@@ -13,9 +13,9 @@ from callsheet.jobs import feeds as feeds_module
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import report
-from tests.support.event_stream import opened
+from tests.support.event_stream import EventStream, opened
 from tests.support.jobs import Desk
-from tests.support.people import People, Person
+from tests.support.people import People, Person, sign_in
 from tests.support.waiting import until
 
 ALL = "/api/ai-jobs/stream"
@@ -50,7 +50,7 @@ async def test_a_job_is_watched_live_to_its_end(desk: Desk, ann: Person) -> None
         (3, "job.transition", "processing"),
         (4, "job.transition", "completed"),
     ]
-    assert [event.data for event in seen] == (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()
+    assert [event.data for event in seen] == (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"]
     async with opened(desk.client, ann, address, last_event_id=4) as stream:
         assert (stream.answer.status_code, await stream.answer.aread()) == (204, b"")
     # A number that was never given out is as good as the last one.
@@ -103,6 +103,57 @@ async def test_a_last_event_id_that_is_none_is_refused(desk: Desk, ann: Person, 
 
 async def test_a_stream_is_for_those_who_are_signed_in(desk: Desk) -> None:
     assert_refused(await desk.client.get(ALL), 401, "not_authenticated")
+
+
+@pytest.mark.parametrize("which", ["all", "one"])
+async def test_g6_a_revoked_key_is_told_nothing_more_by_the_streams_it_opened(
+    desk: Desk, ann: Person, which: str
+) -> None:
+    job = await desk.submit(ann)
+    created = (await desk.client.post("/api/keys", json={"name": "lost"}, headers=ann.headers)).json()
+    lost = Person(ann.user, ann.tenant, created["key"])
+    path = ALL if which == "all" else f"/api/ai-jobs/{job['id']}/stream"
+    async with opened(desk.client, lost, path, last_event_id=0) as stream, opened(desk.client, ann, path) as own:
+        assert len(await stream.next(2)) == 2
+        await own.comment("open")
+        revoked = await desk.client.delete(f"/api/keys/{created['id']}", headers=ann.headers)
+        assert revoked.status_code == 200
+        await desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+        assert await stream.rest() == []
+        # Her other key goes on.
+        assert (await own.next(1 if which == "all" else 3))[-1].to_status == "canceled"
+
+
+async def test_a_session_that_ended_ends_its_streams(desk: Desk, ann: Person) -> None:
+    signed_in = await sign_in(desk.client, ann)
+    browser = {"cookie": f"callsheet_session={signed_in.cookies['callsheet_session']}"}
+    desk.client.cookies.clear()
+    async with desk.client.stream("GET", ALL, headers=browser) as answer:
+        stream = EventStream(answer)
+        await stream.comment("open")
+        out = {**browser, "x-csrf-token": signed_in.json()["csrf_token"]}
+        assert (await desk.client.post("/api/auth/logout", headers=out)).status_code == 204
+        await desk.submit(ann)
+        assert await stream.rest() == []
+
+
+async def test_a_user_has_only_so_many_streams_open(started: Started) -> None:
+    async with started(jobs={"streams_per_user": 2}) as (plane, client):
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        ann, bob = await desk.person(), await desk.person()
+        async with opened(client, ann, ALL) as one, opened(client, ann, ALL) as two:
+            await one.comment("open")
+            await two.comment("open")
+            refused = await client.get(ALL, headers=ann.headers)
+            assert assert_refused(refused, 429, "too_many_streams")["limit"] == 2
+            async with opened(client, bob, ALL) as other:
+                await other.comment("open")
+
+        async def has_room() -> bool:
+            async with opened(client, ann, ALL) as again:
+                return again.answer.status_code == 200
+
+        await until(has_room)
 
 
 async def test_an_idle_stream_says_now_and_then_that_it_is_alive(

@@ -200,6 +200,7 @@ async def test_a_result_of_another_shape_is_no_list_of_files(local: Studio) -> N
         await local.desk.core.room.execution.complete(report(started), {"outputs": outputs}, outputs=[output])
         seen = await local.look(video)
         assert (seen["status"], seen["outputs"], seen["processed_file_id"]) == ("completed", [], str(output.file_id))
+        assert (await local.ask("GET", f"/api/ai-jobs/{started.lease.job_id}")).json()["outputs"] == []
 
 
 async def test_g6_another_user_and_another_tenant_find_no_video(studio: Studio) -> None:

@@ -35,7 +35,7 @@ async def session_of(crew: Crew, agent: Agent) -> dict[str, Any]:
 
 
 async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(crew: Crew) -> None:
-    off = f"off-{next(numbers)}"
+    off = f"off-for-registration-{next(numbers)}"
     await crew.desk.core.add_workflow(off, active=False)
     fleet = await crew.fleet(crew.desk.workflow, off, stage="staging")
     answer = await crew.register(
@@ -132,7 +132,7 @@ async def test_a_wrong_registration_is_refused_by_the_name_of_its_field(
 
 
 async def test_fleets_and_workflows_that_are_unknown_or_off_are_refused(crew: Crew) -> None:
-    off, slug = f"off-{next(numbers)}", crew.desk.workflow
+    off, slug = f"off-for-registration-{next(numbers)}", crew.desk.workflow
     await crew.desk.core.add_workflow(off, active=False)
     idle, closed, here = await crew.fleet(off), await crew.fleet(), await crew.fleet(stage="staging")
     await crew.done("PATCH", f"fleets/{closed['id']}", {"is_active": False})

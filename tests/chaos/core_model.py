@@ -100,6 +100,7 @@ def cancel(state: State, key: JobKey, status: str = "canceled") -> None:
 
 def retry(state: State, key: JobKey) -> None:
     job = state.jobs[key]
+    job.ends += (job.status,)
     job.cycle += 1
     job.lease_seq = 0
     job.overdue = False
@@ -128,7 +129,7 @@ def end_dispatch(state: State, key: DispatchKey) -> None:
 def ended(state: State, key: DispatchKey) -> str | None:
     job = state.jobs[key[:2]]
     if job.cycle > key[2]:
-        return "failed"
+        return job.ends[key[2] - 1]
     return None if job.active else job.status
 
 

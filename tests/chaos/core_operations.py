@@ -449,7 +449,7 @@ class SetLimit(Operation):
     most: int
 
     async def run(self, core: Core, world: World) -> object:
-        return await core.room.queue.set_limit(IDENTIFIER, self.most)
+        return await core.room.overview.set_limit(IDENTIFIER, self.most, "test")
 
     def predict(self, state: State, world: World, answer: object) -> None:
         state.limits[IDENTIFIER] = self.most

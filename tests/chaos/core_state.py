@@ -26,6 +26,8 @@ class JobState:
     overdue: bool
     max_attempts: int
     route: tuple[int, str, str, int]
+    # Of the cycles before this one.
+    ends: tuple[str, ...] = ()
 
     @property
     def active(self) -> bool:
@@ -104,6 +106,7 @@ async def read_state(databases: Databases) -> State:
                     overdue=row["overdue"],
                     max_attempts=row["max_attempts"],
                     route=_route(row),
+                    ends=tuple(row["ends"]),
                 )
             for row in await connection.fetch("SELECT * FROM token_wallets"):
                 state.balances[row["tenant_id"], row["user_id"]] = row["balance"]
@@ -115,7 +118,9 @@ async def read_state(databases: Databases) -> State:
 DISPATCHES = """SELECT *, deadline_at <= clock_timestamp() AS overdue,
     coalesce(lease_expires_at <= clock_timestamp(), false) AS expired FROM ai_job_dispatches"""
 LIMITS = "SELECT * FROM concurrency_limits"
-JOBS = "SELECT *, deadline_at <= clock_timestamp() AS overdue FROM ai_jobs"
+JOBS = """SELECT *, deadline_at <= clock_timestamp() AS overdue, ARRAY (
+    SELECT from_status FROM job_events e WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id
+        AND e.event = 'job.transition' AND e.to_status = 'pending' ORDER BY e.seq) AS ends FROM ai_jobs j"""
 
 
 def _route(row: object) -> tuple[int, str, str, int]:

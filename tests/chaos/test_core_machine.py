@@ -156,7 +156,7 @@ class CoreMachine(RuleBasedStateMachine):
 
         async def leave() -> State:
             core = self.stage.plane()
-            await core.room.queue.set_limit(IDENTIFIER, 100)
+            await core.room.overview.set_limit(IDENTIFIER, 100, "test")
             await core.drain()
             await core.check_drained()
             return await read_state(self.stage.databases)

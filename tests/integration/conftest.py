@@ -1,12 +1,39 @@
-"""What the tests of the core share."""
+"""What the tests of the core share, and those of the commands."""
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from pathlib import Path
+
 import pytest
 
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import Settings
+from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
+from tests.support.installation import installation
 
 
 @pytest.fixture
 async def ann(core: Core) -> Member:
     return await core.member("pool_1")
+
+
+@pytest.fixture(scope="module")
+async def installed(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Settings]:
+    """One installation for all tests of a file: they name their tenants apart."""
+    async with installation(postgres, templates, tmp_path_factory.mktemp("cli")) as settings:
+        yield settings
+
+
+@pytest.fixture
+def dsn(installed: Settings) -> str:
+    assert installed.database.dsn is not None
+    return installed.database.dsn.get_secret_value()
+
+
+@pytest.fixture
+def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
+    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)

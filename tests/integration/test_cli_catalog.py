@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import asyncpg
 import pytest
 
-from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from tests.support.commands import Callsheet
-from tests.support.installation import installation
 
 EXPORT: dict[str, Any] = {
     "6": {
@@ -26,25 +23,6 @@ EXPORT: dict[str, Any] = {
     "9": {"class_type": "SaveImage", "inputs": {"images": ["6", 0], "overlay": ["8", 0], "filename_prefix": "x"}},
     "10": {"class_type": "PreviewImage", "inputs": {"images": ["8", 0]}},
 }
-
-
-@pytest.fixture(scope="module")
-async def installed(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Settings]:
-    async with installation(postgres, templates, tmp_path_factory.mktemp("cli_catalog")) as settings:
-        yield settings
-
-
-@pytest.fixture
-def dsn(installed: Settings) -> str:
-    assert installed.database.dsn is not None
-    return installed.database.dsn.get_secret_value()
-
-
-@pytest.fixture
-def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
-    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)
 
 
 def export(tmp_path: Path, graph: Any = EXPORT, name: str = "My Cat (v2).json") -> str:
@@ -126,7 +104,7 @@ def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet,
     file = export(tmp_path, name="again.json")
     first = callsheet.call("workflows", "import", file, "--replace", "--name", "Mine", "--yes", "--json").json
     assert callsheet.call("workflows", "import", file, "--yes", "--json").sentence == (
-        "There is a workflow 'again' already."
+        "There is a workflow 'again' already. Change it with --replace, or choose another name with --slug."
     )
     changed = {**EXPORT, "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "new.safetensors"}}}
     export(tmp_path, changed, "again.json")
@@ -159,8 +137,9 @@ def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None
     missing = callsheet.call("workflows", "import", str(tmp_path / "none.json")).sentence
     assert "cannot be read: No such file" in missing
     broken = tmp_path / "broken.json"
-    broken.write_text("{")
-    assert callsheet.call("workflows", "import", str(broken)).sentence.endswith("is not JSON.")
+    for text, where in (("{", " (line 1, column 2)"), ("", " (it is empty)"), ("[" * 100_000, "")):
+        broken.write_text(text)
+        assert f"is not JSON{where}. Export it again" in callsheet.call("workflows", "import", str(broken)).sentence
     assert "slug: " in callsheet.call("workflows", "import", file, "--slug", "No Slug").sentence
     assert callsheet.call("workflows", "import", file, "--output-node", "77").sentence == (
         "There is no node '77' in this graph."

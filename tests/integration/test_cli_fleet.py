@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotAuthenticated
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet import bearer, join
-from tests.support.installation import installation
-
-
-@pytest.fixture(scope="module")
-async def installed(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Settings]:
-    async with installation(postgres, templates, tmp_path_factory.mktemp("cli")) as settings:
-        yield settings
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +32,6 @@ async def core(opened: Databases) -> Core:
 @pytest.fixture
 def room(installed: Settings, opened: Databases, core: Core) -> FleetRoom:
     return open_fleet(opened, installed.fleet, master_secret(installed), core.room.execution)
-
-
-@pytest.fixture
-def callsheet(installed: Settings, tmp_path: Path) -> Callsheet:
-    assert installed.database.dsn is not None
-    return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=installed.database.dsn.get_secret_value())
 
 
 async def slug_of(core: Core) -> str:

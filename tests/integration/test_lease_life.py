@@ -110,6 +110,18 @@ async def test_heartbeats_that_arrive_together_are_each_answered_for_their_own_l
     assert [type(answer).__name__ for answer in answers] == ["LeaseLost", *["Extended"] * 3, "NotFound"]
 
 
+@pytest.mark.parametrize("started_first", [True, False])
+async def test_of_heartbeats_of_one_lease_that_arrive_together_the_start_of_the_run_is_kept(
+    core: Core, ann: Member, started_first: bool
+) -> None:
+    job, started = await running(core, ann)
+    _, other = await running(core, ann)
+    beats = [core.room.execution.heartbeat(report(started), said) for said in (started_first, not started_first)]
+    # The first is alone with the database, and the others wait for it and go together.
+    await asyncio.gather(core.room.execution.heartbeat(report(other)), *beats)
+    assert (await hot(core, job))["run_started_at"] is not None
+
+
 async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until_the_report(
     core: Core, ann: Member
 ) -> None:

@@ -66,10 +66,13 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
     # n % 200 == 0: processing.
     one = {**tenant, "user_id": user_id(2 + 200 // 10 % 999), "video_id": video(200)}
     page: dict[str, object] = {**user, "before": None, "status": None, "limit": 21}
+    new: dict[str, object] = {**user, "file_id": upload(ROWS * 2), "disk": "local", "path": "new", "name": "new.mp4"}
+    new |= {"mime_type": "video/mp4", "size": 7, "sha256": None, "keep_seconds": 60, "most": 100}
     sweep = {"now": datetime.now(UTC) + timedelta(days=30), "disk": "local", "limit": 20}
     old = {"now": None, "days": 3600, "limit": 20}
     return {
         "files_by_ids": ("files_by_ids", {**tenant, "file_ids": [upload(5), output(9)]}, {"files_pkey"}, 20),
+        "create_upload": ("create_upload", new, {"files_awaited"}, 120),
         "confirm_upload": ("confirm_upload", {**tenant, "file_id": upload(7), "sha256": None}, {"files_pkey"}, 80),
         "shown_files": (
             "shown_files",
@@ -154,6 +157,9 @@ async def explained(connection: Connection, number: int, statement: str, values:
     transaction = connection.transaction()
     await transaction.start()
     try:
+        if statement == "create_upload":
+            # The tenant comes with the crowd, and the first time it is explained before.
+            await connection.execute("SET LOCAL session_replication_role = replica")
         arguments = [values[parameter] for parameter in SQL[statement].parameters]
         return await explain(connection, f"case_{number}", arguments)
     finally:

@@ -126,6 +126,16 @@ async def test_what_a_lost_lease_uploaded_is_swept_and_what_was_accepted_stays(s
     assert await stage.core.rows(stage.ann.pool, "SELECT * FROM output_sweeps") == []
 
 
+async def test_what_a_worker_uploaded_besides_the_files_it_reported_is_swept(stage: Stage, core: Core) -> None:
+    job = await core.submit(stage.ann)
+    started = await core.start()
+    reported, mask = await stage.put_output(job.id), await stage.put_output(job.id)
+    await stage.put_output(job.id)
+    await core.room.execution.complete(report(started), {}, outputs=[reported, mask])
+    await stage.sweep(AFTER_LEASE)
+    assert await stage.paths() == {reported.path, mask.path}
+
+
 async def test_the_folder_of_a_failed_job_is_emptied_and_no_other(stage: Stage, core: Core) -> None:
     job = await core.submit(stage.ann)
     await stage.put_output(job.id)

@@ -170,7 +170,11 @@ def cases(rows: int) -> Mapping[str, Case]:
             actor="a",
             reason=None,
         ),
-        "look": pool_case("look", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
+        "look": pool_case("look", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=1),
+        # As if it had been retried: the job's own events are read, and no others.
+        "look, at an earlier cycle": pool_case(
+            "look", {"ai_jobs_pkey", "job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=0
+        ),
         "get_job": pool_case("get_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
         "find_by_idempotency_key": pool_case(
             "find_by_idempotency_key",

@@ -105,11 +105,11 @@ async def planes(shared_settings: Settings, shared_databases: Databases) -> Asyn
 
 
 async def test_a_raised_limit_wakes_whoever_waits_for_it(core: Core, ann: Member) -> None:
-    await core.room.queue.set_limit("model-z", 0)
+    await core.room.overview.set_limit("model-z", 0, "test")
     await core.submit(ann, concurrency_identifier="model-z")
     assert await core.lease() is None
     core.notifications.clear()
-    await core.room.queue.set_limit("model-z", 1)
+    await core.room.overview.set_limit("model-z", 1, "test")
     assert ("dispatch", f"{core.workflow}/production/self_hosted") in core.notifications
     assert await core.lease() is not None
 
@@ -126,7 +126,7 @@ LIVE = "SELECT count(*) FROM ai_job_dispatches WHERE concurrency_identifier = 'm
 async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(planes: tuple[Core, Core]) -> None:
     core, _ = planes
     ann, bob = await core.member("pool_1"), await core.member("pool_2")
-    await core.room.queue.set_limit("model-x", 3)
+    await core.room.overview.set_limit("model-x", 3, "test")
     for number in range(20):
         # Two pools, two priorities, two identifiers: the limit is over all lanes of one.
         identifier = "" if number % 5 == 4 else "model-x"
@@ -155,7 +155,7 @@ async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(plane
 async def test_a_limit_counts_what_is_leased_or_waiting_and_a_slot_is_free_once(planes: tuple[Core, Core]) -> None:
     core, other = planes
     ann = await core.member("pool_1")
-    await core.room.queue.set_limit("model-x", 2)
+    await core.room.overview.set_limit("model-x", 2, "test")
     for _ in range(8):
         await core.submit(ann, concurrency_identifier="model-x")
     first, second = await core.start(), await other.start()
@@ -176,12 +176,12 @@ async def test_a_limit_counts_what_is_leased_or_waiting_and_a_slot_is_free_once(
     await core.start()
     assert await core.lease() is None
     # Raised, lowered, shut: it holds from the next lease on.
-    await core.room.queue.set_limit("model-x", 3)
+    await core.room.overview.set_limit("model-x", 3, "test")
     await core.start()
-    await core.room.queue.set_limit("model-x", 1)
+    await core.room.overview.set_limit("model-x", 1, "test")
     await core.complete(fourth)
     assert await core.lease() is None
-    await core.room.queue.set_limit("model-x", 0)
+    await core.room.overview.set_limit("model-x", 0, "test")
     assert await core.lease() is None
     # Another identifier, or none, does not wait for it.
     free = await core.submit(ann, concurrency_identifier="model-y", priority=-5)

@@ -71,8 +71,8 @@ async def test_what_is_out_or_waits_for_its_time_is_not_ahead(shared_databases: 
 async def test_a_lane_that_is_at_its_limit_is_passed_over_by_others_as_a_lease_passes_it_over(
     core: Core, ann: Member
 ) -> None:
-    await core.room.queue.set_limit("narrow", 1)
-    await core.room.queue.set_limit("wide", 9)
+    await core.room.overview.set_limit("narrow", 1, "test")
+    await core.room.overview.set_limit("wide", 9, "test")
     first, second = [await core.submit(ann, concurrency_identifier="narrow") for _ in range(2)]
     wide = await core.submit(ann, concurrency_identifier="wide")
     plain = await core.submit(ann)

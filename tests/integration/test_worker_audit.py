@@ -5,14 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
+from callsheet.fleet.retention import AuditRetention
 from callsheet.jobs.reports import Settled
+from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from tests.support.core import Core, Row
+from tests.support.crashes import crashed_at
 from tests.support.fleet import registry
 
 
@@ -153,3 +157,32 @@ async def test_a_line_that_cannot_be_written_is_in_the_log_and_undoes_nothing(co
     assert [line["dispatch_id"] for line in lines] == [2]
     lost = [json.loads(line) for line in logged.getvalue().splitlines() if "audit.line_lost" in line]
     assert [line["line"]["dispatch_id"] for line in lost] == [1]
+
+
+async def test_a_crash_before_the_line_of_a_report_loses_the_line_and_nothing_else(core: Core) -> None:
+    audit, ann = Audit(core.databases), await core.member(tokens=10)
+    job = await core.submit(ann, cost=10)
+    started = await core.start("gpu-1")
+    outcome = await core.complete(started)
+    line = Event(
+        "gpu-1", None, "completed", "worker:gpu-1", started.lease.dispatch_id, {}, outcome.settled, "completed"
+    )
+    assert await crashed_at(Failpoint.AUDIT_BEFORE_LINE, audit.note(line))
+    again = await core.complete(started)
+    assert (again, again.settled) == (outcome, None), "the worker's repeated report is answered, and counts once"
+    assert (await core.status(ann, job.id), await core.balance(ann)) == ("completed", 0)
+    assert await core.rows(core.databases.central, "SELECT FROM worker_audit_logs") == []
+    await core.check()
+
+
+async def test_old_lines_go_a_piece_at_a_time_and_young_ones_stay(core: Core) -> None:
+    insert = """INSERT INTO worker_audit_logs (worker_id, event, actor, at)
+                SELECT 'gpu-1', 'leased', 'test', now() - make_interval(days => 95 - n) FROM generate_series(1, 10) n"""
+    await core.rows(core.databases.central, insert)
+    retention = AuditRetention(core.databases, 90)
+    retention.batch = 3
+    more = [await retention.tick(datetime.now(UTC)) for _ in range(3)]
+    assert more == [True, False, False]
+    lines = await core.rows(core.databases.central, "SELECT at FROM worker_audit_logs")
+    assert len(lines) == 10 - 5
+    assert registry(core.databases, core.room.execution, audit_log_days=None).retention is None

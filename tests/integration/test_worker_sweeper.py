@@ -143,6 +143,23 @@ async def test_after_a_restart_or_an_outage_workers_get_the_time_to_be_heard_of(
     assert await yard.workers() == []
 
 
+async def test_a_lease_that_ran_out_counts_for_the_session_that_had_it(yard: Yard, ann: Member) -> None:
+    await yard.join()
+    yard.core.room.reaper.reaped = yard.room.held.reaped
+    await yard.rows("UPDATE worker_sessions SET started_at = started_at - interval '1 hour'")
+    await yard.core.submit(ann, max_attempts=2)
+    for _ in range(2):
+        started = await yard.core.start("gpu-1")
+        await yard.rows("UPDATE ai_job_dispatches SET last_leased_at = last_leased_at - interval '15 minutes'")
+        await yard.core.expire_lease(started.lease.dispatch_id)
+        await yard.core.reap()
+    [session] = await yard.rows("SELECT * FROM worker_sessions")
+    assert (session["jobs_requeued"], session["jobs_failed"], session["jobs_completed"]) == (1, 1, 0)
+    assert session["busy_seconds"] >= 1800
+    lines = await yard.rows("SELECT session_id FROM worker_audit_logs WHERE event = 'lease_expired'")
+    assert [line["session_id"] for line in lines] == [session["id"]] * 2
+
+
 async def test_a_crash_before_a_stale_worker_is_removed_leaves_it_to_be_found_again(yard: Yard, ann: Member) -> None:
     await yard.join()
     await yard.core.submit(ann)

@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import Beat, Ending, JobEnd, Lease, PutBack
+from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
 from callsheet.dispatch.queue import SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost
@@ -375,7 +376,7 @@ async def test_batches_lock_dispatches_in_the_order_of_their_ids(race: Race, kin
 
 
 async def limited(race: Race, limit: int, jobs: int = 6) -> None:
-    await race.one.room.queue.set_limit("gpu", limit)
+    await race.one.room.overview.set_limit("gpu", limit, "test")
     for _ in range(jobs):
         await race.submit(concurrency_identifier="gpu")
 
@@ -412,7 +413,7 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
     scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
     async with race.central.transaction() as connection:
         locked = [row["identifier"] for row in await SQL["lock_limits"].rows(connection, **scope)]
-        [lowering] = await waiting(race.central, race.one.room.queue.set_limit("gpu", 1))
+        [lowering] = await waiting(race.central, race.one.room.overview.set_limit("gpu", 1, "test"))
         rows = await SQL["lease"].rows(
             connection, **scope, workers=["w"], tokens=[uuid4()], poll_ids=[None], depth=9, now=None, locked=locked
         )
@@ -420,15 +421,15 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
     await lowering
     assert await lease(race.one, "late") is None
     async with race.central.transaction() as connection:
-        await SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
+        await OVERVIEW_SQL["set_limit"].run(connection, identifier="gpu", max_concurrent=0)
         await race.two.room.queue.close_many([Ending(rows[0]["dispatch_id"], "completed")])
         [polling] = await waiting(race.central, lease(race.one, "later"))
     assert await polling is None
 
 
 async def test_a_lane_opened_after_the_limits_were_locked_is_left_to_the_next_lease(race: Race) -> None:
-    await race.one.room.queue.set_limit("gpu", 1)
-    await race.one.room.queue.set_limit("tpu", 1)
+    await race.one.room.overview.set_limit("gpu", 1, "test")
+    await race.one.room.overview.set_limit("tpu", 1, "test")
     await race.submit(concurrency_identifier="tpu", priority=-1)
     scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
     async with race.central.transaction() as connection:

@@ -30,7 +30,7 @@ _PLAIN: Json = {
     "lease_expires_at": TIME,
     "expires_at": "2026-02-15T13:00:00Z",
     "token": TOKEN,
-    "rotated_token": TOKEN,
+    "rotated_token": "9c41…07ee",
     "request_id": "5d0c1e2f",
 }
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")

@@ -12,11 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 
 Json = dict[str, Any]
+# Everything that is said about a lease.
+REPORTS = ("heartbeat", "complete", "fail", "requeue", "defer")
 
 
 @dataclass(slots=True)
@@ -108,3 +111,7 @@ def described(content: bytes, mime_type: str) -> Json:
 
 def _lease(job: Json) -> Json:
     return {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"]}
+
+
+def in_an_hour() -> str:
+    return (datetime.now(UTC) + timedelta(hours=1)).isoformat()

@@ -23,7 +23,7 @@ class World:
     names: dict[str, str]
     # What the worker says of the lease it holds.
     lease: dict[str, Any]
-    # Ids of the owner's that nobody else may ever read.
+    # What is the owner's and nobody else may ever read.
     hidden: tuple[str, ...]
 
     @classmethod
@@ -42,6 +42,8 @@ class World:
         fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
         key = await studio.made("/api/keys", {"name": "second"}, person=owner)
         spare = await _uploaded(studio, owner)
+        gone = await crew.agent(workflow_slugs=[slug])
+        assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         return cls(
             client,
             {
@@ -53,7 +55,12 @@ class World:
                 "admin": studio.admin.headers,
                 "worker": worker.headers,
                 "other worker": other.headers,
+                "revoked worker": gone.headers,
                 "fleet secret": crew.secret,
+                # What is good in one place, in another.
+                "secret as a token": {"authorization": f"Bearer {crew.secret['x-fleet-secret']}"},
+                "key as the secret": {"x-fleet-secret": studio.admin.key},
+                "token as the secret": {"x-fleet-secret": worker.token},
             },
             {
                 "job_id": job["id"],
@@ -68,19 +75,20 @@ class World:
                 "dispatch_id": str(lease["dispatch_id"]),
                 "user_id": str(owner.user.id),
                 "tenant_id": str(owner.tenant.id),
+                "tenant": owner.tenant.slug,
                 "key": "tenants/nobody/has/this.mp4",
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
-            (job["id"], video_id, spare, key["id"]),
+            (job["id"], video_id, spare, key["id"], lease["lease_token"], owner.user.email),
         )
 
-    async def ask(self, caller: str, operation: str, body: Any = None) -> httpx.Response:
+    async def ask(self, caller: str, operation: str, body: Any = None, **query: str) -> httpx.Response:
         method, _, path = operation.partition(" ")
         for name, value in self.names.items():
             path = path.replace(f"{{{name}}}", value)
         assert "{" not in path, f"no value for {path}"
         content = {"json": {} if body is None else body} if method in ("POST", "PUT", "PATCH") else {}
-        request = self.client.build_request(method, path, headers=self.headers[caller], **content)
+        request = self.client.build_request(method, path, headers=self.headers[caller], params=query, **content)
         # A stream that is granted would never end: its head is enough.
         answer = await self.client.send(request, stream=True)
         if not answer.headers.get("content-type", "").startswith("text/event-stream"):

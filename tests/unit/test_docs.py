@@ -21,7 +21,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 GUARANTEE = re.compile(r"^## (G\d+): ", re.MULTILINE)
-MAKE = re.compile(r"(?<![\w-])make((?: [a-z]+)+)")
+MAKE = re.compile(r"(?<![\w-])make((?: [a-z][a-z-]*)+)")
 
 
 def name_of(document: Path) -> str:

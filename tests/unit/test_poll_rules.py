@@ -31,7 +31,7 @@ def poll(**fields: Any) -> PollRequest:
 
 
 def held(token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, heartbeated: bool = False) -> HeldLease:
-    return HeldLease(1, token, poll_id, seconds, heartbeated)
+    return HeldLease(1, token, poll_id, seconds, heartbeated, 900 - seconds)
 
 
 def lease(token: UUID, workflow_id: int = 3) -> StartedLease:

@@ -252,7 +252,19 @@ def test_settings_cannot_be_changed() -> None:
 
 
 def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
-    units = ("bytes", "seconds", "hours", "days", "connections", "logins", "jobs", "workers", "port")
+    units = (
+        "bytes",
+        "seconds",
+        "hours",
+        "days",
+        "connections",
+        "logins",
+        "jobs",
+        "workers",
+        "port",
+        "uploads",
+        "streams",
+    )
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""
         assert description[:1].isupper(), name

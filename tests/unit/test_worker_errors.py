@@ -9,6 +9,7 @@ from uuid import uuid4
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import JsonValue
 
 from callsheet.fleet.worker_errors import FALLBACK, LONGEST_MESSAGE, clean_line, failure_of, sanitize_worker_error
 from callsheet.wire.worker import FailRequest
@@ -54,9 +55,20 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
         ({}, FALLBACK),
         ("[]", FALLBACK),
         ("{" * 5000, FALLBACK),
+        (["", [], 7, {"node": 4}, "the last word"], "the last word"),
+        ('[{"error_message": "The model is missing"}]', "The model is missing"),
+        ("[" * 900 + "]" * 900, FALLBACK),
+        (json.dumps(json.dumps({"exception_message": "encoded twice"})), "encoded twice"),
+        ('"in quotes"', "in quotes"),
+        (137, FALLBACK),
+        (True, FALLBACK),
+        ("<!DOCTYPE html>\n<html><head><title>502 Bad Gateway</title></head>", "502 Bad Gateway"),
+        ("\n<html>\r\n<body><h1 class=x>Not today</h1>", "Not today"),
+        ("<html><body></body></html>", FALLBACK),
+        ("<lora:style> is not loaded", "<lora:style> is not loaded"),
     ],
 )
-def test_the_message_is_found_wherever_the_worker_put_it(raw: str | dict[str, Any] | None, shown: str) -> None:
+def test_the_message_is_found_wherever_the_worker_put_it(raw: JsonValue, shown: str) -> None:
     assert sanitize_worker_error(raw) == shown
 
 
@@ -71,6 +83,9 @@ def test_the_message_is_found_wherever_the_worker_put_it(raw: str | dict[str, An
         ("GET https://bucket.example/x?X-Amz-Signature=abc gave 403", "GET [address] gave 403"),
         ("width/height must be 8/16, and/or equal", "width/height must be 8/16, and/or equal"),
         ("api_key=sk-12345678 was refused", "api_key=*** was refused"),
+        ("Key sk-proj-abcdef1234567890abcd is wrong", "Key *** is wrong"),
+        ("AKIAIOSFODNN7EXAMPLE may not", "*** may not"),
+        ("sk-image and hf_models are missing", "sk-image and hf_models are missing"),
         ("bell\x07 and\x1b[31m red\x00 text\u202e", "bell and [31m red text"),
         ("a\tb\r\n c", "a b c"),
     ],
@@ -129,6 +144,13 @@ def test_the_engines_own_report_tells_type_and_traceback() -> None:
     assert (failure.type, failure.message, failure.traceback) == ("torch.OutOfMemoryError", "too big", "one\ntwo")
     assert failure.details == {"reported": engine}
     assert not failure.retryable
+
+
+def test_a_traceback_may_be_lines_and_is_what_postgresql_can_hold() -> None:
+    lines = ["one\n", "two\n", 3]
+    assert failure_of(reported(error_message="m", error={"traceback": lines})).traceback == "one\ntwo\n3"
+    hidden = json.dumps({"exception_message": "m", "traceback": "bad \0\ud800 name"})
+    assert failure_of(reported(error_message=hidden)).traceback == "bad ? name"
 
 
 def test_a_structured_error_alone_is_enough() -> None:

@@ -23,11 +23,12 @@ UI_FORMAT = (
     "dev mode options in its settings and use Save (API format), and send that file"
 )
 
-_LOADER = re.compile(r"load", re.IGNORECASE)
-_FILE_INPUT = re.compile(
-    r"image|video|audio|mask|file|filename|filename_prefix|path|directory|folder|subfolder|url"
-    r"|.*_(?:path|file|filename|dir|directory|folder|url)",
-    re.IGNORECASE,
+_LOADER = re.compile(r"(?<!un)(?<!off)load", re.IGNORECASE)
+_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_MEDIA = frozenset({"image", "video", "audio", "mask"})
+_FILE_WORDS = frozenset(
+    {"file", "files", "filename", "filenames", "filepath", "path", "paths", "folder", "folders", "subfolder"}
+    | {"dir", "dirs", "dirname", "directory", "directories", "url", "urls", "uri"}
 )
 
 
@@ -150,4 +151,34 @@ def _texts(value: Any, in_pair: bool) -> Iterator[tuple[str, bool]]:
 
 def takes_file(class_type: str, name: str) -> bool:
     """Whether an engine opens what stands in this input: there a path like ../../secret would be read or written."""
-    return bool(_LOADER.search(class_type) or _FILE_INPUT.fullmatch(name))
+    return bool(_LOADER.search(class_type)) or name.lower() in _MEDIA or _names_file(name)
+
+
+def _names_file(name: str) -> bool:
+    """`file_name`, `imagePath` and `output_dir` do, whatever the node."""
+    words = {word.lower() for word in _WORDS.findall(name)}
+    return not _FILE_WORDS.isdisjoint(words) or ("name" in words and not _MEDIA.isdisjoint(words))
+
+
+def nodes_that_name_files(graph: Graph) -> set[str]:
+    """Those whose outputs, over any number of nodes, end in an input that names a file: a text in one of them is a part
+    of that name as if it stood there."""
+    found: set[str] = set()
+    waiting = [
+        value[0]
+        for node in graph.values()
+        for name, value in node["inputs"].items()
+        if is_link(value) and _names_file_by_link(node["class_type"], name)
+    ]
+    while waiting:
+        node_id = waiting.pop()
+        if node_id not in found:
+            found.add(node_id)
+            waiting += [value[0] for value in graph[node_id]["inputs"].values() if is_link(value)]
+    return found
+
+
+def _names_file_by_link(class_type: str, name: str) -> bool:
+    """Stricter than for texts: what is linked to `image` or `model` is mostly no text but the thing itself."""
+    of_loader = bool(_LOADER.search(class_type)) and (name.lower() in _MEDIA or name.lower().endswith("_name"))
+    return of_loader or _names_file(name)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from typing import Any
 from uuid import UUID
 
-from callsheet.catalog.graphs import Graph, Text, takes_file, texts_of
+from callsheet.catalog.graphs import Graph, Text, nodes_that_name_files, takes_file, texts_of
 from callsheet.catalog.placeholders import overlapping
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
@@ -77,7 +77,8 @@ def _fit_number(value: object, limits: Limits) -> Value:
         raise Unfit(f"should be {_plain(limits.max)} or less")
     if limits.step is not None:
         steps = (value - (limits.min or 0)) / limits.step
-        if not math.isclose(steps, round(steps), abs_tol=STEP_TOLERANCE):
+        # So many steps that they cannot be counted: to a float every such number is a whole one.
+        if math.isfinite(steps) and not math.isclose(steps, round(steps), abs_tol=STEP_TOLERANCE):
             raise Unfit(f"should be in steps of {_plain(limits.step)} from {_plain(limits.min or 0)}")
     return int(value) if limits.integer else value
 
@@ -128,7 +129,7 @@ def check_properties(properties: Sequence[Property], graph: Graph) -> list[Field
         *_check_unique(properties),
         *(problem for number, each in enumerate(properties) for problem in _check_alone(number, each, properties)),
     ]
-    return problems or [*_check_against_graph(properties, list(texts_of(graph)))]
+    return problems or [*_check_against_graph(properties, graph)]
 
 
 def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
@@ -199,13 +200,15 @@ def _check_limits(where: str, each: Property) -> Iterator[FieldProblem]:
             yield FieldProblem(f"{where}.choices", "should all be different")
 
 
-def _check_against_graph(properties: Sequence[Property], texts: Sequence[Text]) -> Iterator[FieldProblem]:
+def _check_against_graph(properties: Sequence[Property], graph: Graph) -> Iterator[FieldProblem]:
+    texts = list(texts_of(graph))
+    of_files = nodes_that_name_files(graph)
     for number, each in enumerate(properties):
         found = [text for text in texts if each.placeholder in text.text]
         where = f"properties.{number}.placeholder"
         if not found:
             yield FieldProblem(where, f"{each.placeholder} stands in no input of the graph")
-        yield from _check_places(where, each, found)
+        yield from _check_places(where, each, found, of_files)
     placeholders = [each.placeholder for each in properties]
     for text in texts:
         for first, second in overlapping(text.text, placeholders):
@@ -218,7 +221,7 @@ def _check_against_graph(properties: Sequence[Property], texts: Sequence[Text]) 
         yield FieldProblem("properties", reason)
 
 
-def _check_places(where: str, each: Property, found: Sequence[Text]) -> Iterator[FieldProblem]:
+def _check_places(where: str, each: Property, found: Sequence[Text], of_files: Set[str]) -> Iterator[FieldProblem]:
     for text in found:
         place = f"the input {text.input[:100]!r} of node {text.node_id[:100]} ({text.class_type[:100]})"
         if text.in_pair:
@@ -226,6 +229,9 @@ def _check_places(where: str, each: Property, found: Sequence[Text]) -> Iterator
             yield FieldProblem(where, f"stands in a list of two in {place}, where links between nodes stand")
         elif each.type is PropertyType.TEXT and takes_file(text.class_type, text.input):
             reason = f"stands in {place}, which names a file; free text must not go there: make it a choice or a file"
+            yield FieldProblem(where, reason)
+        elif each.type is PropertyType.TEXT and text.node_id in of_files:
+            reason = f"stands in {place}, which is linked to where a file is named; free text must not go there"
             yield FieldProblem(where, reason)
 
 

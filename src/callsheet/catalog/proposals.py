@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from callsheet.catalog.graphs import Graph, is_link, takes_file
+from callsheet.catalog.graphs import Graph, is_link, nodes_that_name_files, takes_file
 from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, MIME_TYPES
 from callsheet.wire.catalog import LARGEST_NUMBER, LONGEST_TEXT, Limits, Property, PropertyType
 
@@ -125,15 +125,20 @@ def _loads(class_type: str) -> PropertyType | None:
 
 
 def _negatives(graph: Graph) -> set[str]:
-    """The nodes that say what must not be seen: those that a sampler's `negative` is linked to."""
-    return {node["inputs"]["negative"][0] for node in graph.values() if is_link(node["inputs"].get("negative"))}
+    """The nodes that say what must not be seen. A text that a sampler takes for both is a prompt like any other."""
+    return _linked(graph, "negative") - _linked(graph, "positive")
+
+
+def _linked(graph: Graph, name: str) -> set[str]:
+    return {node["inputs"][name][0] for node in graph.values() if is_link(node["inputs"].get(name))}
 
 
 def _propose_texts(proposal: Proposal, negatives: set[str]) -> None:
+    of_files = nodes_that_name_files(proposal.graph)
     texts = [
         (node_id, class_type, name, value)
         for node_id, class_type, name, value in _inputs(proposal.graph)
-        if isinstance(value, str) and not takes_file(class_type, name)
+        if isinstance(value, str) and not takes_file(class_type, name) and node_id not in of_files
     ]
     # Placeholders that somebody wrote into the graph come first: their names are wanted.
     for node_id, _, name, value in texts:

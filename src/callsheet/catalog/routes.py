@@ -12,7 +12,7 @@ from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.wire.base import OptionalLine, Page, Slug
+from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.catalog import (
     Asset,
     CreateAsset,
@@ -24,9 +24,9 @@ from callsheet.wire.catalog import (
     UpdateEffect,
     UpdateWorkflow,
     WorkflowDetail,
-    WorkflowSlug,
     WorkflowSummary,
 )
+from callsheet.wire.forms import Slug, WorkflowSlug
 
 
 def effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:

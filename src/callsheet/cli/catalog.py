@@ -82,7 +82,7 @@ def import_workflow(
 
 async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
     from callsheet.identity.audit import OPERATOR
-    from callsheet.wire.errors import NotFound
+    from callsheet.wire.errors import Conflict, NotFound
 
     if replace:
         kept = {"slug", "description", "is_active", "run_limit_seconds"} | (set() if rename else {"name"})
@@ -91,7 +91,10 @@ async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, re
             return await catalog.workflows.update(request.slug, update, OPERATOR)
         except NotFound:
             pass
-    return await catalog.workflows.create(request, OPERATOR)
+    try:
+        return await catalog.workflows.create(request, OPERATOR)
+    except Conflict as taken:
+        raise OperatorError(f"{taken.detail} Change it with --replace, or choose another name with --slug.") from None
 
 
 def _read_graph(file: Path) -> dict[str, Any]:
@@ -103,8 +106,11 @@ def _read_graph(file: Path) -> dict[str, Any]:
         graph = json.loads(file.read_text("utf-8"))
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}" if error.doc.strip() else "it is empty"
+        raise OperatorError(f"{file} is not JSON ({where}). Export it again: Workflow → Export (API).") from None
     except (ValueError, RecursionError):
-        raise OperatorError(f"{file} is not JSON.") from None
+        raise OperatorError(f"{file} is not JSON. Export it again: Workflow → Export (API).") from None
     # A whole request to ComfyUI, as some tools save it.
     if isinstance(graph, dict) and isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
         graph = graph["prompt"]

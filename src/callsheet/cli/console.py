@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.forms import reason_of
 
 Model = TypeVar("Model", bound=BaseModel)
 
@@ -48,7 +49,7 @@ def checked(model: type[Model], **values: object) -> Model:
     except ValidationError as invalid:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise OperatorError(f"{field} is {first['input']!r}: {first['msg']}.") from None
+        raise OperatorError(f"{field} is {first['input']!r}: {reason_of(first)}.") from None
 
 
 def _plain(value: object) -> object:

@@ -97,6 +97,8 @@ class Known:
     lease_token: UUID | None
     lease_seq: int
     past_lease_tokens: tuple[UUID, ...]
+    # Whose they were, one by one.
+    past_workers: tuple[str, ...]
     worker_id: str | None
     attempts: int
     max_attempts: int
@@ -181,3 +183,5 @@ class Expired:
     attempts: int
     max_attempts: int
     cancel_requested_at: datetime | None
+    workflow_id: int
+    held_seconds: float

@@ -193,8 +193,8 @@ class Overview:
             if max_concurrent is None:
                 await SQL["remove_limit"].run(connection, identifier=identifier)
             else:
-                await QUEUE_SQL["set_limit"].run(connection, identifier=identifier, max_concurrent=max_concurrent)
-            lanes = await QUEUE_SQL["lanes_of_identifier"].rows(connection, identifier=identifier)
+                await SQL["set_limit"].run(connection, identifier=identifier, max_concurrent=max_concurrent)
+            lanes = await SQL["lanes_of_identifier"].rows(connection, identifier=identifier)
             await record(
                 connection,
                 actor,

@@ -183,6 +183,13 @@ FROM (
 WHERE i.identifier > coalesce(:after, '')
 ORDER BY i.identifier LIMIT :limit
 
+-- name: set_limit
+INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier, :max_concurrent)
+ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
+
+-- name: lanes_of_identifier
+SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
+
 -- name: remove_limit
 DELETE FROM concurrency_limits WHERE identifier = :identifier
 
@@ -192,7 +199,8 @@ DELETE FROM concurrency_limits WHERE identifier = :identifier
 UPDATE ai_job_dispatches d SET
     lease_seq = :lease_seq::bigint,
     past_lease_tokens = d.past_lease_tokens
-        || ARRAY (SELECT gen_random_uuid() FROM generate_series(d.lease_seq + 1, :lease_seq::bigint))
+        || ARRAY (SELECT gen_random_uuid() FROM generate_series(d.lease_seq + 1, :lease_seq::bigint)),
+    past_workers = d.past_workers || array_fill(''::text, ARRAY[(:lease_seq::bigint - d.lease_seq)::integer])
 WHERE d.tenant_id = :tenant_id AND d.tenant_job_id = :job_id AND d.charge_cycle = :charge_cycle
   AND d.status = 'queued' AND d.lease_seq < :lease_seq::bigint
 

@@ -74,13 +74,6 @@ class Queue:
             raise InvalidRequest.field("workflow", f"there is no active workflow {slug!r}")
         return Workflow(row["id"], row["slug"], row["run_limit_seconds"])
 
-    async def set_limit(self, identifier: str, max_concurrent: int) -> None:
-        async with self._central.connection() as connection:
-            await SQL["set_limit"].run(connection, identifier=identifier, max_concurrent=max_concurrent)
-            lanes = await SQL["lanes_of_identifier"].rows(connection, identifier=identifier)
-        # Where it was raised, somebody may be waiting for just that.
-        self._tell_arrivals(lanes)
-
     async def lease(self, criteria: Criteria, worker_id: str, poll_id: str | None = None) -> Lease | None:
         if not criteria.workflow_ids:
             return None
@@ -368,4 +361,5 @@ def _entry_as_json(entry: Entry) -> dict[str, object]:
 
 def _known(row: asyncpg.Record) -> Known:
     values = {name: row[name] for name in Known.__slots__}
-    return Known(**{**values, "past_lease_tokens": tuple(values["past_lease_tokens"])})
+    past = {name: tuple(values[name]) for name in ("past_lease_tokens", "past_workers")}
+    return Known(**values | past)

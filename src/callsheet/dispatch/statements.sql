@@ -47,13 +47,6 @@ SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
     placed.* FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
--- name: set_limit
-INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier, :max_concurrent)
-ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
-
--- name: lanes_of_identifier
-SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
-
 -- name: lease
 -- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; one row per entry of :workers.
 -- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
@@ -155,8 +148,11 @@ SELECT identifier FROM wanted WHERE (SELECT count(*) FROM locked) >= 0
 -- name: heartbeat
 -- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job.
 WITH beat AS MATERIALIZED (
-    SELECT * FROM unnest(:dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[])
+    -- Two of one lease that arrive together are one.
+    SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started
+    FROM unnest(:dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[])
         AS b (dispatch_id, token, worker_id, run_started)
+    GROUP BY dispatch_id, token, worker_id
 ), held AS MATERIALIZED (
     SELECT d.dispatch_id, beat.run_started FROM beat JOIN ai_job_dispatches d USING (dispatch_id)
     WHERE d.lease_token = beat.token AND (beat.worker_id IS NULL OR d.worker_id = beat.worker_id)
@@ -172,18 +168,18 @@ UPDATE ai_job_dispatches d SET
 FROM held WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
     d.lease_expires_at, d.cancel_requested_at,
-    extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp()))::float8 AS ttl_seconds
+    greatest(0, extract(epoch FROM d.lease_expires_at - coalesce(:now, clock_timestamp())))::float8 AS ttl_seconds
 
 -- name: find
 -- What is known of each dispatch, live or finished.
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
-    d.past_lease_tokens, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at, d.workflow_id,
-    d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished
+    d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
+    d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished
 FROM ai_job_dispatches d WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
-    h.past_lease_tokens, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id, h.provider, h.kind, NULL, 0,
-    0, true
+    h.past_lease_tokens, h.past_workers, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id,
+    h.provider, h.kind, NULL, 0, 0, true
 FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
@@ -214,6 +210,7 @@ UPDATE ai_job_dispatches d SET
     status = 'queued',
     worker_id = NULL,
     past_lease_tokens = d.past_lease_tokens || d.lease_token,
+    past_workers = d.past_workers || d.worker_id,
     lease_token = NULL,
     poll_id = NULL,
     lease_expires_at = NULL,
@@ -235,6 +232,7 @@ UPDATE ai_job_dispatches d SET
     status = 'waiting',
     worker_id = NULL,
     past_lease_tokens = d.past_lease_tokens || d.lease_token,
+    past_workers = d.past_workers || d.worker_id,
     lease_token = NULL,
     provider_job_id = :provider_job_id,
     lease_expires_at = least(:expires_at, d.deadline_at)
@@ -256,13 +254,15 @@ WITH ending AS MATERIALIZED (
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, worker_id, provider_job_id, last_error,
-    created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
+    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id, provider_job_id,
+    last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
 SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
-    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, worker_id,
+    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
     coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
     last_leased_at, run_started_at, clock_timestamp(),
-    extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8
+    -- What was in the queue when it ended has no run, whenever it was leased before.
+    CASE WHEN status <> 'queued' THEN
+        extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
 FROM gone
 ON CONFLICT DO NOTHING
 RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider, duration_seconds,
@@ -286,7 +286,8 @@ RETURNING d.dispatch_id, d.status, d.lease_token, found.status AS job_status
 -- Leases and waits whose time is over, and waits of jobs that have ended: nobody holds those, so nobody would report.
 -- Reads the work in hand, never the queue: in the order of dispatches_held, or the planner walks the primary key.
 SELECT dispatch_id, tenant_id, tenant_job_id AS job_id, charge_cycle, status, lease_token, lease_seq, worker_id, attempts,
-    max_attempts, cancel_requested_at
+    max_attempts, cancel_requested_at, workflow_id,
+    extract(epoch FROM coalesce(:now, clock_timestamp()) - last_leased_at)::float8 AS held_seconds
 FROM ai_job_dispatches
 WHERE status <> 'queued' AND (lease_expires_at <= coalesce(:now, clock_timestamp())
     OR status = 'waiting' AND cancel_requested_at IS NOT NULL)

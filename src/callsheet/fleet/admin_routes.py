@@ -12,7 +12,7 @@ from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
-from callsheet.wire.base import Page, Slug
+from callsheet.wire.base import Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
     CreateFleetRequest,
@@ -21,9 +21,9 @@ from callsheet.wire.fleet import (
     Worker,
     WorkerDetails,
     WorkerEvent,
-    WorkerId,
     WorkerSession,
 )
+from callsheet.wire.forms import Slug, WorkerId
 
 NUMBER_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 OF_WORKER = Query(None, description="Only those of this worker.")

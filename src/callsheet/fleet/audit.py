@@ -12,6 +12,7 @@ import asyncpg
 from callsheet.jobs.reports import Settled
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
@@ -57,6 +58,17 @@ class Event:
         return entry
 
 
+def taken_back_as(status: str) -> LeaseOutcome:
+    """What a lease that was taken from its worker counts as, by what became of its job."""
+    match status:
+        case "failed":
+            return status
+        case "queued":
+            return "requeued"
+        case _:
+            return "ended"
+
+
 class Audit:
     def __init__(self, databases: Databases):
         self._databases = databases
@@ -69,7 +81,9 @@ class Audit:
 
     async def note(self, event: Event) -> None:
         """As `record`, of something that has happened: it is not undone by a client that leaves now, nor by a database
-        that does. A line that cannot be written is in the process's own log."""
+        that does. A line that cannot be written is in the process's own log; one that a crash cut off is missing, and
+        what its lease would have counted for with it."""
+        await hit(Failpoint.AUDIT_BEFORE_LINE)
         try:
             await asyncio.shield(self._batcher(event))
         except (*DATABASE_AWAY, asyncpg.PostgresError) as error:

@@ -99,6 +99,7 @@ class WorkerAuthentication:
                     row["held_polls"] or (),
                     row["held_seconds"] or (),
                     row["held_heartbeated"] or (),
+                    row["held_left_seconds"] or (),
                     strict=True,
                 )
             ),

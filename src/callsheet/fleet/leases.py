@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from callsheet.dispatch.facts import Expired
-from callsheet.fleet.audit import Audit, Event
+from callsheet.fleet.audit import Audit, Event, taken_back_as
 from callsheet.jobs.execution import Execution
+from callsheet.jobs.reports import Settled
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+
+SQL = statements("callsheet.fleet")
 
 
 class HeldLeases:
-    def __init__(self, execution: Execution, audit: Audit):
+    def __init__(self, databases: Databases, execution: Execution, audit: Audit):
+        self._databases = databases
         self._execution = execution
         self._audit = audit
 
     async def reaped(self, lease: Expired, became: str) -> None:
-        """A lease ran out. Its worker's log says so; of the session it is not known how long it was at work."""
-        if lease.worker_id is not None:
-            details = {"status": became}
-            event = Event(lease.worker_id, None, "lease_expired", "reaper", lease.dispatch_id, details)
-            await self._audit.record(event)
+        """A lease ran out: its worker's log says so, and its session was busy with it until now."""
+        if lease.worker_id is None:
+            return
+        async with self._databases.central.connection() as connection:
+            # Not one that began after the lease: what an earlier session held is taken back when the next one begins.
+            session_id = await SQL["session_of_lease"].value(
+                connection, worker_id=lease.worker_id, held_seconds=lease.held_seconds
+            )
+        await self._audit.record(
+            Event(
+                lease.worker_id,
+                session_id,
+                "lease_expired",
+                "reaper",
+                lease.dispatch_id,
+                {"status": became},
+                settled=Settled(lease.dispatch_id, lease.tenant_id, lease.workflow_id, None, None, lease.held_seconds),
+                outcome=taken_back_as(became),
+            )
+        )
 
     async def put_back(
         self, worker_id: str, session_id: int | None, *, keep_attempt: bool, reason: str, actor: str
@@ -34,7 +55,7 @@ class HeldLeases:
                     dispatch_id,
                     {"reason": reason, "status": outcome.status},
                     settled=outcome.settled,
-                    outcome="failed" if outcome.status == "failed" else "requeued",
+                    outcome=taken_back_as(outcome.status),
                 )
             )
         return len(taken)

@@ -25,6 +25,7 @@ from callsheet.wire.worker import CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
 
+LOOKS_AT_ONCE = 16
 DEFAULT_EXTENSION = "bin"
 DEFAULT_MIME_TYPE = "application/octet-stream"
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
@@ -161,8 +162,14 @@ class OutputInspection:
         )
 
     async def look_at(self, claims: Sequence[Claim]) -> list[Seen]:
-        """All at once."""
-        return list(await asyncio.gather(*(self._look(claim) for claim in claims)))
+        """Many at once, but not all: a run may have made a thousand."""
+        gate = asyncio.Semaphore(LOOKS_AT_ONCE)
+
+        async def look(claim: Claim) -> Seen:
+            async with gate:
+                return await self._look(claim)
+
+        return list(await asyncio.gather(*map(look, claims)))
 
     def report(self, dispatch_id: int, seen: Sequence[Seen]) -> list[FieldProblem]:
         """Counts and logs what is wrong; answers what the completion has to be refused for."""

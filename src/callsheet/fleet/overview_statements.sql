@@ -64,20 +64,20 @@ WHERE NOT EXISTS (
 ORDER BY l.lane_id
 
 -- name: finished_lately
--- Of the last hour, or of as many as are looked at. The time is a sub-select, because a volatile function is no condition
--- for an index.
+-- Of the last hour, or of as many as are looked at: the youngest dispatches, by the key there is. An index of the time would
+-- be written with every job that ends, and took a seventh of the statement that ends it.
 WITH newest AS MATERIALIZED (
     SELECT workflow_id, status, duration_seconds, finished_at FROM dispatch_history
-    WHERE finished_at >= (SELECT clock_timestamp() - interval '1 hour')
-    ORDER BY finished_at DESC LIMIT :most::bigint
+    ORDER BY dispatch_id DESC LIMIT :most::bigint
 )
 SELECT workflow_id, count(*) FILTER (WHERE status = 'completed') AS completed,
     count(*) FILTER (WHERE status IN ('failed', 'expired')) AS failed,
     avg(duration_seconds) FILTER (WHERE status = 'completed') AS average_seconds,
     percentile_cont(0.95) WITHIN GROUP (ORDER BY duration_seconds)
         FILTER (WHERE status = 'completed') AS p95_seconds,
-    (SELECT count(*) FROM newest) AS looked_at, (SELECT min(finished_at) FROM newest) AS since
-FROM newest GROUP BY workflow_id
+    (SELECT count(*) FROM newest) AS looked_at,
+    (SELECT greatest(min(finished_at), clock_timestamp() - interval '1 hour') FROM newest) AS since
+FROM newest WHERE finished_at >= clock_timestamp() - interval '1 hour' GROUP BY workflow_id
 
 -- name: count_workers
 SELECT clock_timestamp() AS now,

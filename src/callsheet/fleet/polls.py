@@ -13,15 +13,16 @@ from uuid import UUID
 from starlette.types import Receive
 
 from callsheet.dispatch.facts import Criteria
-from callsheet.fleet.audit import Audit, Event
+from callsheet.fleet.audit import Audit, Event, taken_back_as
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
+from callsheet.fleet.tokens import token_in
 from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import LeaseLost, NotFound
+from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
 from callsheet.wire.worker import PollAnswer, PollRequest
 
 log = get_logger(__name__)
@@ -30,6 +31,8 @@ Reason = Literal["draining", "at_capacity", "not_approved", "no_workflows", "emp
 # Whether more is queued than live workers can take: asked only where a worker wants one beyond its capacity.
 HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 
+# Of one worker, which needs one, or one per slot: each that waits costs memory and a place among those to be woken.
+MOST_AT_ONCE = 100
 # A lease its worker does not know after this long was lost on the way to it.
 UNKNOWN_AFTER_SECONDS = 60.0
 # Who waited longer may have been drained, revoked, reassigned or given something else meanwhile.
@@ -62,7 +65,10 @@ class Polls:
         self._under_way: dict[str | None, list[_Asking]] = {}
 
     async def answer(self, header: str | None, request: PollRequest, receive: Receive) -> PollAnswer:
-        under_way = self._under_way.setdefault(header, [])
+        token = token_in(header)
+        under_way = self._under_way.setdefault(token, [])
+        if len(under_way) >= MOST_AT_ONCE:
+            raise RateLimited(1)
         asking = _Asking(time.monotonic(), is_alone=not under_way)
         for other in under_way:
             other.is_alone = False
@@ -72,7 +78,7 @@ class Polls:
         finally:
             under_way.remove(asking)
             if not under_way:
-                self._under_way.pop(header, None)
+                self._under_way.pop(token, None)
 
     async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
@@ -137,9 +143,8 @@ class Polls:
             return None
         if started is None:
             return None
-        ttl = max(1.0, started.lease.lease_seconds - held.leased_seconds_ago)
         try:
-            return await self._hand_over(worker, started, ttl, "lease_repeated")
+            return await self._hand_over(worker, started, max(1.0, held.left_seconds), "lease_repeated")
         except Undeliverable as why:
             await self._fail(worker, started, why)
             return None
@@ -164,7 +169,7 @@ class Polls:
                     held.dispatch_id,
                     details,
                     settled=outcome.settled,
-                    outcome="requeued",
+                    outcome=taken_back_as(outcome.status),
                 )
             )
         return [held for held in worker.held if held not in unknown]

@@ -16,6 +16,8 @@ class HeldLease:
     leased_seconds_ago: float
     # Whether the worker ever said that it has it.
     heartbeated: bool
+    # Until it runs out, unless a heartbeat comes.
+    left_seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -34,6 +35,13 @@ from callsheet.wire.worker import (
 )
 
 Said = TypeVar("Said", bound=WorkerAnswer)
+
+# Half of a pair, as Python writes bytes of a file's name that are no text. No JSON to others, but no reason to refuse
+# the report of a worker that has nothing better to say.
+LONE_SURROGATE = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    rb"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2})\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+)
 
 
 def protocol_route(authentication: WorkerAuthentication) -> type[APIRoute]:
@@ -130,7 +138,14 @@ async def read(request: Request, model: type[BaseModel]) -> BaseModel:
         reason = "must be application/json"
         raise UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
     try:
-        return model.model_validate_json(await request.body())
+        body = await request.body()
+        try:
+            return model.model_validate_json(body)
+        except ValidationError:
+            whole = LONE_SURROGATE.sub(rb"\\ufffd", body)
+            if whole == body:
+                raise
+            return model.model_validate_json(whole)
     except ValidationError as invalid:
         errors = invalid.errors(include_url=False, include_input=False)
         raise refusal_of_validation([{**error, "loc": ("body", *error["loc"])} for error in errors]) from None

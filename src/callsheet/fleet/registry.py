@@ -13,6 +13,7 @@ from callsheet.fleet.audit import Audit, Event, write
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.tokens import hash_token, new_token
+from callsheet.fleet.worker_errors import clean_line
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
@@ -87,7 +88,8 @@ class Registry:
 
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
         """Its leases first: where a crash comes in between, the worker is still there to be found stale."""
-        said = reason or "it said good-bye"
+        # As the user of a job that goes back may read it.
+        said = clean_line(reason or "") or "it said good-bye"
         returned = await self._held.put_back(
             worker.worker_id, worker.session_id, keep_attempt=False, reason=said, actor=worker.actor
         )

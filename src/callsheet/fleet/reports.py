@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from callsheet.dispatch.facts import Known
 from callsheet.fleet.audit import Audit, Event, LeaseOutcome
-from callsheet.fleet.deliveries import Deliveries, fresh_inputs
-from callsheet.fleet.outputs import OutputInspection, Seen, claims_of, refuse_repeated_names
+from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
+from callsheet.fleet.outputs import Expected, OutputInspection, Seen, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.worker_errors import clean_line, failure_of
 from callsheet.jobs.execution import Execution
@@ -18,7 +19,7 @@ from callsheet.jobs.reports import Outcome, Report
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import ContentMismatch, FieldProblem, LeaseLost
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost
 from callsheet.wire.worker import (
     CompleteAnswer,
     CompleteRequest,
@@ -32,6 +33,8 @@ from callsheet.wire.worker import (
 )
 
 log = get_logger(__name__)
+# Of what is wrong with a thousand files, in one sentence; the errors name them all.
+MOST_SAID = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +75,10 @@ class Reports:
         started = await self.execution.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
             raise LeaseLost()
-        addresses = self.deliveries.addresses(started, ttl_seconds)
+        try:
+            addresses = self.deliveries.addresses(started, ttl_seconds)
+        except Undeliverable as why:
+            raise InvalidRequest.field("refresh_inputs", str(why)) from why
         return {
             "inputs": fresh_inputs(started.payload, addresses.assets),
             "input_url": addresses.input_url,
@@ -87,20 +93,29 @@ class Reports:
             return CompleteAnswer(job_id=known.job_id, status=known.status)
         expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
         claims = claims_of(request, expected, known.tenant_id, known.job_id, report.token)
-        if expected.is_engine and not claims:
-            problem = FieldProblem("output", "is required: nothing was delivered")
-            raise ContentMismatch("A job of an engine delivers one file at least.", errors=[problem])
         seen = await self.inspection.look_at(claims)
-        problems = self.inspection.report(known.dispatch_id, seen)
-        if problems:
-            detail = "; ".join(f"{problem.field} {problem.reason}" for problem in problems)
-            raise ContentMismatch(f"{detail}. Upload it and report again.", errors=problems)
+        refusal = self._refusal(known, expected, seen)
+        if refusal is not None:
+            # Of a job that has ended meanwhile nothing is wanted any more: it is told that, not what it lacks.
+            if not await self.execution.has_ended(known):
+                raise refusal
+            seen = []
         outputs = [self._output(each) for each in seen]
         result = result_of(request, seen, outputs)
         outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
         details = {"outputs": len(outputs)} if outputs else {}
         await self._note(worker, request, "completed", outcome, details)
         return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
+
+    def _refusal(self, known: Known, expected: Expected, seen: Sequence[Seen]) -> ContentMismatch | None:
+        if expected.is_engine and not seen:
+            problem = FieldProblem("output", "is required: nothing was delivered")
+            return ContentMismatch("A job of an engine delivers one file at least.", errors=[problem])
+        problems = self.inspection.report(known.dispatch_id, seen)
+        if not problems:
+            return None
+        detail = "; ".join(f"{problem.field} {problem.reason}" for problem in problems[:MOST_SAID])
+        return ContentMismatch(f"{detail}. Upload it and report again.", errors=problems)
 
     def _output(self, seen: Seen) -> Output:
         claim = seen.claim

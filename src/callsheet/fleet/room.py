@@ -11,6 +11,7 @@ from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.registry import Registry
+from callsheet.fleet.retention import AuditRetention
 from callsheet.fleet.sweeper import WorkerSweeper
 from callsheet.fleet.workers import Workers
 from callsheet.jobs.execution import Execution
@@ -29,15 +30,17 @@ class FleetRoom:
     fleets: Fleets
     capacity: Capacity
     sweeper: WorkerSweeper
+    retention: AuditRetention | None
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.authentication.presence, self.sweeper)
+        retention = () if self.retention is None else (self.retention,)
+        return (self.authentication.presence, self.sweeper, *retention)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: bytes, execution: Execution) -> FleetRoom:
     audit = Audit(databases)
-    held = HeldLeases(execution, audit)
+    held = HeldLeases(databases, execution, audit)
     return FleetRoom(
         authentication=WorkerAuthentication(databases, secret),
         audit=audit,
@@ -47,4 +50,5 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: bytes, exe
         fleets=Fleets(databases),
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
+        retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),
     )

@@ -9,7 +9,7 @@ WITH asked AS MATERIALIZED (
 SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.max_concurrency, w.is_approved, w.is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
-    held.heartbeated AS held_heartbeated
+    held.heartbeated AS held_heartbeated, held.left_seconds AS held_left_seconds
 FROM asked CROSS JOIN LATERAL (
     SELECT c.*, false AS is_next FROM comfyui_workers c
     WHERE c.token_hash = asked.hash
@@ -32,7 +32,9 @@ LEFT JOIN LATERAL (
         array_agg(d.poll_id ORDER BY d.dispatch_id) AS polls,
         -- By one time for all of them: which came first must not depend on when each row was looked at.
         array_agg(extract(epoch FROM statement_timestamp() - d.last_leased_at)::float8 ORDER BY d.dispatch_id) AS seconds,
-        array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated
+        array_agg(d.heartbeat_at IS NOT NULL ORDER BY d.dispatch_id) AS heartbeated,
+        array_agg(extract(epoch FROM d.lease_expires_at - statement_timestamp())::float8 ORDER BY d.dispatch_id)
+            AS left_seconds
     FROM ai_job_dispatches d
     WHERE asked.for_poll AND d.worker_id = w.worker_id AND d.status = 'leased'
 ) held ON true
@@ -140,6 +142,12 @@ SELECT count(*) FROM comfyui_workers WHERE revoked_at IS NULL AND worker_id <> :
 -- name: end_session
 UPDATE worker_sessions SET ended_at = clock_timestamp(), end_reason = :reason
 WHERE worker_id = :worker_id AND ended_at IS NULL
+
+-- name: session_of_lease
+-- The open session of a worker, where it had begun when the lease did.
+SELECT id FROM worker_sessions
+WHERE worker_id = :worker_id AND ended_at IS NULL
+  AND started_at <= clock_timestamp() - make_interval(secs => :held_seconds::float8)
 
 -- name: begin_session
 INSERT INTO worker_sessions (worker_id, fleet_slug, stage, capacity_type, instance_type)
@@ -348,3 +356,10 @@ FROM asked CROSS JOIN LATERAL (
             WHERE c.fleet_id = f.id AND c.is_approved AND NOT c.is_draining AND c.revoked_at IS NULL
               AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds))) AS up
 ) scaling
+
+-- name: delete_old_events
+-- Oldest first, by the key, which is the order of time.
+DELETE FROM worker_audit_logs WHERE id = ANY (ARRAY (
+    SELECT id FROM (SELECT id, at FROM worker_audit_logs ORDER BY id LIMIT :limit) oldest
+    WHERE at < clock_timestamp() - make_interval(days => :days::integer)
+))

@@ -7,14 +7,17 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import JsonValue
+
 from callsheet.jobs.reports import Failure
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.redaction import MASK, redact_text
 from callsheet.wire.worker import FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
 LONGEST_MESSAGE = 300
 LONGEST_RAW = 20_000
 DEFAULT_TYPE = "worker_error"
+TIMES_ENCODED = 2
 
 _FIELDS = ("exception_message", "error_message")
 # Fields of an object that is not whole JSON: cut off, printed by Python, or in the middle of a sentence.
@@ -27,30 +30,34 @@ _TRACEBACK = "Traceback (most recent call last)"
 _RAISED = re.compile(r"^[A-Za-z_][\w.]*(?:: *(.*))?$")
 _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 
+# A page that a proxy answered instead of the engine: its title says what happened.
+_PAGE = re.compile(r"<(?:!doctype html|html|head|title)\b", re.IGNORECASE)
+_TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
+
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
+# Keys as they begin at AWS, OpenAI, Comfy, Replicate, Hugging Face and GitHub.
+_KEY = re.compile(r"\b(?:A[KS]IA[0-9A-Z]{16}|(?:sk|pk|rk|comfyui|r8|hf|gh[a-z])[-_][A-Za-z0-9_-]{16,})\b")
 _QUOTED_PATH = re.compile(r"(['\"`])(?:/|[A-Za-z]:[\\/]|\\\\)[^'\"`]*\1")
 _PATH = re.compile(r"(?<![\w.~/\\])(?:[A-Za-z]:[\\/]|\\\\|/(?=[\w.~$-]))[^\s'\"`,;:()<>\[\]]*")
 _UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
-def sanitize_worker_error(raw: str | Mapping[str, Any] | None) -> str:
+def sanitize_worker_error(raw: JsonValue) -> str:
     """One line for users: from the engine's JSON, from a field in the text, or the first line that says something."""
-    said = _said_by(raw[:LONGEST_RAW] if isinstance(raw, str) else raw)
-    return clean_line(said) or FALLBACK
+    return clean_line(_said_by(raw)) or FALLBACK
 
 
 def failure_of(request: FailRequest) -> Failure:
     """What is recorded of a failed run."""
     error = request.error or WorkerError()
-    raw: str | Mapping[str, Any] | None = request.error_message
-    if raw is None or raw in ("", {}):
-        raw = error.message
-    engine = _as_object(raw) or {}
+    raw = request.error_message or error.message
+    parsed = _parsed(raw)
+    engine = parsed if isinstance(parsed, Mapping) else {}
     return Failure(
         type=_type_of(error.type, engine.get("exception_type"), _within(engine, "error", "type")),
         message=sanitize_worker_error(raw),
         details=_details(error, raw),
-        traceback=error.traceback or _text_of(engine.get("traceback")),
+        traceback=_text_of(error.traceback) or _text_of(engine.get("traceback")),
         retryable=bool(error.retryable),
     )
 
@@ -58,34 +65,44 @@ def failure_of(request: FailRequest) -> Failure:
 def clean_line(text: str) -> str:
     """No control characters, no paths of the worker's machine, no signed addresses, no secrets, and not too long."""
     line = " ".join(_UNPRINTABLE.sub(" ", text[: LONGEST_MESSAGE * 10]).split())
-    line = _ADDRESS.sub("[address]", redact_text(line))
+    line = _KEY.sub(MASK, _ADDRESS.sub("[address]", redact_text(line)))
     line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1].rstrip() + "…"
 
 
-def _said_by(raw: str | Mapping[str, Any] | None) -> str:
-    if raw is None:
-        return ""
-    engine = _as_object(raw)
-    if engine is not None:
-        return _line_of(_message_in(engine))
-    text = str(raw)
+def _said_by(raw: JsonValue) -> str:
+    match _parsed(raw):
+        case Mapping() as engine:
+            return _line_of(_message_in(engine))
+        case list() as several:
+            # Not lists in lists, which may be nested deeper than can be followed.
+            said = (_said_by(each) for each in several if not isinstance(each, list))
+            return next((text for text in said if text), "")
+        case str() as text:
+            return _said_in(text)
+    return ""
+
+
+def _said_in(text: str) -> str:
     found = _FIELD_IN_TEXT.search(text)
     if found is not None:
         return _line_of(_unescaped(found[1] or found[2]))
+    if _PAGE.match(text.lstrip()):
+        title = _TITLE.search(text)
+        return title[2] if title else ""
     return "" if text.lstrip().startswith(("{", "[")) else _line_of(text)
 
 
-def _as_object(raw: object) -> Mapping[str, Any] | None:
-    if isinstance(raw, Mapping):
-        return raw
-    if not isinstance(raw, str) or not raw.lstrip().startswith("{"):
-        return None
-    try:
-        parsed = json.loads(raw)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
+def _parsed(raw: JsonValue) -> JsonValue:
+    """What a text says in JSON, also where it was encoded twice; any other text as it is, no longer than is kept."""
+    for _ in range(TIMES_ENCODED):
+        if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[", '"')):
+            break
+        try:
+            raw = json.loads(raw)
+        except (ValueError, RecursionError):
+            break
+    return raw[:LONGEST_RAW] if isinstance(raw, str) else raw
 
 
 def _message_in(engine: Mapping[str, Any]) -> str:
@@ -133,16 +150,19 @@ def _type_of(*candidates: object) -> str:
     return next((text for text in candidates if isinstance(text, str) and _TYPE.fullmatch(text)), DEFAULT_TYPE)
 
 
-def _details(error: WorkerError, raw: str | Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _details(error: WorkerError, raw: JsonValue) -> dict[str, Any] | None:
     details: dict[str, Any] = dict(error.details or {})
     if error.message and error.message != raw:
         details["message"] = error.message
     if raw:
-        details["reported"] = raw[:LONGEST_RAW].replace("\0", "") if isinstance(raw, str) else raw
+        details["reported"] = raw[:LONGEST_RAW] if isinstance(raw, str) else raw
     return details or None
 
 
 def _text_of(traceback: object) -> str | None:
     if isinstance(traceback, list):
-        traceback = "\n".join(str(line) for line in traceback)
-    return traceback[:LONGEST_RAW] if isinstance(traceback, str) and traceback else None
+        traceback = "\n".join(str(line).rstrip("\n") for line in traceback)
+    if not isinstance(traceback, str) or not traceback:
+        return None
+    # As PostgreSQL can hold it: a text in a text in JSON may have anything.
+    return traceback[:LONGEST_RAW].replace("\0", "").encode("utf-8", "replace").decode("utf-8")

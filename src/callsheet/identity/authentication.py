@@ -64,6 +64,13 @@ class Authentication:
             raise Forbidden("This is for admins.")
         return principal
 
+    async def is_still(self, principal: Principal, request: Request) -> bool:
+        """Whether what the request came with is still good; for answers that go on long after it."""
+        try:
+            return (await self.user(request, await bearer(request), await cookie(request))).user_id == principal.user_id
+        except NotAuthenticated:
+            return False
+
     async def _by_key(self, key: str) -> Principal:
         async with self._databases.central.connection() as connection:
             row = await SQL["find_by_key"].row(connection, key_hash=hash_secret(key))
@@ -94,13 +101,12 @@ class Authentication:
 
     def client_address(self, request: Request) -> str:
         """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
-        # A server that listens on :: sees IPv4 callers as ::ffff:a.b.c.d.
-        address = (request.client.host if request.client else "unknown").removeprefix("::ffff:")
+        address = _bare_address(request.client.host if request.client else "unknown")
         # Some proxies add a line of their own instead of appending to the client's.
         lines = ",".join(request.headers.getlist("x-forwarded-for"))
         forwarded = [part.strip() for part in lines.split(",") if part.strip()]
         while forwarded and self._is_trusted(address):
-            address = forwarded.pop()
+            address = _bare_address(forwarded.pop())
         return address
 
     def _is_trusted(self, address: str) -> bool:
@@ -109,3 +115,13 @@ class Authentication:
         except ValueError:
             return False
         return any(parsed in network for network in self._settings.server.trusted_proxies)
+
+
+def _bare_address(text: str) -> str:
+    """Without the port that some proxies write (a new one for each connection, so nobody would be counted twice), and
+    without the ::ffff: under which a server that listens on :: sees callers of IPv4."""
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
+    return text.removeprefix("::ffff:")

@@ -39,13 +39,8 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 WITHOUT_REASON = Because()
 
 
-def admin_job_router(
-    room: JobsRoom,
-    operations: JobOperations,
-    presenter: Presenter,
-    accounts: Accounts,
-    audit: AuditLog,
-    authentication: Authentication,
+def ready_job_router(
+    room: JobsRoom, presenter: Presenter, accounts: Accounts, audit: AuditLog, authentication: Authentication
 ) -> APIRouter:
     router = APIRouter(prefix="/api/admin", tags=["admin"])
 
@@ -80,6 +75,12 @@ def admin_job_router(
         else:
             await audit.add(actor, "job.submit", "job", job.id, owner.tenant_id, user_id=body.user_id, cost=body.cost)
         return await presenter.one(owner.tenant_id, job)
+
+    return router
+
+
+def admin_job_router(operations: JobOperations, accounts: Accounts, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin", tags=["admin"])
 
     @router.get("/users/{user_id}/jobs")
     async def list_jobs_of_user(

@@ -61,7 +61,7 @@ class Execution:
         moved = await self._mover.move(Happening.START, move)
         if moved is not None:
             return StartedLease(lease, moved.user_id, moved.effect_id, moved.payload or {})
-        end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
+        end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id, lease.charge_cycle), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
             await self._queue.close(Ending(lease.dispatch_id, end, lease.lease_token))
@@ -228,6 +228,11 @@ class Execution:
         back = PutBack(known.dispatch_id, report.token, True, error=reason)
         return await self._put_back(known, back, reason, report, actor)
 
+    async def has_ended(self, known: Known) -> bool:
+        """Whether the job ended while its lease was held: it was canceled, or its deadline passed."""
+        facts = await self._mover.look(known.tenant_id, known.job_id, known.charge_cycle)
+        return ended_in(facts, known.charge_cycle) is not None
+
     async def holding(self, report: Report) -> Known | Outcome:
         """The dispatch while this report's lease holds it; what is recorded where it was settled before."""
         known = await self._queue.find(report.dispatch_id)
@@ -268,7 +273,7 @@ class Execution:
         if moved is not None:
             end = cast("EndStatus", moved.status.value)
         else:
-            facts = await self._mover.look(known.tenant_id, known.job_id)
+            facts = await self._mover.look(known.tenant_id, known.job_id, known.charge_cycle)
             found = ended_in(facts, known.charge_cycle)
             if found is None:
                 # The job runs under a newer lease: this report comes from a worker that was overtaken.
@@ -296,7 +301,9 @@ class Execution:
         moved = await self._mover.move(Happening.PUT_BACK, self._move(known, report, actor=actor, reason=reason))
         settled = settled_by(known, moved, returned[0].held_seconds)
         if moved is None:
-            end = ended_in(await self._mover.look(known.tenant_id, known.job_id), known.charge_cycle)
+            end = ended_in(
+                await self._mover.look(known.tenant_id, known.job_id, known.charge_cycle), known.charge_cycle
+            )
             if end is not None:
                 await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
                 return Outcome(known.job_id, end, settled)

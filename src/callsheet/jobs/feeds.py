@@ -48,6 +48,12 @@ class Found:
 
 
 Read = Callable[[int], Awaitable[Found]]
+# Whether the reader may still be told what it asked for: its key may have been revoked since.
+MayGoOn = Callable[[], Awaitable[bool]]
+
+
+async def for_good() -> bool:
+    return True
 
 
 class Feeds:
@@ -76,7 +82,7 @@ class Feeds:
         """How many readers there are."""
         return sum(len(events) for events in self._waiting.values())
 
-    async def follow(self, key: Key, read: Read, after: int) -> AsyncIterator[Item]:
+    async def follow(self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good) -> AsyncIterator[Item]:
         """Lines after `after` and the latest of what runs, until there will be no more; None while nothing comes."""
         news = asyncio.Event()
         self._waiting[key].add(news)
@@ -93,12 +99,16 @@ class Feeds:
                     return
                 if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
                     yield None
+                if not await may_go_on():
+                    return
         finally:
             self._waiting[key].discard(news)
             if not self._waiting[key]:
                 del self._waiting[key]
 
-    def follow_job(self, pool: Database, tenant_id: UUID, job_id: UUID, after: int) -> AsyncIterator[Item]:
+    def follow_job(
+        self, pool: Database, tenant_id: UUID, job_id: UUID, after: int, may_go_on: MayGoOn = for_good
+    ) -> AsyncIterator[Item]:
         """A job's events and progress; ends when the job has ended and all of them were read."""
         watch = Watch(tenant_id)
 
@@ -108,15 +118,17 @@ class Feeds:
                     connection, tenant_id=tenant_id, job_id=job_id, after=position, limit=AT_ONCE
                 )
                 lines = [Line(row["seq"], event_view(row)) for row in rows]
-                job = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id)
+                job = await SQL["read_so_far"].row(connection, tenant_id=tenant_id, job_id=job_id)
                 status = JobStatus(job["status"]) if job else None
                 latest = await watch.news_of_job(connection, job_id) if status is JobStatus.PROCESSING else []
             last = lines[-1].position if lines else position
             return Found(lines, latest, job is None or (status in TERMINAL and job["event_seq"] <= last))
 
-        return self.follow((str(tenant_id), str(job_id)), read, after)
+        return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on)
 
-    def follow_user(self, pool: Database, tenant_id: UUID, user_id: UUID, after: int) -> AsyncIterator[Item]:
+    def follow_user(
+        self, pool: Database, tenant_id: UUID, user_id: UUID, after: int, may_go_on: MayGoOn = for_good
+    ) -> AsyncIterator[Item]:
         """The events and progress of all jobs of a user."""
         watch = Watch(tenant_id)
 
@@ -128,7 +140,7 @@ class Feeds:
                 latest = await watch.news_of_user(connection, user_id)
             return Found([Line(row["user_seq"], event_view(row)) for row in rows], latest)
 
-        return self.follow((str(tenant_id), str(user_id)), read, after)
+        return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on)
 
 
 def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:

@@ -30,12 +30,16 @@ class JobFacts:
     status: JobStatus
     charge_cycle: int
     lease_seq: int
+    # How the cycle that was asked about ended, where the job has been retried since.
+    earlier_end: EndStatus | None = None
 
 
 def ended_in(facts: JobFacts | None, charge_cycle: int) -> EndStatus | None:
-    """How this charge cycle of the job ended, or None while it is live. A cycle that was retried had failed."""
-    if facts is None or facts.charge_cycle > charge_cycle:
+    """How this charge cycle of the job ended, or None while it is live."""
+    if facts is None:
         return "failed"
+    if facts.charge_cycle > charge_cycle:
+        return facts.earlier_end or "failed"
     if facts.status in ACTIVE:
         return None
     return cast("EndStatus", facts.status.value)
@@ -66,11 +70,14 @@ class Mover:
             self._journal.moved(happening, moved, move)
         return moved
 
-    async def look(self, tenant_id: UUID, job_id: UUID) -> JobFacts | None:
+    async def look(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> JobFacts | None:
+        """The job as it is now, for somebody who asks about one of its cycles."""
         pool = await self._routing.pool_of(tenant_id)
         async with pool.connection() as connection:
-            row = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id)
-        return JobFacts(JobStatus(row["status"]), row["charge_cycle"], row["lease_seq"]) if row else None
+            row = await SQL["look"].row(connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle)
+        if row is None:
+            return None
+        return JobFacts(JobStatus(row["status"]), row["charge_cycle"], row["lease_seq"], row["earlier_end"])
 
     async def pool_of(self, tenant_id: UUID) -> Database:
         return await self._routing.pool_of(tenant_id)

@@ -16,7 +16,7 @@ from callsheet.dispatch.overview import Overview, Standing
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
-from callsheet.media.files import Files
+from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.wire.jobs import ACTIVE, Job, JobOutput, JobProgress, JobStatus
 
@@ -82,7 +82,8 @@ class Presenter:
                     url_expires_at=file.url_expires_at,
                 )
                 for file in map(files.get, ids)
-                if file is not None
+                # Only what the job made: its result may name anything.
+                if file is not None and file.job_id == job_id
             ]
             for job_id, ids in wanted.items()
         }
@@ -128,8 +129,5 @@ def _route(stands: Standing) -> Route:
 
 
 def _file_ids(job: Job) -> list[UUID]:
-    """What the completion wrote. A job with a result of another shape has no files."""
-    listed = (job.result or {}).get("outputs")
-    if not isinstance(listed, list):
-        return []
-    return [UUID(item["file_id"]) for item in listed if isinstance(item, dict) and "file_id" in item]
+    """What the completion wrote."""
+    return listed_files((job.result or {}).get("outputs"))

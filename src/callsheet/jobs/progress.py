@@ -38,20 +38,21 @@ class ProgressReport:
 
     percent: float | None = None
     message: str | None = None
-    elapsed_ms: int | None = None
+    elapsed_ms: float | None = None
     preview: bytes | None = None
     preview_type: str | None = None
 
     def tidied(self) -> ProgressReport:
         """As it can be stored and shown. A worker's odd number must not fail its heartbeat."""
         percent = self.percent if self.percent is not None and math.isfinite(self.percent) else None
+        elapsed = self.elapsed_ms if self.elapsed_ms is not None and math.isfinite(self.elapsed_ms) else None
         preview, kind = self.preview, self.preview_type
         if not preview or len(preview) > MOST_PREVIEW_BYTES or kind not in PREVIEW_TYPES:
             preview = kind = None
         return ProgressReport(
             percent=None if percent is None else min(100.0, max(0.0, float(percent))),
             message=None if self.message is None else _one_line(self.message),
-            elapsed_ms=None if self.elapsed_ms is None else min(LONGEST_ELAPSED_MS, max(0, self.elapsed_ms)),
+            elapsed_ms=None if elapsed is None else min(LONGEST_ELAPSED_MS, max(0, round(elapsed))),
             preview=preview,
             preview_type=kind,
         )

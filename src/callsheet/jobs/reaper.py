@@ -63,7 +63,7 @@ class Reaper(Loop):
     async def _forget_ended(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> None:
         """A crash can leave a dispatch behind whose job has ended. A worker that leases it closes it; past its deadline
         nobody would. One whose job is live is the deadlines' to end."""
-        end = ended_in(await self._mover.look(tenant_id, job_id), charge_cycle)
+        end = ended_in(await self._mover.look(tenant_id, job_id, charge_cycle), charge_cycle)
         if end is not None:
             await self._queue.end_for_jobs([JobEnd(tenant_id, job_id, charge_cycle, end)])
 
@@ -75,25 +75,31 @@ class Reaper(Loop):
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)
         move = self._move(lease, reason="lease expired")
         if await self._mover.move(Happening.PUT_BACK, move) is None:
-            end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
+            end = ended_in(
+                await self._mover.look(lease.tenant_id, lease.job_id, lease.charge_cycle), lease.charge_cycle
+            )
             if end is not None:
                 await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
                 return end
         return "queued"
 
     async def _end(self, happening: Happening, lease: Expired, error: dict[str, str]) -> str | None:
+        """What became of the job, where it was this reaper that took the lease."""
         move = self._move(lease, reason=error["message"], error=error)
         moved = await self._mover.move(happening, move)
         if moved is not None:
             end: EndStatus | None = cast("EndStatus", moved.status.value)
         else:
-            end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id), lease.charge_cycle)
+            end = ended_in(
+                await self._mover.look(lease.tenant_id, lease.job_id, lease.charge_cycle), lease.charge_cycle
+            )
         if end is not None:
             await hit(Failpoint.REAP_BEFORE_CLOSE)
             ending = Ending(lease.dispatch_id, end, lease.lease_token, error=error["message"])
             if not await self._queue.close(ending):
-                # Put back by its worker meanwhile: it must not be handed out again.
+                # Put back by its worker meanwhile: it must not be handed out again. Or ended by another reaper.
                 await self._queue.end_for_jobs([JobEnd(lease.tenant_id, lease.job_id, lease.charge_cycle, end)])
+                return None
         return end
 
     @staticmethod

@@ -151,7 +151,7 @@ class Reconciler(Loop):
         suspicion = Suspicion(Discrepancy.MISSING_DISPATCH, key, job.lease_seq)
         if job.status is not JobStatus.QUEUED:
             await self._move(into_the_queue(job), suspicion, reason="its dispatch was lost and made again")
-        end = ended_in(await self._mover.look(row["tenant_id"], row["job_id"]), job.charge_cycle)
+        end = ended_in(await self._mover.look(row["tenant_id"], row["job_id"], job.charge_cycle), job.charge_cycle)
         if end is not None:
             # It ended meanwhile, and found no dispatch to close.
             await self._queue.end_for_jobs([JobEnd(*key, end)])

@@ -91,7 +91,7 @@ class Relay(Loop):
         if await self._mover.move(Happening.QUEUE, move) is not None:
             return JobStatus.QUEUED
         # Started already, which is fine; or ended meanwhile, and then the dispatch just made must not stay.
-        facts = await self._mover.look(move.tenant_id, move.job_id)
+        facts = await self._mover.look(move.tenant_id, move.job_id, move.charge_cycle)
         end = ended_in(facts, move.charge_cycle)
         if end is not None:
             await self._queue.end_for_jobs([JobEnd(move.tenant_id, move.job_id, move.charge_cycle, end)])
@@ -101,7 +101,7 @@ class Relay(Loop):
     async def _close_rows(self, pool: Database, rows: Sequence[Row]) -> None:
         ends = []
         for row in rows:
-            end = ended_in(JobFacts(JobStatus(row["status"]), row["job_cycle"], 0), row["charge_cycle"])
+            end = ended_in(_facts(row), row["charge_cycle"])
             if end is not None:
                 ends.append(JobEnd(row["tenant_id"], row["job_id"], row["charge_cycle"], end))
         await self._queue.end_for_jobs(ends)
@@ -120,6 +120,10 @@ class Relay(Loop):
             await SQL["delete_outbox_of_job"].run(
                 connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, action=action
             )
+
+
+def _facts(row: Row) -> JobFacts:
+    return JobFacts(JobStatus(row["status"]), row["job_cycle"], 0, row["earlier_end"])
 
 
 def _is_live(row: Row) -> bool:

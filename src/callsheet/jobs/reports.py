@@ -71,7 +71,7 @@ def recorded(known: Known, report: Report) -> Outcome:
     """The answer to a report whose lease is over."""
     if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
         return Outcome(known.job_id, known.status)
-    if report.token not in known.past_lease_tokens:
+    if (report.token, report.worker_id) not in zip(known.past_lease_tokens, known.past_workers, strict=False):
         raise NotFound("There is no such lease of this worker.")
     if not known.finished and known.lease_token is None and known.past_lease_tokens[-1] == report.token:
         return Outcome(known.job_id, known.status)

@@ -50,18 +50,19 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.get("/{job_id}/events")
     async def list_events(
         job_id: UUID,
-        after: int = Query(0, ge=0, le=2**31 - 1, description="Only events with a larger `seq`."),
+        cursor: int = Query(0, ge=0, le=2**31 - 1, description="`next_cursor` of the page before, or a `seq`."),
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
-    ) -> list[JobEvent]:
+    ) -> Page[JobEvent]:
         """A job's history, oldest first."""
         await reader.row(principal, job_id)
         pool = await reader.pool(principal)
         async with pool.connection() as connection:
             rows = await SQL["events_of_job"].rows(
-                connection, tenant_id=principal.tenant_id, job_id=job_id, after=after, limit=limit
+                connection, tenant_id=principal.tenant_id, job_id=job_id, after=cursor, limit=limit + 1
             )
-        return [event_view(row) for row in rows]
+        items = [event_view(row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].seq) if len(rows) > limit else None)
 
     @router.post("/{job_id}/cancel")
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:

@@ -143,10 +143,11 @@ WITH move AS MATERIALIZED (
         updated_at = clock_timestamp()
     FROM numbered n WHERE v.tenant_id = n.tenant_id AND v.id = n.video_id AND v.job_id = n.job_id
 ), left_behind AS (
-    -- Whatever leases other than the one that completed it have uploaded.
+    -- Whatever leases other than the one that completed it have uploaded; and what that one uploaded and did not report,
+    -- which only those do that bring several.
     INSERT INTO output_sweeps (tenant_id, job_id)
     SELECT tenant_id, job_id FROM numbered
-    WHERE :is_end AND lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END
+    WHERE :is_end AND (lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END OR jsonb_array_length(outputs) > 1)
     ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
 ), unsent AS (
     DELETE FROM outbox WHERE ctid = ANY (ARRAY (
@@ -186,7 +187,16 @@ FROM job
 RETURNING from_status, user_id, user_seq
 
 -- name: look
-SELECT status, charge_cycle, lease_seq, event_seq FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+-- Also how an earlier cycle ended: the n-th retry began where the n-th cycle had come to.
+SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cycle > :charge_cycle::integer THEN (
+        SELECT e.from_status FROM job_events e
+        WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'
+        ORDER BY e.seq OFFSET greatest(0, :charge_cycle - 1) LIMIT 1) END AS earlier_end
+FROM ai_jobs j WHERE j.tenant_id = :tenant_id AND j.id = :job_id
+
+-- name: read_so_far
+-- What tells the reader of a stream whether more will come.
+SELECT status, event_seq FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: get_job
 SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
@@ -220,7 +230,11 @@ SELECT active_jobs(:tenant_id, :user_id)
 -- Oldest first. What another process is relaying at this moment is relayed twice at worst, which changes nothing.
 SELECT o.id AS outbox_id, o.action, o.tenant_id, o.job_id, o.charge_cycle, j.status, j.charge_cycle AS job_cycle,
     j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority, j.kind, j.max_attempts, j.lease_seconds,
-    j.run_limit_seconds, j.deadline_at
+    j.run_limit_seconds, j.deadline_at,
+    CASE WHEN o.action = 'close' AND j.charge_cycle > o.charge_cycle THEN (
+        SELECT e.from_status FROM job_events e
+        WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'
+        ORDER BY e.seq OFFSET o.charge_cycle - 1 LIMIT 1) END AS earlier_end
 FROM outbox o JOIN ai_jobs j ON j.tenant_id = o.tenant_id AND j.id = o.job_id
 WHERE o.created_at <= coalesce(:before, clock_timestamp())
 ORDER BY o.id LIMIT :limit

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Response
+from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import WithJsonSchema
 from starlette.responses import StreamingResponse
 
@@ -16,6 +19,7 @@ from callsheet.jobs.feeds import Item, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.wire.errors import TooManyStreams
 from callsheet.wire.jobs import TERMINAL, JobProgress, JobStatus
 
 LastEventId = Annotated[
@@ -33,13 +37,49 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def stream_router(room: JobsRoom, reader: JobReader, authentication: Authentication) -> APIRouter:
+class Seats:
+    """How many streams each user has open, in this process. Each of them reads the database whenever something happens,
+    so nobody may have any number of them."""
+
+    def __init__(self, most: int):
+        self._most = most
+        self._taken: Counter[UUID] = Counter()
+
+    def check(self, user_id: UUID) -> None:
+        if self.are_full(user_id):
+            raise TooManyStreams(self._most)
+
+    def are_full(self, user_id: UUID) -> bool:
+        return self._taken.get(user_id, 0) >= self._most
+
+    @contextmanager
+    def taken(self, user_id: UUID) -> Iterator[None]:
+        self._taken[user_id] += 1
+        try:
+            yield
+        finally:
+            self._taken[user_id] -= 1
+            if not self._taken[user_id]:
+                del self._taken[user_id]
+
+
+def stream_router(room: JobsRoom, reader: JobReader, authentication: Authentication, most_per_user: int) -> APIRouter:
     """Stands before the router of jobs, for which `stream` would be the id of a job."""
     router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+    seats = Seats(most_per_user)
+
+    def stream(items: AsyncIterator[Item], principal: Principal) -> StreamingResponse:
+        seats.check(principal.user_id)
+        return StreamingResponse(
+            _seated(seats, principal.user_id, _encoded(items)),
+            media_type="text/event-stream",
+            # A proxy that gathers output would turn a live stream into a slow download.
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
 
     @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
     async def stream_all(
-        last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+        request: Request, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
     ) -> Response:
         """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
         pool = await reader.pool(principal)
@@ -49,11 +89,16 @@ def stream_router(room: JobsRoom, reader: JobReader, authentication: Authenticat
             )
         # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
         after = last if last_event_id is None else min(last_event_id, last)
-        return _stream(room.feeds.follow_user(pool, principal.tenant_id, principal.user_id, after))
+        may_go_on = partial(authentication.is_still, principal, request)
+        items = room.feeds.follow_user(pool, principal.tenant_id, principal.user_id, after, may_go_on)
+        return stream(items, principal)
 
     @router.get("/{job_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
     async def stream_job(
-        job_id: UUID, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+        job_id: UUID,
+        request: Request,
+        last_event_id: LastEventId = None,
+        principal: Principal = Depends(authentication.user),
     ) -> Response:
         """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
         row = await reader.row(principal, job_id)
@@ -61,18 +106,19 @@ def stream_router(room: JobsRoom, reader: JobReader, authentication: Authenticat
         if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
             return Response(status_code=204)
         pool = await reader.pool(principal)
-        return _stream(room.feeds.follow_job(pool, principal.tenant_id, job_id, after))
+        may_go_on = partial(authentication.is_still, principal, request)
+        return stream(room.feeds.follow_job(pool, principal.tenant_id, job_id, after, may_go_on), principal)
 
     return router
 
 
-def _stream(items: AsyncIterator[Item]) -> StreamingResponse:
-    return StreamingResponse(
-        _encoded(items),
-        media_type="text/event-stream",
-        # A proxy that gathers output would turn a live stream into a slow download.
-        headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-    )
+async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """Counted from here on, and not when it was asked for: an answer that is never begun is never ended either."""
+    if seats.are_full(user_id):
+        return  # many were asked for at the same moment
+    with seats.taken(user_id):
+        async for piece in encoded:
+            yield piece
 
 
 async def _encoded(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:

@@ -155,7 +155,7 @@ class Submission:
         if not row["has_files"]:
             raise InvalidRequest.field("input_file_id", "a file of this job was deleted meanwhile")
         if not row["has_video"]:
-            reason = "is gone, or a job works on it"
+            reason = "is gone, or a job works on it already: wait for that job, or cancel it"
             raise InUse(f"The video {reason}.", errors=[FieldProblem("video_id", reason)])
         if row["balance"] < new.cost:
             raise InsufficientTokens(new.cost, row["balance"])

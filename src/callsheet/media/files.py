@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -10,6 +10,7 @@ import asyncpg
 
 from callsheet.identity.principal import Principal
 from callsheet.media.storage import SignedRequest, Storage
+from callsheet.media.storage.responses import shows_inline
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row, statements
@@ -91,8 +92,22 @@ class Files:
         """Where a ready file is read; none for one that lies in a backend which is not in use any more."""
         if row["status"] != "ready" or row["disk"] != self.disk:
             return None
-        return self.storage.presign_get(row["path"], download_name=row["name"] if download else None)
+        # Whatever storage it comes from, what a browser could run is saved and not shown; <img> shows it all the same.
+        saved = download or not shows_inline(row["mime_type"])
+        return self.storage.presign_get(row["path"], download_name=row["name"] if saved else None)
 
     @property
     def disk(self) -> str:
         return self.settings.storage.backend
+
+
+def listed_files(outputs: object) -> list[UUID]:
+    """The files that `outputs` of a job's result names, in its order. What an actor answers may have another shape."""
+    listed: Iterable[object] = outputs if isinstance(outputs, list) else ()
+    found = []
+    for output in listed:
+        try:
+            found.append(UUID(output["file_id"]))  # type: ignore[index]
+        except (TypeError, KeyError, ValueError, AttributeError):
+            continue
+    return found

@@ -8,9 +8,18 @@ SELECT f.* FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number)
 ORDER BY wanted.number
 
 -- name: create_upload
+-- The user's wallet is locked, so nobody else counts at this moment. Nothing where as many are waited for as may be.
 INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
-VALUES (:tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
-    clock_timestamp() + make_interval(secs => :keep_seconds::integer))
+SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
+    clock_timestamp() + make_interval(secs => :keep_seconds::integer)
+WHERE (
+    SELECT count(*) FROM (
+        SELECT FROM files
+        WHERE user_id = :user_id AND status = 'pending' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+          AND deleted_at IS NULL
+        LIMIT :most
+    ) awaited
+) < :most
 RETURNING *
 
 -- name: confirm_upload

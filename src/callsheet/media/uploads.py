@@ -8,11 +8,10 @@ from callsheet.identity.principal import Principal
 from callsheet.media.files import SQL, Files
 from callsheet.media.names import bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
-from callsheet.media.storage import ObjectInfo
 from callsheet.media.storage.responses import clean_name
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, TooManyPendingUploads
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadRequest
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
@@ -31,7 +30,9 @@ class Uploads:
         path = upload_key(principal.tenant_id, file_id, wanted.name, mime_type)
         signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)
         pool = await self._files.databases.pool(principal.pool)
-        async with pool.connection() as connection:
+        most = self._settings.media.pending_uploads_per_user
+        async with pool.transaction() as connection:
+            await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["create_upload"].row(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -44,8 +45,10 @@ class Uploads:
                 size=wanted.size,
                 sha256=wanted.sha256,
                 keep_seconds=self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600,
+                most=most,
             )
-        assert row is not None
+        if row is None:
+            raise TooManyPendingUploads(most)
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
         return CreatedUpload(file=self._files.view(row), upload=upload)
 
@@ -64,7 +67,7 @@ class Uploads:
         return confirmed or await self._files.own(principal, file_id)
 
     async def _verified(self, row: Row) -> str | None:
-        """Looks at the object itself; answers its checksum, as far as it is known."""
+        """Looks at the object itself; answers its checksum, where one was declared."""
         info = await self._files.storage.head(row["path"])
         if info is None:
             raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", "has not been uploaded")])
@@ -76,11 +79,13 @@ class Uploads:
         found = contradiction(row["mime_type"], beginning)
         if found is not None:
             raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")
-        return await self._checksum(row, info)
+        return await self._checksum(row)
 
-    async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
+    async def _checksum(self, row: Row) -> str | None:
+        """Only one that was declared: that is bound to the address. Without it the address takes other bytes as long as
+        it is good, and a checksum of the first would tell workers, which keep files by it, of what is not there."""
         if row["sha256"] is None:
-            return info.sha256
+            return None
         sha256 = await self._files.storage.sha256_of(row["path"])
         if sha256 != row["sha256"]:
             raise _mismatch("sha256", f"is {sha256}, not {row['sha256']} as declared")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from uuid import UUID
 
 import asyncpg
 
 from callsheet.identity.principal import Principal
-from callsheet.media.files import SQL, Files
+from callsheet.media.files import SQL, Files, listed_files
 from callsheet.media.uploads import Uploads
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.pages import page_of
@@ -130,16 +130,7 @@ def _files_of(row: Row) -> Iterator[UUID]:
 
 
 def _outputs_of(row: Row) -> list[UUID]:
-    """In the order the job lists them. What an actor answers may have outputs of another shape."""
-    outputs = row["outputs"]
-    listed: Iterable[object] = outputs if isinstance(outputs, list) else ()
-    found = []
-    for output in listed:
-        try:
-            found.append(UUID(output["file_id"]))  # type: ignore[index]
-        except (TypeError, KeyError, ValueError, AttributeError):
-            continue
-    return found
+    return listed_files(row["outputs"])
 
 
 def _progress(row: Row) -> Progress | None:

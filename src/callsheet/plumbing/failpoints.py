@@ -39,6 +39,7 @@ class Failpoint(StrEnum):
     DEREGISTER_BEFORE_REMOVE = "deregister.before_remove"
     REVOKE_BEFORE_PUT_BACK = "revoke.before_put_back"
     SWEEP_WORKER_BEFORE_REMOVE = "sweep_worker.before_remove"
+    AUDIT_BEFORE_LINE = "audit.before_line"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     MEDIA_DELETE_BEFORE_OBJECTS = "media.delete_before_objects"
     MEDIA_SWEEP_BEFORE_ROWS = "media.sweep_before_rows"

@@ -28,6 +28,7 @@ from callsheet.wire.errors import (
     Unavailable,
     UnsupportedMediaType,
 )
+from callsheet.wire.forms import reason_of
 from callsheet.wire.problems import Problem
 
 log = get_logger(__name__)
@@ -65,6 +66,8 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "idempotency_key_reused": 422,
     "rate_limited": 429,
     "too_many_active_jobs": 429,
+    "too_many_pending_uploads": 429,
+    "too_many_streams": 429,
     "headers_too_large": 431,
     "internal_error": 500,
     "unavailable": 503,
@@ -182,7 +185,7 @@ def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
         # FastAPI parses a body only where its content type says JSON, and hands on the bytes otherwise.
         reason = "must be application/json"
         return UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
-    problems = [FieldProblem(_field(error["loc"]), _reason(error)) for error in errors[:MOST_ERRORS]]
+    problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MOST_ERRORS]]
     return InvalidRequest("; ".join(f"{problem.field}: {problem.reason}" for problem in problems[:3]), errors=problems)
 
 
@@ -190,16 +193,6 @@ def _field(location: Sequence[str | int]) -> str:
     # FastAPI starts with where the value came from; "body" is the usual place and says nothing.
     parts = location[1:] if location and location[0] == "body" and len(location) > 1 else location
     return ".".join(str(part) for part in parts)[:LONGEST_FIELD]
-
-
-def _reason(error: Mapping[str, Any]) -> str:
-    if error["type"] == "extra_forbidden":
-        return "is not a field of this request"
-    if error["type"] == "missing":
-        return "is required"
-    if error["type"] == "model_attributes_type":
-        return "should be an object"
-    return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "should", 1)
 
 
 def _refusal_of_status(error: HTTPException) -> Refusal:

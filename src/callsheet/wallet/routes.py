@@ -1,4 +1,4 @@
-"""`/api/wallet`: what a user holds and how it came about; credits, for admins."""
+"""`/api/wallet`: what a user holds and how it came about; for admins those of every user, and credits."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
+from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import LIMIT
 from callsheet.wallet.ledger import SQL, balance_of, credit
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.wallet import Credit, Credited, Transaction, Wallet
+
+TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 
 
 def wallet_router(databases: Databases, authentication: Authentication) -> APIRouter:
@@ -30,48 +33,70 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
 
     @router.get("/transactions")
     async def list_transactions(
-        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        cursor: int | None = TRANSACTION_CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Transaction]:
         """How it came about, newest first."""
         pool = await databases.pool(principal.pool)
-        async with pool.connection() as connection:
-            rows = await SQL["list_transactions"].rows(
-                connection,
-                tenant_id=principal.tenant_id,
-                user_id=principal.user_id,
-                before=cursor,
-                limit=limit + 1,
-            )
-        items = [Transaction(**row) for row in rows[:limit]]
-        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+        return await transactions_of(pool, principal.tenant_id, principal.user_id, cursor, limit)
 
     return router
 
 
-def credit_router(
+async def transactions_of(
+    pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
+) -> Page[Transaction]:
+    async with pool.connection() as connection:
+        rows = await SQL["list_transactions"].rows(
+            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
+        )
+    items = [Transaction(**row) for row in rows[:limit]]
+    return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+
+def admin_wallet_router(
     routing: TenantRouting, accounts: Accounts, audit: AuditLog, authentication: Authentication
 ) -> APIRouter:
     router = APIRouter(prefix="/api/admin/users", tags=["admin"])
+
+    async def found(user_id: UUID) -> tuple[UUID, Database]:
+        owner = await accounts.owner_of(user_id)
+        if owner is None:
+            raise NotFound("There is no such user.")
+        return owner.tenant_id, await routing.pool_of(owner.tenant_id)
+
+    @router.get("/{user_id}/wallet")
+    async def get_wallet_of_user(user_id: UUID, principal: Principal = Depends(authentication.admin)) -> Wallet:
+        """What a user holds."""
+        tenant_id, pool = await found(user_id)
+        return Wallet(balance=await balance_of(pool, tenant_id, user_id))
+
+    @router.get("/{user_id}/wallet/transactions")
+    async def list_transactions_of_user(
+        user_id: UUID,
+        cursor: int | None = TRANSACTION_CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.admin),
+    ) -> Page[Transaction]:
+        """How it came about, newest first."""
+        tenant_id, pool = await found(user_id)
+        return await transactions_of(pool, tenant_id, user_id, cursor, limit)
 
     @router.post("/{user_id}/credits")
     async def add_credits(
         user_id: UUID, body: Credit, principal: Principal = Depends(authentication.admin)
     ) -> Credited:
         """Adds tokens to a user's wallet. The same payment twice is one credit."""
-        owner = await accounts.owner_of(user_id)
-        if owner is None:
-            raise NotFound("There is no such user.")
-        pool = await routing.pool_of(owner.tenant_id)
-        balance, replayed = await credit(pool, owner.tenant_id, user_id, body.amount, body.provider_transaction_id)
+        tenant_id, pool = await found(user_id)
+        balance, replayed = await credit(pool, tenant_id, user_id, body.amount, body.provider_transaction_id)
         if not replayed:
             await audit.add(
                 actor_of(principal),
                 "wallet.credit",
                 "user",
                 user_id,
-                owner.tenant_id,
+                tenant_id,
                 amount=body.amount,
                 provider_transaction_id=body.provider_transaction_id,
             )

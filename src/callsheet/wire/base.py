@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 Item = TypeVar("Item")
 
 
-def _printable(value: object) -> object:
+def printable(value: object) -> object:
     # PostgreSQL text cannot hold NUL, and the other control characters only break terminals and logs.
     if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
         raise ValueError("must not have control characters")
@@ -25,21 +25,14 @@ def _printable(value: object) -> object:
 OptionalLine = Annotated[
     str,
     StringConstraints(strip_whitespace=True, max_length=200),
-    BeforeValidator(_printable),
+    BeforeValidator(printable),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"}),
 ]
 Line = Annotated[
     str,
     StringConstraints(strip_whitespace=True, min_length=1, max_length=200),
-    BeforeValidator(_printable),
+    BeforeValidator(printable),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}),
-]
-Slug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9-]{0,62}$")]
-Email = Annotated[
-    str,
-    StringConstraints(
-        strip_whitespace=True, to_lower=True, max_length=254, pattern=r"^[^@\s\x00-\x1f\x7f]+@[^@\s\x00-\x1f\x7f]+$"
-    ),
 ]
 
 

@@ -9,8 +9,9 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Slug, UserRequest
-from callsheet.wire.media import Sha256, UploadRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, UserRequest
+from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
+from callsheet.wire.media import UploadRequest
 
 LONGEST_TEXT = 20_000
 # Seeds of engines are unsigned numbers of 64 bits.
@@ -58,7 +59,6 @@ PropertyValue = Annotated[
         }
     ),
 ]
-PropertyKey = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 # Any key: one that is no property is refused by its name.
 Values = Annotated[dict[str, PropertyValue], Field(max_length=MOST_PROPERTIES)]
 Paragraph = Annotated[
@@ -67,11 +67,8 @@ Paragraph = Annotated[
     AfterValidator(_storable_text),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"}),
 ]
-WorkflowSlug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:_.-]{0,127}$")]
-Placeholder = Annotated[str, StringConstraints(pattern=r"^[!-~]{3,100}$")]
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:.-]{1,100}$")]
-Extension = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{1,10}$")]
 MimeType = Annotated[
     str,
     StringConstraints(
@@ -79,7 +76,6 @@ MimeType = Annotated[
     ),
 ]
 AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video)/[a-z0-9.+-]{1,100}$")]
-Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 RunLimit = Annotated[int, Field(ge=1, le=604_800), WHOLE]
 Credits = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 
@@ -105,9 +101,9 @@ class Limits(UserRequest):
         None, description="Numbers are this far apart, counted from `min`, or from 0."
     )
     integer: bool = Field(False, description="Whether numbers must be whole.")
-    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT)] | None = Field(None, description="Of texts.")
+    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(None, description="Of texts.")
     choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
-    max_bytes: Annotated[int, Field(ge=1, le=2**53)] | None = Field(None, description="Of a user's file.")
+    max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(None, description="Of a user's file.")
 
 
 class Property(UserRequest):

@@ -217,6 +217,24 @@ class TooManyActiveJobs(Refusal):
         super().__init__(f"{active} jobs are active; at most {limit} may be.", active=active, limit=limit)
 
 
+class TooManyPendingUploads(Refusal):
+    """Too many uploads are waited for. Confirm some, or delete them."""
+
+    code = "too_many_pending_uploads"
+
+    def __init__(self, limit: int):
+        super().__init__(f"{limit} uploads are not confirmed yet; more may not be.", limit=limit)
+
+
+class TooManyStreams(Refusal):
+    """Too many streams are open. Close some; one stream has the events of all jobs."""
+
+    code = "too_many_streams"
+
+    def __init__(self, limit: int):
+        super().__init__(f"{limit} streams are open; more may not be.", limit=limit)
+
+
 class IdempotencyKeyReused(Refusal):
     """This idempotency key was used for a different request. Use a new key for a new request."""
 

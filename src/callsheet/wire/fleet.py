@@ -6,14 +6,13 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Slug, UserRequest
-from callsheet.wire.worker import Provider, Reason, WorkerRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, UserRequest
+from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
+from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
 # Stands in addresses, so it has no slash; an instance id, a host name, a UUID.
-WorkerId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$")]
-WorkflowSlug = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9:_.-]{0,127}$")]
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 
@@ -48,7 +47,7 @@ class Registered(Answer):
 
 
 class DeregisterRequest(WorkerRequest):
-    reason: Reason | None = None
+    reason: Annotated[Reason, BeforeValidator(whole_text)] | None = None
 
 
 class WorkerLease(Answer):

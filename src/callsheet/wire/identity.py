@@ -9,7 +9,8 @@ from uuid import UUID
 
 from pydantic import Field, StringConstraints
 
-from callsheet.wire.base import Answer, Email, Line, OptionalLine, Slug, UserRequest
+from callsheet.wire.base import Answer, Line, OptionalLine, UserRequest
+from callsheet.wire.forms import Email, Slug
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]

@@ -10,8 +10,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Answer, Line, OptionalLine, UserRequest
-
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+from callsheet.wire.forms import Sha256
 
 
 class VideoStatus(StrEnum):
@@ -45,7 +44,7 @@ class File(Answer):
     name: str
     mime_type: str
     size: int
-    sha256: str | None = Field(None, description="Of its bytes, where it was declared or the storage says.")
+    sha256: str | None = Field(None, description="Of its bytes, where it was declared, or of a job's output.")
     purpose: Literal["upload", "output"]
     status: Literal["pending", "ready"] = Field(description="Pending until the upload is confirmed.")
     job_id: UUID | None = Field(None, description="The job that made it.")

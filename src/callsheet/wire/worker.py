@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import math
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, Literal
 from uuid import UUID
 
@@ -26,11 +26,15 @@ from pydantic import (
     WithJsonSchema,
 )
 
-from callsheet.wire.base import Answer, Document, Line
+from callsheet.wire.base import Answer, Document, Line, printable
+from callsheet.wire.forms import Provider, Sha256
 
 LONGEST_WAIT_SECONDS = 55
 MOST_PREVIEW_BYTES = 65_536
-MOST_OUTPUTS = 100
+# Each is signed on the spot; a run that made more announces them in several heartbeats.
+MOST_ANNOUNCED = 100
+# Frames of a film, one by one.
+MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
 LARGEST_SIZE = 2**53
 # Printed as base64, with room for the padding.
@@ -69,6 +73,19 @@ def _cleaned_object(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
     return cleaned
 
 
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        # An hour before the year 10000 somewhere is after it in UTC, which nothing here can hold.
+        raise ValueError("must be a time of the years 1 to 9999 in UTC") from None
+
+
+def whole_text(value: object) -> object:
+    """Without halves of surrogate pairs, which Python writes for bytes that are no text."""
+    return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
+
+
 def _decoded(value: object) -> object:
     if not isinstance(value, str):
         return value
@@ -82,9 +99,14 @@ Reason = Annotated[str, _cut(REASON)]
 Facts = Annotated[dict[str, JsonValue], AfterValidator(_cleaned_object)]
 _TOKEN = r"[A-Za-z0-9!#$&^_.+-]{1,100}"  # noqa: S105 (RFC 6838)
 MimeType = Annotated[str, StringConstraints(max_length=200, pattern=rf"^{_TOKEN}/{_TOKEN}$")]
-Sha256 = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+# As the worker has it, spaces and all: it looks for its file's address by this name.
+FileName = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=255),
+    BeforeValidator(printable),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
+]
 Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="In bytes.")]
-Provider = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
 Picture = Annotated[
     bytes,
     BeforeValidator(_decoded),
@@ -184,7 +206,7 @@ class PollAnswer(WorkerAnswer):
 class ReportedProgress(WorkerRequest):
     percent: float | None = Field(None, description="0 to 100.")
     message: Reason | None = None
-    elapsed_ms: int | None = Field(None, ge=0, le=LARGEST_SIZE)
+    elapsed_ms: float | None = Field(None, description="Since the start of the run, by the worker's clock.")
 
 
 class Preview(WorkerRequest):
@@ -197,7 +219,7 @@ class Preview(WorkerRequest):
 class AnnouncedOutput(WorkerRequest):
     """A file that shall be uploaded. Size and checksum, where given, are bound: other bytes are refused."""
 
-    name: Line
+    name: FileName
     mime_type: MimeType
     size: Size
     sha256: Sha256 | None = None
@@ -207,7 +229,7 @@ class HeartbeatRequest(LeaseRequest):
     run_started: bool | None = Field(None, description="The engine has begun: effect timing counts from here.")
     progress: ReportedProgress | None = None
     preview: Preview | None = None
-    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_OUTPUTS)
+    outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)
     refresh_inputs: bool | None = Field(None, description="Asks for fresh addresses of everything.")
 
 
@@ -249,13 +271,13 @@ class DeliveredOutput(WorkerRequest):
 class NamedOutput(DeliveredOutput):
     """What was put at the address given for that name."""
 
-    name: Line
+    name: FileName
 
 
 class CompleteRequest(LeaseRequest):
     provider_job_id: Line | None = None
     output: DeliveredOutput | None = None
-    outputs: list[NamedOutput] | None = Field(None, max_length=MOST_OUTPUTS)
+    outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
     result: Document | None = Field(None, description="What a task answers; engine jobs deliver files.")
     metadata: Document | None = None
 
@@ -271,12 +293,16 @@ class WorkerError(WorkerRequest):
     type: Annotated[str, _cut(100)] | None = None
     message: Annotated[str, _cut(TRACEBACK)] | None = None
     details: Facts | None = None
-    traceback: Annotated[str, _cut(TRACEBACK)] | None = None
+    traceback: Annotated[str, _cut(TRACEBACK)] | list[JsonValue] | None = Field(
+        None, description="Text, or its lines as Python and ComfyUI have them."
+    )
     retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
 
 
 class FailRequest(LeaseRequest):
-    error_message: str | Facts | None = Field(None, description="Text, or the engine's JSON as it came.")
+    error_message: Annotated[JsonValue, AfterValidator(_cleaned)] = Field(
+        None, description="Text, or the engine's JSON as it came."
+    )
     error: WorkerError | None = None
 
 
@@ -286,7 +312,9 @@ class RequeueRequest(LeaseRequest):
 
 class DeferRequest(LeaseRequest):
     provider_job_id: Line
-    expires_at: AwareDatetime = Field(description="When the job expires if the provider has not called back.")
+    expires_at: Annotated[AwareDatetime, AfterValidator(_in_utc)] = Field(
+        description="When the job expires if the provider has not called back."
+    )
 
 
 class DispatchAnswer(WorkerAnswer):

@@ -105,6 +105,24 @@ def test_free_text_never_goes_where_a_file_is_named(class_type: str, name: str) 
     assert problems({}, changed) == []
 
 
+@pytest.mark.parametrize(
+    ("class_type", "name"), [("SaveImage", "filename_prefix"), ("LoadImage", "image"), ("LoraLoader", "lora_name")]
+)
+def test_free_text_reaches_no_file_name_by_links_either(class_type: str, name: str) -> None:
+    linked = {
+        **copy.deepcopy(GRAPH),
+        "20": {"class_type": "PrimitiveString", "inputs": {"value": "../{{prompt}}"}},
+        "21": {"class_type": "StringConcatenate", "inputs": {"string_a": "x", "string_b": ["20", 0]}},
+        "22": {"class_type": class_type, "inputs": {name: ["21", 0]}},
+    }
+    [(field, reason)] = problems({}, linked)
+    assert field == "properties.1.placeholder"
+    assert "node 20 (PrimitiveString), which is linked to where a file is named" in reason
+    # A picture that was made of the text is no name of a file.
+    linked["22"] = {"class_type": "ImageScale", "inputs": {"image": ["21", 0], "upscale_method": "area"}}
+    assert problems({}, linked) == []
+
+
 def test_a_placeholder_cannot_stand_where_a_link_stands() -> None:
     [(field, reason)] = problems({}, graph(x=["{{prompt}}", "{{seed}}"]))[:1]
     assert (field, "links between nodes" in reason) == ("properties.1.placeholder", True)
@@ -169,6 +187,11 @@ def test_a_value_that_fits_goes_in_with_its_type(number: int, value: Any, expect
 def test_a_value_that_does_not_fit_is_refused(number: int, value: Any) -> None:
     with pytest.raises(Unfit):
         fit(properties()[number], value)
+
+
+def test_more_steps_than_can_be_counted_are_no_error() -> None:
+    tiny = Property.model_validate({**STRENGTH, "limits": {"step": 1e-300}, "default": 1})
+    assert fit(tiny, 1.8e19) == 1.8e19
 
 
 def test_steps_count_from_the_least_and_forgive_what_floats_do() -> None:

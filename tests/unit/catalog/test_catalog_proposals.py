@@ -150,3 +150,12 @@ def test_the_likeliest_result_comes_first_and_a_preview_last() -> None:
     classes = {"1": "PreviewImage", "2": "SaveImage", "3": "Image Save", "10": "SaveVideo", "4": "SaveVideo"}
     graph = {node_id: {"class_type": name, "inputs": {}} for node_id, name in classes.items()}
     assert [output.node_id for output in propose(graph).outputs] == ["4", "10", "2", "3", "1"]
+
+
+def test_a_text_that_stands_for_both_is_a_prompt() -> None:
+    graph = copy.deepcopy(EXPORT)
+    graph["3"]["inputs"]["negative"] = ["6", 0]
+    del graph["7"]
+    _, found = settled(graph)
+    assert found["prompt"].default == 'a "cat"'
+    assert "negative_prompt" not in found

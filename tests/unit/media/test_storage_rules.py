@@ -132,6 +132,14 @@ def test_no_download_name_breaks_a_header(name: str, status: int) -> None:
         assert value.isprintable()
     assert content_disposition(name).count('"') == 2
     assert not set(clean_name(name)) & set('/\\"\0\r\n')
+    assert clean_name(name).strip(". ") == clean_name(name) != ""
+
+
+@pytest.mark.parametrize(
+    ("name", "clean"), [("..", "file"), (".profile", "profile"), ("a.mp4. .", "a.mp4"), ("." * 300 + "x", "x")]
+)
+def test_no_name_means_another_folder_or_hides_itself(name: str, clean: str) -> None:
+    assert clean_name(name) == clean
 
 
 def test_a_grant_comes_back_as_it_was_signed_until_it_expires() -> None:

@@ -102,7 +102,9 @@ def shows_inline(content_type: str) -> bool:
 
 def clean_name(name: str) -> str:
     """A file name that can do no harm on any system it is saved on, nor in a header."""
-    return _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())[:MAX_NAME_CHARACTERS] or "file"
+    safe = _UNSAFE_IN_NAMES.sub("_", name.encode("utf-8", "replace").decode())
+    # `..` is the folder above, `.profile` is read by a shell, and Windows forgets dots and spaces at the end.
+    return safe.strip(". ")[:MAX_NAME_CHARACTERS].rstrip(". ") or "file"
 
 
 def content_disposition(name: str) -> str:

@@ -93,5 +93,6 @@ CREATE INDEX worker_audit_logs_of_worker ON worker_audit_logs (worker_id, id);
 -- A repeated poll is answered with the lease it was given the first time.
 ALTER TABLE ai_job_dispatches ADD COLUMN poll_id text;
 
--- What finished in the last hour, for the admins' metrics. Always written at its end, so it costs a close next to nothing.
-CREATE INDEX dispatch_history_by_finish ON dispatch_history (finished_at);
+-- Whose each of past_lease_tokens was: what became of a lease is its own worker's to know.
+ALTER TABLE ai_job_dispatches ADD COLUMN past_workers text[] NOT NULL DEFAULT '{}';
+ALTER TABLE dispatch_history ADD COLUMN past_workers text[] NOT NULL DEFAULT '{}';

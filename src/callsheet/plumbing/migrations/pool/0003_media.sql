@@ -28,6 +28,8 @@ CREATE INDEX files_of_user ON files (user_id, id);
 -- What the sweeper looks for: uploads that never came, and what was deleted.
 CREATE INDEX files_to_sweep ON files ((coalesce(deleted_at, expires_at)))
     WHERE deleted_at IS NOT NULL OR expires_at IS NOT NULL;
+-- How many uploads of a user are waited for.
+CREATE INDEX files_awaited ON files (user_id) WHERE status = 'pending';
 -- What a job made.
 CREATE INDEX files_of_job ON files (job_id) WHERE job_id IS NOT NULL;
 -- For the retention of what is old.

@@ -1,0 +1,163 @@
+"""Whatever an admin changes is written down with who did it: every route of the OpenAPI document that is no GET."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.catalog import PNG, Studio, workflow
+from tests.support.people import PASSWORD, People
+from tests.support.world import World
+
+_numbers = itertools.count(1)
+Body = Mapping[str, Any]
+# What has to be there first; answers names for the address that differ from the world's.
+Prepare = Callable[[World, Studio], Awaitable[Mapping[str, str]]]
+
+
+def _unique() -> str:
+    return f"audit-{next(_numbers)}"
+
+
+async def _nothing(world: World, studio: Studio) -> Mapping[str, str]:
+    return {}
+
+
+async def _failed_job(world: World, studio: Studio) -> Mapping[str, str]:
+    report = {**world.lease, "error_message": "It broke."}
+    assert (await world.ask("worker", "POST /api/worker/fail", report)).is_success
+    return {}
+
+
+async def _effect_without_jobs(world: World, studio: Studio) -> Mapping[str, str]:
+    body = {"slug": _unique(), "name": "Unused", "workflow": world.names["workflow"]}
+    return {"effect": (await studio.made("/api/admin/effects", body))["id"]}
+
+
+async def _uploaded_asset(world: World, studio: Studio) -> Mapping[str, str]:
+    declared = {"name": "a.png", "mime_type": "image/png", "size": len(PNG)}
+    created = await studio.made("/api/admin/assets", declared)
+    await studio.put(created["upload"], PNG)
+    return {"asset_id": created["asset"]["id"]}
+
+
+async def _queued_dispatch(world: World, studio: Studio) -> Mapping[str, str]:
+    assert (await world.ask("worker", "POST /api/worker/requeue", {**world.lease, "reason": "for a test"})).is_success
+    return {}
+
+
+# Where nothing stands, an empty body and the world as it is will do.
+BODIES: dict[str, Callable[[World], Body]] = {
+    "POST /api/admin/tenants": lambda world: {"slug": _unique(), "name": "A tenant"},
+    "POST /api/admin/users": lambda world: {
+        "tenant": world.names["tenant"],
+        "email": f"{_unique()}@example.com",
+        "password": PASSWORD,
+    },
+    "POST /api/admin/users/{user_id}/credits": lambda world: {"amount": 5, "provider_transaction_id": _unique()},
+    "POST /api/admin/workflows": lambda world: workflow(world.names["asset_id"], slug=_unique()),
+    "PATCH /api/admin/workflows/{workflow}": lambda world: {"name": "Another name"},
+    "POST /api/admin/effects": lambda world: {
+        "slug": _unique(),
+        "name": "An effect",
+        "workflow": world.names["workflow"],
+    },
+    "PATCH /api/admin/effects/{effect}": lambda world: {"credits_cost": 9},
+    "POST /api/admin/assets": lambda world: {"name": "a.png", "mime_type": "image/png", "size": 5},
+    "POST /api/admin/jobs": lambda world: {
+        "user_id": world.names["user_id"],
+        "workflow": world.names["workflow"],
+        "payload": {},
+        "cost": 0,
+    },
+    "POST /api/admin/dispatches/{dispatch_id}/priority": lambda world: {"priority": 7},
+    "PUT /api/admin/concurrency-limits": lambda world: {"identifier": _unique(), "max_concurrent": 3},
+    "PUT /api/admin/workers/{worker_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
+    "POST /api/admin/fleets": lambda world: {"slug": _unique()},
+    "PATCH /api/admin/fleets/{fleet_id}": lambda world: {"name": "Another name"},
+    "PUT /api/admin/fleets/{fleet_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
+}
+PREPARED: dict[str, Prepare] = {
+    "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
+    "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
+    "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": _failed_job,
+    "POST /api/admin/dispatches/{dispatch_id}/priority": _queued_dispatch,
+}
+# The action of the line and what it is about: the name in the address that stands for it, where there is one.
+LINES: dict[str, tuple[str, str | None]] = {
+    "POST /api/admin/tenants": ("tenant.create", None),
+    "POST /api/admin/users": ("user.create", None),
+    "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
+    "POST /api/admin/workflows": ("workflow.create", None),
+    "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),
+    "POST /api/admin/workflows/{workflow}/activate": ("workflow.update", "workflow"),
+    "POST /api/admin/workflows/{workflow}/deactivate": ("workflow.update", "workflow"),
+    "POST /api/admin/effects": ("effect.create", None),
+    "PATCH /api/admin/effects/{effect}": ("effect.update", "effect"),
+    "DELETE /api/admin/effects/{effect}": ("effect.delete", "effect"),
+    "POST /api/admin/assets": ("asset.create", None),
+    "POST /api/admin/assets/{asset_id}/confirm": ("asset.confirm", "asset_id"),
+    "POST /api/admin/jobs": ("job.submit", None),
+    "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel": ("job.cancel", "job_id"),
+    "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": ("job.retry", "job_id"),
+    "POST /api/admin/dispatches/{dispatch_id}/requeue": ("dispatch.requeue", "dispatch_id"),
+    "POST /api/admin/dispatches/{dispatch_id}/cancel": ("dispatch.cancel", "dispatch_id"),
+    "POST /api/admin/dispatches/{dispatch_id}/priority": ("dispatch.priority", "dispatch_id"),
+    "PUT /api/admin/concurrency-limits": ("concurrency_limit.set", None),
+    "POST /api/admin/workers/{worker_id}/approve": ("worker.approve", "worker_id"),
+    "POST /api/admin/workers/{worker_id}/revoke": ("worker.revoke", "worker_id"),
+    "POST /api/admin/workers/{worker_id}/drain": ("worker.drain", "worker_id"),
+    "POST /api/admin/workers/{worker_id}/undrain": ("worker.undrain", "worker_id"),
+    "POST /api/admin/workers/{worker_id}/rotate-token": ("worker.rotate_token", "worker_id"),
+    "PUT /api/admin/workers/{worker_id}/workflows": ("worker.assign_workflows", "worker_id"),
+    "POST /api/admin/fleets": ("fleet.create", None),
+    "PATCH /api/admin/fleets/{fleet_id}": ("fleet.update", "fleet_id"),
+    "DELETE /api/admin/fleets/{fleet_id}": ("fleet.delete", "fleet_id"),
+    "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.assign_workflows", "fleet_id"),
+}
+
+
+async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClient) -> None:
+    paths = (await client.get("/openapi.json")).json()["paths"]
+    changes = {
+        f"{method.upper()} {path}"
+        for path, methods in paths.items()
+        for method in methods
+        if path.startswith("/api/admin/") and method not in ("get", "head", "options")
+    }
+    assert changes == LINES.keys(), "say in LINES which line of the audit log each of these leaves"
+
+
+@pytest.mark.parametrize("operation", sorted(LINES))
+async def test_an_admins_change_is_written_down_with_who_made_it(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
+) -> None:
+    world = await World.open(plane, client)
+    studio = await Studio.open(plane, client, people)
+    world.names.update(await PREPARED.get(operation, _nothing)(world, studio))
+    body = dict(BODIES.get(operation, lambda world: {})(world))
+    actor = f"admin:{(await world.ask('admin', 'GET /api/me')).json()['user_id']}"
+    before = await _lines(client, world, actor)
+
+    answer = await world.ask("admin", operation, body)
+    assert answer.is_success, answer.text
+
+    [line] = [line for line in await _lines(client, world, actor) if line not in before]
+    action, subject = LINES[operation]
+    assert line["action"] == action
+    if subject is not None:
+        assert line["subject_id"] == world.names[subject]
+    assert PASSWORD not in str(line)
+
+
+async def _lines(client: httpx.AsyncClient, world: World, actor: str) -> list[dict[str, Any]]:
+    answer = await client.get(
+        "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=world.headers["admin"]
+    )
+    lines: list[dict[str, Any]] = answer.json()["items"]
+    return lines

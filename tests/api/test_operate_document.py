@@ -1,0 +1,40 @@
+"""docs/how-to/operate.md tells every alert and every loop, so that nobody meets one it does not know."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import get_args
+
+from callsheet.wire.operations import Alert
+from tests.api.conftest import Started
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
+
+
+def rows_under(heading: str) -> dict[str, str]:
+    """What the first column of the section's table names, and the row it stands in."""
+    section = PAGE.read_text().partition(f"\n## {heading}\n")[2].partition("\n## ")[0]
+    found: dict[str, str] = {}
+    for row in section.splitlines():
+        if row.startswith("| `"):
+            found |= dict.fromkeys(re.findall(r"`([a-z_]+)`", row.split("|")[1]), row)
+    return found
+
+
+def test_the_page_says_what_to_do_for_every_alert() -> None:
+    assert rows_under("What each alert asks for").keys() == set(get_args(Alert.model_fields["code"].annotation))
+
+
+async def test_the_page_names_every_loop_and_how_often_it_runs(started: Started) -> None:
+    told = rows_under("What runs in the background")
+    async with started(media={"retention_days": 30}) as (plane, _):
+        assert told.keys() == {loop.name for loop in plane.loops}
+        for loop in plane.loops:
+            assert spoken(loop.interval_seconds) in told[loop.name]
+
+
+def spoken(seconds: float) -> str:
+    if seconds >= 3600:
+        return f"{seconds / 3600:g} h"
+    return f"{seconds / 60:g} min" if seconds >= 600 else f"{seconds:g} s"

@@ -1,0 +1,202 @@
+"""What is odd about workers and no fault of their jobs: how they write, when they ask, and when they come too late."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.support.answers import assert_refused
+from tests.support.people import Person
+from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.workshop import OUTPUT, PNG, Workshop
+
+
+async def send(worker: ScriptedWorker, path: str, job: dict[str, Any], **fields: Any) -> httpx.Response:
+    """As Python's own json writes it, which httpx does not."""
+    body = {"dispatch_id": job["dispatch_id"], "lease_token": job["lease_token"], **fields}
+    headers = {"authorization": f"Bearer {worker.token}", "content-type": "application/json"}
+    return await worker.client.post(f"/api/worker/{path}", content=json.dumps(body), headers=headers)
+
+
+async def expire(shop: Workshop, person: Person, job_id: str) -> None:
+    pool = await shop.plane.databases.pool(person.tenant.pool)
+    await shop.desk.core.rows(pool, "UPDATE ai_jobs SET deadline_at = now() WHERE id = $1", UUID(job_id))
+    await shop.desk.core.enforce_deadlines()
+
+
+async def history(shop: Workshop, job: dict[str, Any]) -> Any:
+    [row] = await shop.central("SELECT * FROM dispatch_history WHERE dispatch_id = $1", job["dispatch_id"])
+    return row
+
+
+@pytest.mark.parametrize(
+    ("message", "shown"),
+    [
+        ("cannot read \udcff\udcfe.png", "cannot read \ufffd\ufffd.png"),
+        ("\ud83c half, whole \U0001f3ac", "\ufffd half, whole \U0001f3ac"),
+        (["first", "second"], "first"),
+        ([{"exception_message": "in a list"}], "in a list"),
+        (137, "Processing failed."),
+    ],
+)
+async def test_a_failure_is_reported_whatever_the_engine_said(shop: Workshop, message: Any, shown: str) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    answer = await send(worker, "fail", await worker.job(), error_message=message)
+    assert (answer.status_code, answer.json().get("status")) == (200, "failed")
+    assert (await shop.shown(person, submitted["id"]))["error"]["message"] == shown
+    assert await shop.balance(person) == 10
+
+
+async def test_a_clock_with_fractions_does_not_cost_the_lease(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    for elapsed, kept in ((1200.6, 1201), (-3, 0), (float("inf"), 0)):
+        assert (await send(worker, "heartbeat", job, progress={"elapsed_ms": elapsed})).status_code == 200
+        pool = await shop.plane.databases.pool(person.tenant.pool)
+        [row] = await shop.desk.core.rows(pool, "SELECT * FROM job_progress WHERE job_id = $1", UUID(submitted["id"]))
+        assert row["elapsed_ms"] == kept
+
+
+async def test_names_of_outputs_are_the_workers_own_to_the_last_space(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    names = [" a.png", "a.png", "a.png ", "A.png", "é.png", "e\u0301.png", "../../a.png", "n" * 251 + ".png"]
+    outputs = await worker.deliver_named(job, {name: ("image/png", PNG + name.encode()) for name in names})
+    assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
+    files = await shop.files(person, submitted["id"])
+    assert sorted(file["name"] for file in files) == sorted(names)
+    for file in files:
+        assert await shop.plane.storage.read(file["path"], 1000) == PNG + file["name"].encode()
+
+
+async def test_a_run_may_bring_more_files_than_one_heartbeat_announces(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    frames = {f"frame-{number:03}.png": ("image/png", PNG) for number in range(120)}
+    everything = list(frames.items())
+    announced = {"name": "a.png", **described(PNG, "image/png")}
+    assert_refused(await worker.heartbeat(job, outputs=[announced] * 101), 422, "invalid_request", "outputs")
+    outputs = [
+        *await worker.deliver_named(job, dict(everything[:100])),
+        *await worker.deliver_named(job, dict(everything[100:])),
+    ]
+    assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
+    result = (await shop.shown(person, submitted["id"]))["result"]
+    assert [output["name"] for output in result["outputs"]] == list(frames)
+
+
+async def test_a_run_past_its_limit_is_not_extended_and_has_no_time_left(shop: Workshop) -> None:
+    worker = await shop.worker()
+    await shop.engine_job(await shop.desk.person(tokens=10))
+    job = await worker.job()
+    await worker.heartbeat(job, run_started=True)
+    over = """UPDATE ai_job_dispatches SET run_started_at = now() - interval '3700 s',
+              lease_expires_at = now() - interval '100 s' WHERE dispatch_id = $1"""
+    await shop.central(over, job["dispatch_id"])
+    answer = (await worker.heartbeat(job)).json()
+    assert answer["lease_ttl_seconds"] == 0
+    assert datetime.fromisoformat(answer["lease_expires_at"]) < datetime.now(UTC)
+
+
+async def test_a_poll_repeated_late_gets_addresses_for_as_long_as_its_lease_was_renewed(shop: Workshop) -> None:
+    worker = await shop.worker()
+    await shop.engine_job(await shop.desk.person(tokens=10))
+    job = await worker.job(poll_id="poll-1")
+    long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1000 s' WHERE dispatch_id = $1"
+    await shop.central(long_ago, job["dispatch_id"])
+    await worker.heartbeat(job)
+    again = await worker.job(poll_id="poll-1")
+    assert again["lease_token"] == job["lease_token"]
+    left = datetime.fromisoformat(again["lease_expires_at"]) - datetime.now(UTC)
+    assert abs(left - timedelta(seconds=again["lease_ttl_seconds"])) < timedelta(seconds=30)
+
+
+@pytest.mark.parametrize("retried", [1, 2])
+async def test_a_report_on_a_cycle_that_expired_says_so_also_after_retries(shop: Workshop, retried: int) -> None:
+    worker, other = await shop.worker(), await shop.worker()
+    person = await shop.desk.person(tokens=100)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await expire(shop, person, submitted["id"])
+    # Refused ones are in the history, too, and do not count.
+    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+    for _ in range(retried - 1):
+        assert (await other.fail(await other.job(), "It broke.")).json()["status"] == "failed"
+        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/retry")
+    await worker.deliver(job, OUTPUT)
+    for _ in range(2):
+        answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+        assert (answer.status_code, answer.json()["status"]) == (200, "expired")
+    assert (await history(shop, job))["status"] == "expired"
+    assert (await shop.shown(person, submitted["id"]))["status"] == "queued"
+
+
+@pytest.mark.parametrize("how", ["requeue", "defer", "canceled"])
+async def test_what_became_of_a_lease_is_its_own_workers_to_know(shop: Workshop, how: str) -> None:
+    worker, other = await shop.worker(), await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    if how == "defer":
+        await worker.defer(job, "prediction-1", (datetime.now(UTC) + timedelta(hours=1)).isoformat())
+    else:
+        await worker.requeue(job, "spot interruption")
+    if how == "canceled":
+        await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    status = {"requeue": "queued", "defer": "waiting"}.get(how, how)
+    assert (await worker.requeue(job, "spot interruption")).json()["status"] == status
+    assert_refused(await other.requeue(job, "spot interruption"), 404, "not_found")
+    assert_refused(await other.heartbeat(job), 404, "not_found")
+
+
+async def test_what_ends_in_the_queue_took_no_time_to_run(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.requeue(job, "spot interruption")
+    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    row = await history(shop, job)
+    assert (row["status"], row["duration_seconds"]) == ("canceled", None)
+
+
+async def test_users_read_nothing_of_the_machine_that_their_job_left(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    answer = await send(worker, "deregister", job, reason="no room in /mnt/scratch\x07\udcff, token=abc")
+    assert answer.status_code == 204
+    shop.workers.remove(worker)
+    events = await shop.desk.get(person, f"/api/ai-jobs/{submitted['id']}/events")
+    assert "Requeued: no room in [path] ?, token=***" in events.text
+    assert "scratch" not in events.text
+
+
+async def test_leaving_with_a_canceled_job_counts_as_nothing(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await shop.desk.post_as(person, f"/api/ai-jobs/{submitted['id']}/cancel")
+    assert (await worker.deregister("spot interruption")).status_code == 204
+    shop.workers.remove(worker)
+    session = await shop.session(worker)
+    assert (session["jobs_completed"], session["jobs_failed"], session["jobs_requeued"]) == (0, 0, 0)
+    assert session["busy_seconds"] > 0
+    assert (await history(shop, job))["status"] == "canceled"

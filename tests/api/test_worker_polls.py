@@ -1,0 +1,310 @@
+"""How a worker gets a job, and every reason why it gets none."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+from urllib.parse import urlsplit
+from uuid import UUID, uuid4
+
+import pytest
+
+from callsheet.fleet import polls as polls_module
+from callsheet.wire.errors import Unavailable
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.waiting import until
+from tests.support.workshop import OUTPUT, Workshop, open_workshop
+
+
+class TestPolls:
+    async def test_without_work_the_answer_is_empty_and_says_why(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        assert await worker.poll() == {"job": None, "reason": "empty"}
+
+    async def test_a_draining_worker_gets_nothing(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
+        assert await worker.poll(wait_seconds=5) == {"job": None, "reason": "draining"}
+        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/undrain", {})
+        assert (await worker.job())["kind"] == "effect"
+
+    async def test_a_worker_nobody_approved_gets_nothing(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.central("UPDATE comfyui_workers SET is_approved = false WHERE worker_id = $1", worker.worker_id)
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        assert (await worker.poll())["reason"] == "not_approved"
+        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/approve", {})
+        assert (await worker.poll())["job"] is not None
+
+    async def test_g4_a_worker_without_active_workflows_gets_nothing(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        await shop.central("UPDATE workflows SET is_active = false WHERE slug = $1", shop.desk.workflow)
+        assert (await worker.poll())["reason"] == "no_workflows"
+
+    async def test_g4_only_declared_providers_are_served(self, shop: Workshop) -> None:
+        worker, cloud = await shop.worker(), await shop.worker(providers=["cloud"])
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        assert (await cloud.poll())["reason"] == "empty"
+        assert (await worker.poll(providers=["cloud"]))["reason"] == "empty"
+        assert (await worker.poll(providers=[]))["reason"] == "empty"
+        assert (await cloud.poll(providers=["cloud", "self_hosted"]))["job"] is not None
+
+    async def test_a_worker_at_capacity_gets_no_more(self, shop: Workshop) -> None:
+        worker = await shop.worker(max_concurrency=2)
+        person = await shop.desk.person(tokens=30)
+        for _ in range(3):
+            await shop.engine_job(person)
+        assert (await worker.poll(current_load=2))["reason"] == "at_capacity"
+        assert (await worker.poll(max_concurrency=1))["job"] is not None
+        # By what the queue knows, whatever the worker says.
+        assert (await worker.poll(max_concurrency=1, current_load=0))["reason"] == "at_capacity"
+        assert (await worker.poll())["job"] is not None
+        assert (await worker.poll())["reason"] == "at_capacity"
+
+    async def test_one_may_be_fetched_ahead_while_more_is_queued_than_workers_can_take(self, shop: Workshop) -> None:
+        worker, idle = await shop.worker(), await shop.worker()
+        person = await shop.desk.person(tokens=100)
+        for _ in range(2):
+            await shop.engine_job(person)
+        first = await worker.job()
+        # One is queued, and the other worker is free to take it.
+        assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
+        await shop.engine_job(person)
+        ahead = await worker.job(prefetch=True)
+        assert ahead["dispatch_id"] != first["dispatch_id"]
+        await shop.engine_job(person)
+        await shop.engine_job(person)
+        assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
+        assert (await idle.poll())["job"] is not None
+
+    async def test_a_repeated_poll_gets_the_same_lease_with_fresh_addresses(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=20)
+        for _ in range(2):
+            await shop.engine_job(person)
+        first = await worker.job(poll_id="poll-1")
+        again = await worker.job(poll_id="poll-1", current_load=1)
+        assert (again["dispatch_id"], again["lease_token"]) == (first["dispatch_id"], first["lease_token"])
+        assert again["lease_ttl_seconds"] <= first["lease_ttl_seconds"]
+        assert (await worker.poll(poll_id="poll-2"))["reason"] == "at_capacity"
+        await worker.deliver(again, OUTPUT)
+        assert (await worker.complete(first, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+        assert (await worker.job(poll_id="poll-1"))["dispatch_id"] != first["dispatch_id"]
+
+    async def test_a_poll_id_of_another_worker_gives_nothing_of_its_lease(self, shop: Workshop) -> None:
+        worker, other = await shop.worker(), await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        await worker.job(poll_id="same")
+        assert (await other.poll(poll_id="same"))["reason"] == "empty"
+
+    async def test_a_lease_its_worker_does_not_know_goes_back_with_its_attempt(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        lost = await worker.job()
+        # Too young: its answer may be on the way.
+        assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
+        await make_old(shop, lost)
+        assert (await worker.poll(active_leases=[lost["lease_token"]]))["reason"] == "at_capacity"
+        assert (await worker.poll())["reason"] == "at_capacity"
+        found = await worker.job(active_leases=[])
+        assert found["dispatch_id"] == lost["dispatch_id"]
+        assert found["lease_token"] != lost["lease_token"]
+        row = await shop.dispatch(found)
+        assert (row["attempts"], row["requeues"]) == (1, 1)
+        await shop.audited(worker, "registered", "leased", "lease_put_back", "leased")
+
+    async def test_a_lease_with_a_heartbeat_is_never_taken_for_unknown(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        job = await worker.job()
+        await worker.heartbeat(job)
+        await make_old(shop, job)
+        assert (await worker.poll(active_leases=[]))["reason"] == "at_capacity"
+
+    async def test_a_rotated_token_comes_with_every_answer_until_it_is_used(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        old = worker.token
+        await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/rotate-token", {})
+        job = await worker.job()
+        assert worker.token != old
+        new, worker.token = worker.token, old
+        told = await worker.heartbeat(job)
+        assert told.json()["rotated_token"] == new
+        assert "rotated_token" not in (await worker.heartbeat(job)).json()
+        worker.token = old
+        assert_refused(await worker.heartbeat(job), 401, "not_authenticated")
+
+    async def test_a_job_that_cannot_be_handed_out_fails_and_the_next_one_is_given(self, shop: Workshop) -> None:
+        """G6: should a payload ever name a file of another tenant, nobody gets its address."""
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=20)
+        foreign = [{"key": "video", "path": f"tenants/{uuid4()}/uploads/x.mp4", "is_primary_input": True}]
+        broken = await shop.engine_job(person, assets=foreign)
+        good = await shop.engine_job(person)
+        assert (await worker.job())["job_id"] == good["id"]
+        shown = await shop.shown(person, broken["id"])
+        assert (shown["status"], shown["error"]["type"]) == ("failed", "undeliverable")
+        await shop.audited(worker, "registered", "undeliverable", "leased")
+        assert await shop.balance(person) == 13
+
+    async def test_an_error_between_lease_and_answer_releases_the_lease(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=10)
+        submitted = await shop.engine_job(person)
+
+        def cannot_sign(*_: Any, **__: Any) -> Any:
+            raise Unavailable("The keys of the object store are being renewed.")
+
+        with monkeypatch.context() as broken:
+            broken.setattr(shop.plane.storage, "presign_put", cannot_sign)
+            assert_refused(await worker.post("/api/worker/poll", {}), 503, "unavailable")
+        [row] = await shop.central("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"]))
+        assert (row["status"], row["attempts"], row["requeues"]) == ("queued", 0, 0)
+        assert (await shop.shown(person, submitted["id"]))["status"] == "queued"
+        assert (await worker.job())["job_id"] == submitted["id"]
+
+
+async def make_old(shop: Workshop, job: dict[str, Any]) -> None:
+    query = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '61 s' WHERE dispatch_id = $1"
+    await shop.central(query, job["dispatch_id"])
+
+
+class TestLongPolls:
+    async def test_a_waiting_worker_gets_a_job_as_soon_as_there_is_one(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=10)
+        polling = asyncio.create_task(worker.job(wait_seconds=55))
+        await waits(shop)
+        submitted = await shop.engine_job(person)
+        assert (await polling)["job_id"] == submitted["id"]
+
+    async def test_a_wait_without_work_ends(self, shop: Workshop) -> None:
+        assert await (await shop.worker()).poll(wait_seconds=0.2) == {"job": None, "reason": "empty"}
+
+    async def test_a_worker_that_leaves_while_it_waits_is_given_nothing(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        writer = await send_poll(shop, worker, wait_seconds=55)
+        await waits(shop)
+        writer.close()
+        await until(lambda: len(shop.plane.jobs.waiters) == 0)
+        person = await shop.desk.person(tokens=10)
+        submitted = await shop.engine_job(person)
+        [row] = await shop.central("SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1", UUID(submitted["id"]))
+        assert (row["status"], row["attempts"]) == ("queued", 0)
+
+    async def test_a_worker_that_leaves_while_it_is_given_a_job_gives_it_back(self, shop: Workshop) -> None:
+        """Its connection closes while the start of the job waits for a lock in the tenant's database."""
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=10)
+        submitted = await shop.engine_job(person)
+        pool = await shop.plane.databases.pool(person.tenant.pool)
+        lock = "SELECT FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
+        dispatches = "SELECT * FROM ai_job_dispatches WHERE tenant_job_id = $1"
+
+        async def row() -> Any:
+            return (await shop.central(dispatches, UUID(submitted["id"])))[0]
+
+        async def has_status(status: str) -> bool:
+            return bool((await row())["status"] == status)
+
+        async with pool.transaction() as connection:
+            await connection.fetch(lock, person.tenant.id, UUID(submitted["id"]))
+            writer = await send_poll(shop, worker, wait_seconds=55)
+            await until(lambda: has_status("leased"))
+            writer.close()
+            await until(lambda: has_status("queued"))
+        assert (await row())["attempts"] == 0
+
+        async def is_queued() -> bool:
+            return bool((await shop.shown(person, submitted["id"]))["status"] == "queued")
+
+        await until(is_queued)
+        assert (await worker.job())["job_id"] == submitted["id"]
+
+    @pytest.mark.parametrize("what", ["drain", "revoke"])
+    async def test_a_worker_that_is_sent_away_while_it_waits_gets_nothing(
+        self, shop: Workshop, what: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # What was true when it came is not believed at all any more.
+        monkeypatch.setattr("callsheet.fleet.polls.TRUSTED_SECONDS", 0.0)
+        worker, other = await shop.worker(), await shop.worker()
+        person = await shop.desk.person(tokens=10)
+        polling = asyncio.create_task(worker.post("/api/worker/poll", {"wait_seconds": 55}))
+        await waits(shop)
+        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/{what}", {})).status_code == 200
+        submitted = await shop.engine_job(person)
+        answer = await polling
+        if what == "drain":
+            assert answer.json() == {"job": None, "reason": "draining"}
+        else:
+            assert_refused(answer, 401, "not_authenticated")
+            shop.workers.remove(worker)
+        job = await other.job()
+        assert job["job_id"] == submitted["id"]
+        assert (await shop.dispatch(job))["attempts"] == 1
+
+    async def test_two_polls_of_one_worker_at_once_get_no_more_than_it_can_run(self, shop: Workshop) -> None:
+        """A client that gave up waiting and asks again, while its first request still stands."""
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=30)
+        polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
+        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        for _ in range(3):
+            await shop.engine_job(person)
+        answers = await asyncio.gather(*polls)
+        given = [answer["job"]["dispatch_id"] for answer in answers if answer["job"]]
+        assert [answer["reason"] for answer in answers if not answer["job"]] == ["at_capacity"]
+        held = await shop.central(
+            "SELECT dispatch_id, attempts FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id
+        )
+        assert [(row["dispatch_id"], row["attempts"]) for row in held] == [(number, 1) for number in given]
+
+    async def test_one_worker_has_only_so_many_polls_waiting(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(polls_module, "MOST_AT_ONCE", 2)
+        worker, other = await shop.worker(), await shop.worker()
+        polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for _ in range(2)]
+        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        refused = await worker.post("/api/worker/poll", {"wait_seconds": 55})
+        assert_refused(refused, 429, "rate_limited")
+        assert refused.headers["retry-after"] == "1"
+        assert (await other.poll())["reason"] == "empty"
+        for _ in polls:
+            await shop.engine_job(await shop.desk.person(tokens=10))
+        await asyncio.gather(*polls)
+        assert (await worker.poll())["job"] is None
+
+    async def test_a_stopping_control_plane_does_not_sit_out_long_polls(self, started: Started) -> None:
+        async with started() as (plane, _), open_workshop(plane) as shop:
+            worker = await shop.worker()
+            polling = asyncio.create_task(worker.poll(wait_seconds=55))
+            await waits(shop)
+            plane.jobs.waiters.close()
+            assert await polling == {"job": None, "reason": "empty"}
+
+
+async def waits(shop: Workshop) -> None:
+    await until(lambda: len(shop.plane.jobs.waiters) == 1)
+
+
+async def send_poll(shop: Workshop, worker: ScriptedWorker, **fields: Any) -> asyncio.StreamWriter:
+    """On a connection that the test can close whenever it likes."""
+    parts = urlsplit(shop.plane.settings.public_url)
+    _, writer = await asyncio.open_connection(parts.hostname, parts.port)
+    body = json.dumps(fields).encode()
+    head = (
+        f"POST /api/worker/poll HTTP/1.1\r\nhost: {parts.netloc}\r\nauthorization: Bearer {worker.token}\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(body)}\r\n\r\n"
+    )
+    writer.write(head.encode() + body)
+    await writer.drain()
+    return writer

@@ -1,0 +1,162 @@
+"""What every request of a worker has in common: its token, its body, and what it costs."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import structlog
+
+from callsheet.plumbing.sql import Statement
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.scripted_worker import REPORTS, described, in_an_hour
+from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
+
+
+class TestRequests:
+    @pytest.mark.parametrize("path", ["poll", *REPORTS])
+    async def test_every_address_wants_a_workers_token(self, shop: Workshop, path: str) -> None:
+        body = {
+            "dispatch_id": 1,
+            "lease_token": str(uuid4()),
+            "provider_job_id": "p",
+            "expires_at": in_an_hour(),
+        }
+        person = await shop.desk.person()
+        for headers in ({}, {"authorization": "Bearer " + "0" * 64}, person.headers, {"authorization": "Basic x"}):
+            for sent in (body, {}, []):
+                answer = await shop.client.post(f"/api/worker/{path}", json=sent, headers=headers)
+                assert_refused(answer, 401, "not_authenticated")
+
+    @pytest.mark.parametrize(
+        ("content", "content_type", "status", "code", "field"),
+        [
+            (b"{}", "text/plain", 415, "unsupported_media_type", "content-type"),
+            (b"{}", "", 415, "unsupported_media_type", "content-type"),
+            (b"{", "application/json", 400, "malformed_request", "body"),
+            (b"", "application/json", 400, "malformed_request", "body"),
+            (b"\xff\xfe", "application/json", 400, "malformed_request", "body"),
+            (b'{"poll_id": "\xff"}', "application/json", 400, "malformed_request", "body"),
+            (b"[" * 100_000, "application/json", 400, "malformed_request", "body"),
+            (b"[]", "application/json", 422, "invalid_request", "body"),
+            (b"null", "application/json", 422, "invalid_request", "body"),
+            (b'{"wait_seconds": 56}', "application/json", 422, "invalid_request", "wait_seconds"),
+            (b'{"wait_seconds": NaN}', "application/json", 422, "invalid_request", "wait_seconds"),
+            (b'{"current_load": -1}', "application/json", 422, "invalid_request", "current_load"),
+            (b'{"poll_id": "a\\u0000b"}', "application/json", 422, "invalid_request", "poll_id"),
+            (b'{"active_leases": ["x"]}', "application/json", 422, "invalid_request", "active_leases.0"),
+            (b'{"providers": ["No"]}', "application/json", 422, "invalid_request", "providers.0"),
+        ],
+    )
+    async def test_a_bad_body_gets_the_same_answer_as_anywhere(
+        self, shop: Workshop, content: bytes, content_type: str, status: int, code: str, field: str
+    ) -> None:
+        worker = await shop.worker()
+        headers = {"authorization": f"Bearer {worker.token}", "content-type": content_type}
+        answer = await shop.client.post("/api/worker/poll", content=content, headers=headers)
+        assert_refused(answer, status, code, field)
+
+    async def test_a_body_that_is_too_large_is_refused(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        answer = await worker.post("/api/worker/poll", {"capabilities": {"x": "y" * 1_100_000}})
+        assert_refused(answer, 413, "body_too_large", "body")
+
+    async def test_unknown_fields_and_nulls_are_ignored(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        fields = (
+            "max_concurrency",
+            "capabilities",
+            "providers",
+            "wait_seconds",
+            "poll_id",
+            "active_leases",
+            "prefetch",
+        )
+        job = await worker.job(**dict.fromkeys(fields), from_the_future={"a": 1})
+        nothing = dict.fromkeys(("run_started", "progress", "preview", "outputs", "refresh_inputs"))
+        assert (await worker.heartbeat(job, worker_id=7, **nothing)).status_code == 200
+        await worker.deliver(job, OUTPUT)
+        output = {"size": len(OUTPUT), "mime_type": "video/mp4", "sha256": None, "metadata": None, "codec": "h264"}
+        answer = await worker.complete(job, output=output, outputs=None, provider_job_id=None, worker_id="me")
+        assert answer.json()["status"] == "completed"
+
+    async def test_other_methods_and_neighbouring_addresses_are_answered_as_anywhere(self, shop: Workshop) -> None:
+        refused = await shop.client.get("/api/worker/poll")
+        assert_refused(refused, 405, "method_not_allowed")
+        assert refused.headers["allow"] == "POST"
+        assert_refused(await shop.client.post("/api/worker/poll/", json={}), 404, "not_found")
+        assert_refused(await shop.client.post("/api/worker/nothing", json={}), 404, "not_found")
+
+    async def test_requests_are_counted_by_their_address(self, shop: Workshop) -> None:
+        await (await shop.worker()).poll()
+        metrics = (await shop.client.get("/metrics")).text
+        assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics
+
+    async def test_a_database_that_is_away_is_said_to_be_away(self, started: Started) -> None:
+        async with started() as (plane, _), open_workshop(plane) as shop:
+            worker = await shop.worker()
+            await plane.databases.central.close()
+            answer = await worker.post("/api/worker/poll", {})
+            assert_refused(answer, 503, "unavailable")
+            assert answer.headers["retry-after"] == "1"
+            await plane.databases.central.open()
+            assert (await worker.poll())["reason"] == "empty"
+
+    async def test_the_document_describes_every_message(self, shop: Workshop) -> None:
+        document = (await shop.client.get("/openapi.json")).json()
+        for path, request, answer in (
+            ("poll", "PollRequest", "PollAnswer"),
+            ("heartbeat", "HeartbeatRequest", "HeartbeatAnswer"),
+            ("complete", "CompleteRequest", "CompleteAnswer"),
+            ("fail", "FailRequest", "DispatchAnswer"),
+            ("requeue", "RequeueRequest", "DispatchAnswer"),
+            ("defer", "DeferRequest", "DispatchAnswer"),
+        ):
+            operation = document["paths"][f"/api/worker/{path}"]["post"]
+            asked = operation["requestBody"]["content"]["application/json"]["schema"]["$ref"]
+            given = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+            assert (asked.rpartition("/")[2], given.rpartition("/")[2]) == (request, answer)
+            assert operation["security"] == [{"WorkerToken": []}]
+            assert operation["description"]
+
+
+class TestCost:
+    async def test_each_request_asks_the_databases_a_known_number_of_times(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        asked = spied(monkeypatch)
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=20)
+        await shop.engine_job(person)
+        shop.client.headers["x-request-id"] = "counted"
+        asked.clear()
+        job = await worker.job(wait_seconds=10)
+        assert asked == ["authenticate", "lease", "move", "record_events"]
+        asked.clear()
+        await worker.heartbeat(job)
+        assert asked == ["authenticate", "heartbeat"]
+        asked.clear()
+        await worker.heartbeat(job, progress={"percent": 3}, outputs=[{"name": "a.png", **described(PNG, "image/png")}])
+        assert asked == ["authenticate", "heartbeat", "record_progress"]
+        await worker.deliver(job, OUTPUT)
+        asked.clear()
+        await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+        assert asked == ["authenticate", "find", "move", "close", "record_events"]
+
+
+def spied(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the statements that requests with the id `counted` run; loops of the control plane do not count."""
+    names: list[str] = []
+    for method in ("rows", "row", "value", "run"):
+        original = getattr(Statement, method)
+
+        def spy(self: Statement, *arguments: Any, original: Any = original, **values: Any) -> Any:
+            if structlog.contextvars.get_contextvars().get("request_id") == "counted":
+                names.append(self.name)
+            return original(self, *arguments, **values)
+
+        monkeypatch.setattr(Statement, method, spy)
+    return names
