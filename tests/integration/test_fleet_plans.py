@@ -67,6 +67,9 @@ CASES = {
     "leases_of_worker": Case({"worker_id": "w-7"}, 30),
     "remove_session_of_worker": Case({"worker_id": "w-7", "session_id": 7}, 30),
     "end_session": Case({"worker_id": "w-7", "reason": "test"}, 30),
+    # Three thousand are in hand.
+    "find_left_behind": Case({"limit": 100}, 25_000),
+    "delete_old_events": Case({"days": 90, "limit": 100}, 20),
 }
 FILL = f"""
 INSERT INTO gpu_fleets (slug, stage, name) SELECT 'fleet-' || n, 'production', 'Fleet' FROM generate_series(1, 40) n;

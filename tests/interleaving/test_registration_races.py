@@ -168,6 +168,30 @@ async def test_a_poll_that_was_let_in_before_a_revocation_keeps_nothing(gate: Ga
     assert await gate.race.one.status(gate.race.ann, job.id) == "queued"
 
 
+async def test_a_poll_that_crosses_a_good_bye_keeps_nothing_and_costs_no_attempt(gate: Gate) -> None:
+    job = await gate.race.submit()
+    registered = await gate.join()
+    worker = await gate.one.authentication.of(bearer(registered.token), for_poll=True)
+    await gate.two.registry.deregister(worker, "shutdown")
+    await gate.race.one.start("gpu-1")
+    await gate.two.sweeper.tick(SystemClock().now())
+    assert await gate.dispatch() == ("queued", 0)
+    assert await gate.race.one.status(gate.race.ann, job.id) == "queued"
+
+
+async def test_what_an_earlier_session_holds_goes_back_and_the_new_sessions_own_stays(gate: Gate) -> None:
+    for _ in range(2):
+        await gate.race.submit()
+    await gate.join()
+    earlier, own = await gate.race.one.start("gpu-1"), await gate.race.one.start("gpu-1")
+    query = "UPDATE ai_job_dispatches SET last_leased_at = last_leased_at - interval '1 h' WHERE dispatch_id = $1"
+    await gate.rows(query, earlier.lease.dispatch_id)
+    await gate.two.sweeper.tick(SystemClock().now())
+    rows = await gate.rows("SELECT dispatch_id, status FROM ai_job_dispatches")
+    statuses = {row["dispatch_id"]: row["status"] for row in rows}
+    assert (statuses[earlier.lease.dispatch_id], statuses[own.lease.dispatch_id]) == ("queued", "leased")
+
+
 async def test_two_first_uses_of_a_new_token_are_both_let_in_and_make_it_the_token_once(gate: Gate) -> None:
     old = (await gate.join()).token
     await gate.one.workers.rotate_token("gpu-1", "operator")

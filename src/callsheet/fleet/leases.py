@@ -5,9 +5,10 @@ from __future__ import annotations
 from callsheet.dispatch.facts import Expired
 from callsheet.fleet.audit import Audit, Event, taken_back_as
 from callsheet.jobs.execution import Execution
-from callsheet.jobs.reports import Settled
+from callsheet.jobs.reports import Outcome, Report, Settled
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
+from callsheet.wire.errors import LeaseLost, NotFound
 
 SQL = statements("callsheet.fleet")
 
@@ -46,16 +47,32 @@ class HeldLeases:
         """All of them, back to the queue; answers how many. `keep_attempt`: they count as attempts."""
         taken = await self._execution.put_back_held(worker_id, keep_attempt=keep_attempt, reason=reason, actor=actor)
         for dispatch_id, outcome in taken:
-            await self._audit.record(
-                Event(
-                    worker_id,
-                    session_id,
-                    "lease_put_back",
-                    actor,
-                    dispatch_id,
-                    {"reason": reason, "status": outcome.status},
-                    settled=outcome.settled,
-                    outcome=taken_back_as(outcome.status),
-                )
-            )
+            await self._record(worker_id, session_id, dispatch_id, outcome, reason, actor)
         return len(taken)
+
+    async def take_back(
+        self, report: Report, session_id: int | None, *, keep_attempt: bool, reason: str, actor: str
+    ) -> None:
+        """One of them."""
+        try:
+            outcome = await self._execution.take_back(report, keep_attempt=keep_attempt, reason=reason, actor=actor)
+        except (LeaseLost, NotFound):
+            return  # reported on, reaped or taken back by somebody else this instant
+        if outcome.settled is not None:
+            await self._record(report.worker_id, session_id, report.dispatch_id, outcome, reason, actor)
+
+    async def _record(
+        self, worker_id: str, session_id: int | None, dispatch_id: int, outcome: Outcome, reason: str, actor: str
+    ) -> None:
+        await self._audit.record(
+            Event(
+                worker_id,
+                session_id,
+                "lease_put_back",
+                actor,
+                dispatch_id,
+                {"reason": reason, "status": outcome.status},
+                settled=outcome.settled,
+                outcome=taken_back_as(outcome.status),
+            )
+        )

@@ -202,12 +202,19 @@ DELETE FROM comfyui_workers
 WHERE worker_id = :worker_id AND session_id = :session_id AND revoked_at IS NULL
   AND last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
 
--- name: find_revoked_holders
--- Left over where a crash came after a revocation, or a poll was under way. Rows of the queue, in the same database.
-SELECT w.worker_id, w.session_id FROM comfyui_workers w CROSS JOIN LATERAL (
-    SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased' LIMIT 1
-) held
-WHERE w.revoked_at IS NOT NULL ORDER BY w.worker_id LIMIT :limit
+-- name: find_left_behind
+-- Leases whose worker is gone: its last session has ended, or began after the lease. A crash came before they were put
+-- back, or a poll was under way at that moment. Rows of the queue, in the same database: as many as there is work in hand.
+-- Whoever never registered here is somebody else's affair.
+SELECT d.dispatch_id, d.lease_token, d.worker_id, last.id AS session_id,
+    coalesce(last.end_reason LIKE 'deregistered%', false) AS said_good_bye
+FROM ai_job_dispatches d CROSS JOIN LATERAL (
+    SELECT s.id, s.started_at, s.ended_at, s.end_reason FROM worker_sessions s
+    WHERE s.worker_id = d.worker_id ORDER BY s.id DESC LIMIT 1
+) last
+WHERE d.status <> 'queued' AND d.lease_token IS NOT NULL
+  AND (last.ended_at IS NOT NULL OR d.last_leased_at < last.started_at)
+ORDER BY d.worker_id, d.dispatch_id LIMIT :limit
 
 -- name: approve_worker
 -- A revoked one gets a hash that no token has: the id may register again. As seen now, so that it is not swept before it

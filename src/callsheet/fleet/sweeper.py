@@ -6,6 +6,7 @@ from datetime import datetime
 
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.leases import HeldLeases
+from callsheet.jobs.reports import Report
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements
@@ -38,7 +39,7 @@ class WorkerSweeper(Loop):
         self._last_look: float | None = None
 
     async def tick(self, now: datetime) -> bool:
-        await self.heal_revoked()
+        await self.take_left_behind()
         return self._has_watched() and await self.sweep()
 
     async def sweep(self) -> bool:
@@ -48,13 +49,18 @@ class WorkerSweeper(Loop):
         await all_of(self._remove(row["worker_id"], row["session_id"]) for row in rows)
         return len(rows) == BATCH
 
-    async def heal_revoked(self) -> None:
-        """What revoked workers hold still: a crash came before it was put back, or a poll was under way."""
+    async def take_left_behind(self) -> None:
+        """Leases of workers that left while they were being given one, or before a crash. As everywhere, who says
+        good-bye gets the attempt back, and who is revoked or disappears does not."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["find_revoked_holders"].rows(connection, limit=BATCH)
+            rows = await SQL["find_left_behind"].rows(connection, limit=BATCH)
         for row in rows:
-            await self._held.put_back(
-                row["worker_id"], row["session_id"], keep_attempt=True, reason="its worker was revoked", actor=ACTOR
+            await self._held.take_back(
+                Report(row["dispatch_id"], row["lease_token"], row["worker_id"]),
+                row["session_id"],
+                keep_attempt=not row["said_good_bye"],
+                reason="its worker is gone",
+                actor=ACTOR,
             )
 
     async def _remove(self, worker_id: str, session_id: int) -> None:
