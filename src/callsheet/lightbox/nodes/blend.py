@@ -1,0 +1,5 @@
+"""."""
+
+from callsheet.lightbox.node import Node
+
+NODES: tuple[type[Node], ...] = ()
