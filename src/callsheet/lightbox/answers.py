@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Any
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -45,7 +44,6 @@ async def same_origin(request: web.Request, handler: Handler) -> web.StreamRespo
         if here.hostname in LOOPBACK and there.netloc and here.netloc.lower() != there.netloc.lower():
             return web.Response(status=403)
     return await handler(request)
-
 
 
 def query_number(request: web.Request, name: str, default: int | None) -> int | None:

@@ -18,7 +18,7 @@ from aiohttp import web
 from callsheet.lightbox import jobs
 from callsheet.lightbox.answers import Handler
 from callsheet.lightbox.executor import Executor
-from callsheet.lightbox.file_routes import FileRoutes, find_file
+from callsheet.lightbox.file_routes import FileRoutes, content_hash, find_file
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.prompt_routes import PromptRoutes
@@ -134,9 +134,7 @@ class CloudRoutes:
         return await asyncio.to_thread(self._store, file)
 
     def _store(self, file: web.FileField) -> web.Response:
-        digest = hashlib.file_digest(file.file, "sha256").hexdigest()
-        name = digest + os.path.splitext(file.filename)[1].lower()
-        file.file.seek(0)
+        name = content_hash(file).hexdigest() + os.path.splitext(file.filename)[1].lower()
         with (self._folders.input / name).open("wb") as target:
             shutil.copyfileobj(file.file, target, 1 << 20)
         return web.json_response({"name": name, "subfolder": "", "type": "input"})

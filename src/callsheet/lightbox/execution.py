@@ -106,9 +106,7 @@ class _Run:
     def start(self, cache: Mapping[str, Result]) -> None:
         self._message("execution_start", {})
         self.results = {
-            node_id: cache[self.signatures[node_id]]
-            for node_id in self.prompt
-            if self.signatures.get(node_id) in cache
+            node_id: cache[self.signatures[node_id]] for node_id in self.prompt if self.signatures.get(node_id) in cache
         }
         self._message("execution_cached", {"nodes": list(self.results)})
 
@@ -190,7 +188,7 @@ class _Run:
         message, kind = f"{raised}\n", type_name(type(raised))
         if isinstance(raised, MemoryError):
             # What a client of ComfyUI knows an engine without memory by.
-            message, kind = f"{raised or 'out of memory'}{OUT_OF_MEMORY_ADVICE}", OUT_OF_MEMORY
+            message, kind = f"{raised}{OUT_OF_MEMORY_ADVICE}", OUT_OF_MEMORY
         inputs = {name: [_shown_value(value)] for name, value in values.items()}
         if self.engine.registry.nodes[self.prompt[node_id]["class_type"]].writes_metadata:
             inputs |= {"prompt": [str(self.prompt)], "extra_pnginfo": [self.item.extra_data.get("extra_pnginfo")]}

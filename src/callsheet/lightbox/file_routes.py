@@ -123,6 +123,15 @@ def find_file(folders: Folders, query: Mapping[str, str]) -> Path | int:
     return path if path.is_file() else 404
 
 
+def content_hash(file: web.FileField) -> hashlib._Hash:
+    """Of the whole file, which is then at its start again."""
+    digest = hashlib.sha256()
+    while piece := file.file.read(1 << 20):
+        digest.update(piece)
+    file.file.seek(0)
+    return digest
+
+
 def _copy(file: web.FileField, path: Path) -> None:
     with path.open("wb") as target:
         shutil.copyfileobj(file.file, target, 1 << 20)
@@ -133,8 +142,7 @@ def _free_name(file: web.FileField, name: str, path: Path, folder: Path) -> tupl
     stem, ending = os.path.splitext(name)
     digest, counter = None, 1
     while path.exists():
-        digest = digest or hashlib.file_digest(file.file, "sha256").digest()
-        file.file.seek(0)
+        digest = digest or content_hash(file).digest()
         with path.open("rb") as there:
             if hashlib.file_digest(there, "sha256").digest() == digest:
                 return name, path, True

@@ -21,7 +21,7 @@ def all_jobs(queue: PromptQueue) -> list[dict[str, Any]]:
 def job(queue: PromptQueue, prompt_id: str) -> dict[str, Any] | None:
     entry = queue.history_of(prompt_id)
     if entry is not None:
-        number, _, prompt, extra_data, _ = entry["prompt"]
+        _, _, prompt, extra_data, _ = entry["prompt"]
         return _ended(prompt_id, entry) | {
             "outputs": entry["outputs"],
             "execution_status": entry["status"],

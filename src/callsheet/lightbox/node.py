@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
 
@@ -70,7 +69,7 @@ class Context(Protocol):
         """Tells how far the node is; the picture is sent as a preview where previews are asked for, or `always`."""
 
 
-class Node(ABC):
+class Node:
     """One kind of node. The attributes are what `/object_info` says about it."""
 
     name: ClassVar[str]
@@ -104,8 +103,8 @@ class Node(ABC):
         """Something that changes when the node must run again though its inputs are the same."""
         return None
 
-    @abstractmethod
-    def run(self, context: Context, **values: Any) -> Result: ...
+    # Takes the context and, by name, the inputs that were given.
+    run: ClassVar[Callable[..., Result]]
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class PromptRoutes:
         number = self._number
         # Taken by a refused request too.
         self._number += 1
-        return -number if "front" in body and body["front"] else number
+        return -number if isinstance(body, dict) and body.get("front") else number
 
     async def remaining(self, request: web.Request) -> web.Response:
         return web.json_response(self._executor.status()["status"])

@@ -45,9 +45,7 @@ class _Listener:
         with contextlib.suppress(ConnectionError):
             while True:
                 message = await self.waiting.get()
-                await (
-                    self.socket.send_str(message) if isinstance(message, str) else self.socket.send_bytes(message)
-                )
+                await (self.socket.send_str(message) if isinstance(message, str) else self.socket.send_bytes(message))
 
 
 class Sockets:
@@ -60,7 +58,9 @@ class Sockets:
         self._listeners: dict[str, _Listener] = {}
         self._open: set[web.WebSocketResponse] = set()
 
-    async def listen(self, request: web.Request, status: Mapping[str, Any], current_node: Mapping[str, str]) -> Any:
+    async def listen(
+        self, request: web.Request, status: Mapping[str, Any], current_node: Mapping[str, str]
+    ) -> web.WebSocketResponse:
         """Serves one socket until it closes. `current_node` says what runs for which client id."""
         socket = web.WebSocketResponse()
         await socket.prepare(request)

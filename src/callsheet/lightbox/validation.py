@@ -34,9 +34,7 @@ class _Finding:
     raised: Exception | None = None
 
 
-def validate_prompt(
-    prompt: Any, registry: Registry, folders: Folders, targets: list[str] | None = None
-) -> Verdict:
+def validate_prompt(prompt: Any, registry: Registry, folders: Folders, targets: list[str] | None = None) -> Verdict:
     """Coerces numbers in place, as ComfyUI does. Raises what ComfyUI answers with 500."""
     outputs: list[str] = []
     for node_id in prompt:
@@ -134,8 +132,8 @@ class _Validation:
         inputs = self.prompt[node_id].get("inputs")
         if not isinstance(inputs, dict):
             return []
-        links = (inputs.get(name) for name in self._class(node_id).inputs)
-        return [link[0] for link in links if _is_link(link) and self._knows(link[0])]
+        values = [inputs[name] for name in self._class(node_id).inputs if name in inputs]
+        return [value[0] for value in values if _is_link(value) and self._knows(value[0])]
 
     def _knows(self, node_id: Any) -> bool:
         return isinstance(node_id, str) and node_id in self.prompt

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from PIL import Image, ImageFilter
 
@@ -19,7 +21,7 @@ class ImageInvert(Node):
     name = "ImageInvert"
     display_name = "Invert Image"
     module = "nodes"
-    inputs = {"image": Input("IMAGE")}
+    inputs: ClassVar = {"image": Input("IMAGE")}
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, image: Frames) -> Result:
@@ -35,7 +37,7 @@ class ImageBlur(Node):
     category = "image/postprocessing"
     module = POSTPROCESSING
     newer_schema = True
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE", {}),
         "blur_radius": Input("INT", RADIUS),
         "sigma": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.1}),
@@ -53,7 +55,7 @@ class ImageSharpen(Node):
     category = "image/postprocessing"
     module = POSTPROCESSING
     newer_schema = True
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE", {}),
         "sharpen_radius": Input("INT", RADIUS),
         "sigma": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.01}),
@@ -72,7 +74,7 @@ class ImageFlip(Node):
     category = "image/transform"
     module = "comfy_extras.nodes_images"
     newer_schema = True
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE", {}),
         "flip_method": Input(
             "COMBO", {"multiselect": False, "options": ["x-axis: vertically", "y-axis: horizontally"]}
@@ -90,7 +92,7 @@ class ColorGrade(Node):
     display_name = "Color Grade"
     description = "Brightness, contrast, gamma, warmth and saturation; each 1 (warmth 0) leaves the picture as it is."
     category = "image/color"
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE"),
         "brightness": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
         "contrast": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 4.0, "step": 0.05}),
@@ -112,7 +114,9 @@ class ColorGrade(Node):
         warmth: float,
     ) -> Result:
         curves = [
-            each for gain in (1 + warmth / 4, 1.0, 1 - warmth / 4) for each in _curve(brightness * gain, contrast, gamma)
+            each
+            for gain in (1 + warmth / 4, 1.0, 1 - warmth / 4)
+            for each in _curve(brightness * gain, contrast, gamma)
         ]
         matrix = _saturation_matrix(saturation)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image, ImageOps, ImageSequence
@@ -51,7 +51,7 @@ class LoadImage(LoadFile):
     name = "LoadImage"
     display_name = "Load Image"
     module = "nodes"
-    inputs = {"image": Input((), {"image_upload": True})}
+    inputs: ClassVar = {"image": Input((), {"image_upload": True})}
     outputs = (IMAGE, Output("MASK", "MASK"))
 
     def run(self, context: Context, *, image: str) -> Result:
@@ -73,8 +73,7 @@ def load_picture(path: Path) -> tuple[Frames, Frames]:
 
 def _sequence(path: Path) -> Iterator[Image.Image]:
     with Image.open(path) as image:
-        for each in ImageSequence.Iterator(image):
-            yield each
+        yield from ImageSequence.Iterator(image)
 
 
 def _colours(image: Image.Image) -> Picture:
@@ -93,7 +92,7 @@ def _mask(image: Image.Image) -> Picture:
 class EmptyImage(Node):
     name = "EmptyImage"
     module = "nodes"
-    inputs = {
+    inputs: ClassVar = {
         "width": Input("INT", SIZE),
         "height": Input("INT", SIZE),
         "batch_size": Input("INT", {"default": 1, "min": 1, "max": 4096}),
@@ -112,7 +111,7 @@ class ImageScale(Node):
     display_name = "Upscale Image"
     category = "image/upscaling"
     module = "nodes"
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE"),
         "upscale_method": Input(tuple(RESAMPLING)),
         "width": Input("INT", {"default": 512, "min": 0, "max": 16384, "step": 1}),
@@ -138,7 +137,7 @@ class ImageScaleBy(Node):
     display_name = "Upscale Image By"
     category = "image/upscaling"
     module = "nodes"
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE"),
         "upscale_method": Input(tuple(RESAMPLING)),
         "scale_by": Input("FLOAT", {"default": 1.0, "min": 0.01, "max": 8.0, "step": 0.01}),
@@ -175,7 +174,7 @@ class ImageCrop(Node):
     category = "image/transform"
     module = "comfy_extras.nodes_images"
     newer_schema = True
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE", {}),
         "width": Input("INT", SIZE),
         "height": Input("INT", SIZE),
@@ -195,7 +194,7 @@ class RepeatImageBatch(Node):
     category = "image/batch"
     module = "comfy_extras.nodes_images"
     newer_schema = True
-    inputs = {"image": Input("IMAGE", {}), "amount": Input("INT", {"default": 1, "min": 1, "max": 4096})}
+    inputs: ClassVar = {"image": Input("IMAGE", {}), "amount": Input("INT", {"default": 1, "min": 1, "max": 4096})}
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, image: Frames, amount: int) -> Result:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from PIL import Image
 
@@ -18,7 +20,7 @@ class LoadImageMask(LoadFile):
     display_name = "Load Image (as Mask)"
     category = "mask"
     module = "nodes"
-    inputs = {"image": Input((), {"image_upload": True}), "channel": Input(CHANNELS, {})}
+    inputs: ClassVar = {"image": Input((), {"image_upload": True}), "channel": Input(CHANNELS, {})}
     outputs = (MASK,)
 
     def run(self, context: Context, *, image: str, channel: str) -> Result:
@@ -32,7 +34,7 @@ class MaskToImage(Node):
     display_name = "Convert Mask to Image"
     category = "mask"
     module = "comfy_extras.nodes_mask"
-    inputs = {"mask": Input("MASK")}
+    inputs: ClassVar = {"mask": Input("MASK")}
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, mask: Frames) -> Result:
@@ -43,7 +45,7 @@ class InvertMask(Node):
     name = "InvertMask"
     category = "mask"
     module = "comfy_extras.nodes_mask"
-    inputs = {"mask": Input("MASK")}
+    inputs: ClassVar = {"mask": Input("MASK")}
     outputs = (MASK,)
 
     def run(self, context: Context, *, mask: Frames) -> Result:

@@ -7,7 +7,7 @@ tried out.
 from __future__ import annotations
 
 import time
-from typing import Any
+from typing import Any, ClassVar
 
 from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Blocker, Context, Input, Node, Result
@@ -44,7 +44,7 @@ SHOWN: dict[str, dict[str, list[Any]]] = {
 class ProbeSleep(Node):
     name = "ProbeSleep"
     category = CATEGORY
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE"),
         "seconds": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 3600.0}),
         "steps": Input("INT", {"default": 10, "min": 1, "max": 10000}),
@@ -67,7 +67,10 @@ class ProbeHang(Node):
     name = "ProbeHang"
     category = CATEGORY
     description = "Works without a word and cannot be interrupted."
-    inputs = {"image": Input("IMAGE"), "seconds": Input("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0})}
+    inputs: ClassVar = {
+        "image": Input("IMAGE"),
+        "seconds": Input("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0}),
+    }
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, image: Frames, seconds: float) -> Result:
@@ -78,7 +81,7 @@ class ProbeHang(Node):
 class ProbeFail(Node):
     name = "ProbeFail"
     category = CATEGORY
-    inputs = {
+    inputs: ClassVar = {
         "image": Input("IMAGE"),
         "message": Input("STRING", {"default": "boom"}),
         "kind": Input(tuple(FAULTS)),
@@ -92,7 +95,7 @@ class ProbeFail(Node):
 class ProbeBlock(Node):
     name = "ProbeBlock"
     category = CATEGORY
-    inputs = {"image": Input("IMAGE"), "message": Input("STRING", {"default": ""})}
+    inputs: ClassVar = {"image": Input("IMAGE"), "message": Input("STRING", {"default": ""})}
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, image: Frames, message: str) -> Result:
@@ -103,7 +106,7 @@ class ProbeUI(Node):
     name = "ProbeUI"
     category = CATEGORY
     is_output = True
-    inputs = {"image": Input("IMAGE"), "mode": Input(tuple(SHOWN))}
+    inputs: ClassVar = {"image": Input("IMAGE"), "mode": Input(tuple(SHOWN))}
 
     def run(self, context: Context, *, image: Frames, mode: str) -> Result:
         return Result(shown=SHOWN[mode])

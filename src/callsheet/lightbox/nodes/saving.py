@@ -9,12 +9,12 @@ import string
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-import numpy as np
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from callsheet.lightbox.animations import GIF, Style, animated_png, webp, write_animation
 from callsheet.lightbox.folders import SavePlace
 from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Context, Input, Node, Result
@@ -79,7 +79,7 @@ class SaveImage(Node):
     module = "nodes"
     is_output = True
     writes_metadata = True
-    inputs = {
+    inputs: ClassVar = {
         "images": Input("IMAGE", {"tooltip": "The images to save."}),
         "filename_prefix": Input("STRING", {"default": "ComfyUI", "tooltip": PREFIX_TOOLTIP}),
     }
@@ -95,7 +95,7 @@ class PreviewImage(Node):
     module = "nodes"
     is_output = True
     writes_metadata = True
-    inputs = {"images": Input("IMAGE")}
+    inputs: ClassVar = {"images": Input("IMAGE")}
 
     def run(self, context: Context, *, images: Frames) -> Result:
         # Not a secret: keeps the previews of several runs apart.
@@ -108,7 +108,7 @@ class SaveImageWebsocket(Node):
     category = "api/image"
     module = "custom_nodes.websocket_image_save"
     is_output = True
-    inputs = {"images": Input("IMAGE")}
+    inputs: ClassVar = {"images": Input("IMAGE")}
 
     def run(self, context: Context, *, images: Frames) -> Result:
         for position, picture in enumerate(images):
@@ -120,23 +120,11 @@ class SaveImageWebsocket(Node):
         raise ValueError("sends its pictures anew each time")
 
 
-def _animation(context: Context, images: Frames) -> Iterator[Image.Image]:
-    for position, picture in enumerate(images, 1):
-        context.progress(position, max(images.expected, position), picture)
-        yield Image.fromarray(np.ascontiguousarray(picture))
-
-
-def _save_animation(
-    context: Context, images: Frames, prefix: str, ending: str, fps: float, **options: Any
-) -> Result:
+def _save_animation(context: Context, images: Frames, prefix: str, ending: str, fps: float, style: Style) -> Result:
     place = context.folders.place_for(prefix, "output", images.width, images.height)
     name = place.file_name(ending)
-    pictures = _animation(context, images)
     with written(place.folder / name) as part:
-        first = next(pictures)
-        # Pillow takes them one by one from a generator, and holds what its encoder needs.
-        duration = max(1, round(1000 / fps))
-        first.save(part, ending.upper(), save_all=True, append_images=pictures, duration=duration, loop=0, **options)
+        write_animation(part, images, fps, style, context.progress)
     return Result(shown=shown_animation(place, name))
 
 
@@ -147,7 +135,7 @@ class SaveAnimatedWEBP(Node):
     newer_schema = True
     is_output = True
     writes_metadata = True
-    inputs = {
+    inputs: ClassVar = {
         "images": Input("IMAGE", {}),
         "filename_prefix": Input("STRING", PREFIX),
         "fps": Input("FLOAT", FPS),
@@ -168,8 +156,7 @@ class SaveAnimatedWEBP(Node):
         method: str,
     ) -> Result:
         effort = {"default": 4, "fastest": 0, "slowest": 6}[method]
-        options = {"lossless": lossless, "quality": quality, "method": effort}
-        return _save_animation(context, images, filename_prefix, "webp", fps, **options)
+        return _save_animation(context, images, filename_prefix, "webp", fps, webp(lossless, quality, effort))
 
 
 class SaveAnimatedPNG(Node):
@@ -179,18 +166,15 @@ class SaveAnimatedPNG(Node):
     newer_schema = True
     is_output = True
     writes_metadata = True
-    inputs = {
+    inputs: ClassVar = {
         "images": Input("IMAGE", {}),
         "filename_prefix": Input("STRING", PREFIX),
         "fps": Input("FLOAT", FPS),
         "compress_level": Input("INT", {"default": 4, "min": 0, "max": 9}),
     }
 
-    def run(
-        self, context: Context, *, images: Frames, filename_prefix: str, fps: float, compress_level: int
-    ) -> Result:
-        options = {"compress_level": compress_level, "pnginfo": _metadata(context)}
-        return _save_animation(context, images, filename_prefix, "png", fps, **options)
+    def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float, compress_level: int) -> Result:
+        return _save_animation(context, images, filename_prefix, "png", fps, animated_png(compress_level))
 
 
 class SaveAnimatedGIF(Node):
@@ -198,7 +182,7 @@ class SaveAnimatedGIF(Node):
     display_name = "Save GIF"
     category = "image/animation"
     is_output = True
-    inputs = {
+    inputs: ClassVar = {
         "images": Input("IMAGE"),
         "filename_prefix": Input("STRING", PREFIX),
         # A GIF counts hundredths of a second; players slow down anything under two of them.
@@ -206,7 +190,7 @@ class SaveAnimatedGIF(Node):
     }
 
     def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float) -> Result:
-        return _save_animation(context, images, filename_prefix, "gif", fps, optimize=False)
+        return _save_animation(context, images, filename_prefix, "gif", fps, GIF)
 
 
 NODES: tuple[type[Node], ...] = (
