@@ -21,7 +21,7 @@ PIECE = 262_144
 # Between two pieces of an answer, not for the whole of it: a gigabyte may take its time.
 SECONDS = httpx.Timeout(60.0, connect=5.0)
 # Asked every two seconds of every run.
-_POLLED = ("/history", "/queue", "/api/job")
+_POLLED = ("/history", "/queue", "/api/job", "/system_stats")
 
 
 class EngineHttp:
