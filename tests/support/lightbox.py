@@ -117,3 +117,12 @@ async def render(client: httpx.AsyncClient, prompt: dict[str, Any], **request: A
     answer = await client.post("/prompt", json={"prompt": prompt, **request})
     assert answer.status_code == 200, answer.text
     return await finished(client, answer.json()["prompt_id"])
+
+
+async def idle(client: httpx.AsyncClient) -> None:
+    """Waits until nothing runs and nothing waits."""
+
+    async def is_idle() -> bool:
+        return bool((await client.get("/prompt")).json()["exec_info"]["queue_remaining"] == 0)
+
+    await until(is_idle)

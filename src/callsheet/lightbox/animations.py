@@ -44,15 +44,18 @@ def _with_palette(picture: Picture) -> VideoFrame:
     palette = np.zeros((COLOURS, 4), np.uint8)
     palette[:, 0] = 255
     palette[: len(colours), 1:] = colours
-    return VideoFrame.from_ndarray((np.asarray(reduced), palette), format="pal8")
+    # PyAV takes the pair; its stubs know of one array only.
+    return VideoFrame.from_ndarray((np.asarray(reduced), palette), format="pal8")  # type: ignore[arg-type]
 
 
 def webp(lossless: bool, quality: int, effort: int) -> Style:
     options = {"lossless": str(int(lossless)), "quality": str(quality), "compression_level": str(effort)}
     pixels = "bgra" if lossless else "yuv420p"
-    return Style(
-        "webp", "libwebp_anim", pixels, lambda each: _plain(each).reformat(format=pixels), options, {"loop": "0"}
-    )
+
+    def frame(picture: Picture) -> VideoFrame:
+        return _plain(picture).reformat(format=pixels)
+
+    return Style("webp", "libwebp_anim", pixels, frame, options, {"loop": "0"})
 
 
 def animated_png(compression: int) -> Style:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,10 +41,12 @@ class PromptQueue:
     _cancelled: dict[str, Item] = field(default_factory=dict)
     _closed: bool = False
 
-    def put(self, item: Item) -> None:
+    def put(self, item: Item, announce: Callable[[], None]) -> None:
+        """`announce` is called before the executor can take it: "one more waits" comes before "it started"."""
         with self._lock:
             twice = any(number == item.number and each == item.prompt_id for number, each, _, _ in self._heap)
             heapq.heappush(self._heap, (item.number, item.prompt_id, next(self._sequence), item))
+            announce()
             self._lock.notify()
         if twice:
             raise AlreadyQueued

@@ -61,11 +61,9 @@ class PromptRoutes:
 
     def _enqueue(self, item: Item, node_errors: dict[str, Any]) -> web.Response:
         try:
-            self._queue.put(item)
+            self._queue.put(item, self._executor.announce_queue)
         except AlreadyQueued:
             return trouble()
-        finally:
-            self._executor.announce_queue()
         body = {"prompt_id": item.prompt_id, "number": item.number, "node_errors": node_errors}
         return web.json_response(body)
 
