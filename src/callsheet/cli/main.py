@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli import accounts, catalog, database, doctor, fleet, serve, settings, wallet
+from callsheet.cli import accounts, catalog, database, doctor, fleet, lightbox, serve, settings, wallet, worker
 from callsheet.cli.console import complain
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -22,6 +22,8 @@ app = typer.Typer(
 )
 app.command("serve")(serve.serve)
 app.command("demo")(serve.demo)
+app.command("lightbox")(lightbox.lightbox)
+app.command("worker")(worker.worker)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.show)
 app.add_typer(database.app, name="db")

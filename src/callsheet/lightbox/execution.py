@@ -39,7 +39,7 @@ class Interrupted(Exception):
 class Publisher(Protocol):
     def publish(self, event: str, data: Mapping[str, Any], client: str | None) -> None: ...
 
-    def publish_preview(self, preview: Preview, client: str | None) -> None: ...
+    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None: ...
 
     def now_at(self, client: str | None, node_id: str | None) -> None:
         """For a client that connects again in the middle of a run."""
@@ -173,8 +173,8 @@ class _Run:
         if blocker.message is not None:
             # Sent, but not the end: ComfyUI goes on to execution_success, and the history says nothing of it.
             message = f"Execution Blocked: {blocker.message}"
-            failure = self._described(node_id, message, "ExecutionBlocked", [], {})
-            self._send("execution_error", {**failure, "prompt_id": self.item.prompt_id, "timestamp": _now()})
+            failure = self._described(node_id, message, "ExecutionBlocked", [], [])
+            self._send("execution_error", {**failure, "current_outputs": [], "prompt_id": self.item.prompt_id})
         return Result((Blocker(None),) * len(node_class.outputs))
 
     def _values(self, node_id: str) -> dict[str, Any]:
@@ -195,7 +195,7 @@ class _Run:
         return self._described(node_id, message, kind, traceback.format_tb(raised.__traceback__), inputs)
 
     def _described(
-        self, node_id: str, message: str, kind: str, frames: list[str], inputs: Mapping[str, Any]
+        self, node_id: str, message: str, kind: str, frames: list[str], inputs: Mapping[str, Any] | list[Any]
     ) -> dict[str, Any]:
         return {
             **self._about(node_id),
@@ -259,10 +259,15 @@ class _NodeContext:
         self._reported = now
         run, node_id = self._run, self._node_id
         run.report(node_id, value, total, "running")
-        if picture is not None and (self.previews or always):
-            run.engine.publisher.publish_preview(self._preview(picture, always), run.client)
+        preview = self._preview(picture, always) if picture is not None and (self.previews or always) else None
+        publisher = run.engine.publisher
+        # The newer form comes before the number it belongs to, the older one after it.
+        if preview is not None:
+            publisher.publish_preview(preview, run.client, with_metadata=True)
         data = {"value": value, "max": total, "prompt_id": run.item.prompt_id, "node": node_id}
-        run.engine.publisher.publish("progress", data, run.client)
+        publisher.publish("progress", data, run.client)
+        if preview is not None:
+            publisher.publish_preview(preview, run.client, with_metadata=False)
 
     def _preview(self, picture: Picture, exact: bool) -> Preview:
         image, encoded = Image.fromarray(picture), io.BytesIO()

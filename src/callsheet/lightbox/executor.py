@@ -58,9 +58,9 @@ class Executor:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._sockets.publish, event, data, client)
 
-    def publish_preview(self, preview: Preview, client: str | None) -> None:
+    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._sockets.publish_preview, preview, client)
+            self._loop.call_soon_threadsafe(self._sockets.publish_preview, preview, client, with_metadata)
 
     def now_at(self, client: str | None, node_id: str | None) -> None:
         self.current_node = {client: node_id} if client is not None and node_id is not None else {}

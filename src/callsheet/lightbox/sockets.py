@@ -106,9 +106,11 @@ class Sockets:
         for listener in self._hearing(client):
             self._put(listener, message)
 
-    def publish_preview(self, preview: Preview, client: str | None = None) -> None:
+    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
+        """To those who asked for metadata, or to those who did not."""
         for listener in self._hearing(client):
-            self._put(listener, preview.packed(listener.wants_metadata))
+            if listener.wants_metadata is with_metadata:
+                self._put(listener, preview.packed(with_metadata))
 
     def _hearing(self, client: str | None) -> list[_Listener]:
         if client is None or self._everybody_hears:

@@ -113,7 +113,7 @@ class SaveImageWebsocket(Node):
     def run(self, context: Context, *, images: Frames) -> Result:
         for position, picture in enumerate(images):
             context.progress(position, images.expected, picture, always=True)
-        return Result(shown={})
+        return Result()
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Any) -> Any:
