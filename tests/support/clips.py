@@ -9,10 +9,13 @@ from pathlib import Path
 
 import av
 import numpy as np
+from av.video.reformatter import Interpolation
 from numpy.typing import NDArray
 from PIL import Image
 
 Picture = NDArray[np.uint8]
+# Without these, every conversion darkens the picture a little.
+EXACT = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
 SOUND_RATE = 44100
 TONE = 440
 
@@ -38,8 +41,8 @@ def make_clip(
     path: Path,
     frames: int = 24,
     rate: int = 12,
-    width: int = 64,
-    height: int = 48,
+    width: int = 160,
+    height: int = 120,
     sound: bool = True,
     picture: Callable[[int, int, int], Picture] = scene,
 ) -> None:
@@ -50,6 +53,7 @@ def make_clip(
         samples = 0
         for position in range(frames):
             frame = av.VideoFrame.from_ndarray(picture(position, width, height), format="rgb24")
+            frame = frame.reformat(format="yuv420p", interpolation=EXACT)
             frame.pts, frame.time_base = position, Fraction(1, rate)
             container.mux(video.encode(frame))
             while audio is not None and samples < (position + 1) / rate * SOUND_RATE:
@@ -87,7 +91,8 @@ class Seen:
 def decode(path: Path) -> Seen:
     with av.open(str(path)) as container:
         video = container.streams.video[0]
-        frames = [frame.to_ndarray(format="rgb24") for frame in container.decode(video)]
+        decoded = (frame.reformat(format="rgb24", interpolation=EXACT) for frame in container.decode(video))
+        frames = [frame.to_ndarray() for frame in decoded]
         rate, codec = float(video.average_rate or 0), video.codec_context.name
     with av.open(str(path)) as container:
         if not container.streams.audio:
@@ -105,6 +110,6 @@ def decode(path: Path) -> Seen:
 
 
 def farthest(one: Picture, other: Picture) -> float:
-    """The mean difference of the worst channel: what a codec does to flat areas is small in the mean."""
+    """How far nine of ten values of the worst channel are at most; the rest lies on edges, where a codec blurs."""
     assert one.shape == other.shape
-    return float(np.abs(one.astype(int) - other.astype(int)).mean(axis=(0, 1)).max())
+    return float(np.percentile(np.abs(one.astype(int) - other.astype(int)), 90, axis=(0, 1)).max())
