@@ -48,7 +48,7 @@ async def test_a_file_that_was_fetched_before_is_not_fetched_again(site: Site) -
     person = await site.person()
     for _ in range(2):
         await site.ends(person, await site.submit(person))
-    cached = [path for path in (site.directory / "cache").iterdir()]
+    cached = list((site.directory / "cache").iterdir())
     assert len(cached) == 1
     assert cached[0].read_bytes() == INPUT
 

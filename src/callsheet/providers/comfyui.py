@@ -12,12 +12,14 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
+
+import httpx
 
 from callsheet.providers import engine_errors as errors
 from callsheet.providers.comfy_http import EngineHttp, json_of
@@ -47,6 +49,7 @@ POLL_SECONDS = 2.0
 SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
 SUBMIT_ATTEMPTS = 3
+SUBMIT_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +156,7 @@ class ComfyUI:
         }
         for attempt in range(SUBMIT_ATTEMPTS):
             try:
-                answer = await self._http.call("POST", "/prompt", json=body)
+                answer = await _to_its_end(self._http.call("POST", "/prompt", json=body))
             except EngineUnreachable:
                 # It may have been taken: the same id twice would run twice.
                 await asyncio.sleep(0.5 * 2**attempt)
@@ -235,6 +238,18 @@ class ComfyUI:
         if run_id in running:
             return "running", *running
         return ("pending", len(pending), *running) if run_id in pending else None
+
+
+async def _to_its_end(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
+    """Also when nobody waits any more: a prompt that arrives after it was cancelled would run for nobody."""
+    task = asyncio.create_task(call)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait({task}, timeout=SUBMIT_SECONDS)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def refuse_unless_taken(status: int, body: object, run: Run) -> None:

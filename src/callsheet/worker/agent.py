@@ -64,11 +64,9 @@ class Agent:
             background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
             working = asyncio.create_task(self._work(place))
             leaving = asyncio.create_task(self.departure.wait())
+            background += [working, leaving]
             await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (working, leaving):
-                if not task.done():
-                    task.cancel()
-            await asyncio.gather(leaving, return_exceptions=True)
+            working.cancel()
             [ended] = await asyncio.gather(working, return_exceptions=True)
             await self._leave(place)
             if isinstance(ended, Exception):
@@ -134,9 +132,8 @@ class Agent:
         return [provider for provider, health in self._health.items() if health.is_well]
 
     async def _poll(self) -> PollAnswer | None:
-        """None: something changed that makes this another question. The same poll_id then brings the lease that may
-        have been on its way."""
-        self._changed.clear()
+        """None: no engine is well any more. Only then is a poll given up: its job may be on the way already, and a
+        lease that never arrived is put back after a minute at the earliest."""
         request = PollRequest(
             current_load=len(self._runs),
             max_concurrency=self.config.max_concurrency,
@@ -147,16 +144,19 @@ class Agent:
             prefetch=self._is_full,
         )
         asking = asyncio.create_task(self._plane.poll(request))
-        changing = asyncio.create_task(self._changed.wait())
         try:
-            await asyncio.wait({asking, changing}, return_when=asyncio.FIRST_COMPLETED)
-            if not asking.done():
-                return None
+            while not asking.done():
+                changing = asyncio.create_task(self._changed.wait())
+                await asyncio.wait({asking, changing}, return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+                await asyncio.gather(changing, return_exceptions=True)
+                self._changed.clear()
+                if not asking.done() and not self._providers():
+                    return None
             answer = asking.result()
         finally:
-            for task in (asking, changing):
-                task.cancel()
-            await asyncio.gather(asking, changing, return_exceptions=True)
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
         self._poll_id = uuid.uuid4().hex
         return answer
 
