@@ -28,7 +28,7 @@ async def troubles(request: web.Request, handler: Handler) -> web.StreamResponse
         return await handler(request)
     except web.HTTPException:
         raise
-    except (LookupError, TypeError, ValueError, AttributeError, OSError, SyntaxError) as broke:
+    except (LookupError, TypeError, ValueError, AttributeError, OSError, SyntaxError, RecursionError) as broke:
         if isinstance(broke, ConnectionError):
             raise
         log.warning("request_failed", path=request.path, error=repr(broke))

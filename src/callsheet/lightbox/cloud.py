@@ -45,7 +45,7 @@ def cloud_key(expected: str) -> Any:
                 return _refusal(402, "Insufficient credits")
             if given == KEY_OF_INACTIVE_SUBSCRIPTION:
                 return _refusal(429, "Subscription is not active")
-        if not hmac.compare_digest(given.encode(), expected.encode()):
+        if not hmac.compare_digest(given.encode("utf-8", "surrogateescape"), expected.encode()):
             return _refusal(401, "Invalid or missing API key")
         return await handler(request)
 
@@ -154,7 +154,10 @@ class CloudRoutes:
             return _refusal(400, "The API key does not belong here")
         given = dict(request.query)
         signature = given.pop("signature", "")
-        if not hmac.compare_digest(signature, self._sign(given)) or int(given["expires"]) < time.time():
+        # The signature first: what it covers can then be trusted to be a number.
+        if not hmac.compare_digest(signature.encode("utf-8", "surrogateescape"), self._sign(given).encode()):
+            return web.Response(status=403)
+        if int(given["expires"]) < time.time():
             return web.Response(status=403)
         return await self._files.view(request)
 

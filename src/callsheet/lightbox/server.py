@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -84,4 +85,4 @@ def _bind(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {error.strerror or error}.") from None
+        raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}.") from None
