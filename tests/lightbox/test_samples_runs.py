@@ -135,6 +135,35 @@ async def test_an_interrupted_run_ends_as_recorded(fresh_client: httpx.AsyncClie
     assert job["status"] == STATES["jobs_interrupted"]["body"]["status"]
 
 
+async def test_a_node_that_does_not_listen_is_stopped_before_the_next(fresh_client: httpx.AsyncClient) -> None:
+    status, recorded = sample("inputs_cache_interrupt")["interrupt_noninterruptible_then_other_node"]
+    graph = sleeping(30)
+    graph["4"] = {"class_type": "ProbeHang", "inputs": {"image": ["1", 0], "seconds": 0.5}}
+    graph["3"]["inputs"]["image"] = ["4", 0]
+    prompt_id = (await fresh_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
+    await until_running(fresh_client, prompt_id)
+    await fresh_client.post("/interrupt")
+    entry = await finished(fresh_client, prompt_id)
+    assert entry["status"]["status_str"] == status
+    assert events(entry) == recorded
+
+
+async def test_an_interrupt_reaches_what_runs_and_nothing_else(fresh_client: httpx.AsyncClient) -> None:
+    await fresh_client.post("/interrupt")
+    assert (await render(fresh_client, still(1, "idle")))["status"]["status_str"] == "success"
+    ends = set()
+    for color in range(20):
+        answer = await fresh_client.post("/prompt", json={"prompt": sleeping(30, color)})
+        prompt_id = answer.json()["prompt_id"]
+        following = (await fresh_client.post("/prompt", json={"prompt": still(color, "next")})).json()["prompt_id"]
+        await until_running(fresh_client, prompt_id)
+        await fresh_client.post("/interrupt", json={"prompt_id": prompt_id})
+        await fresh_client.post("/interrupt", json={"prompt_id": prompt_id})
+        ends.add(events(await finished(fresh_client, prompt_id))[-1])
+        assert (await finished(fresh_client, following))["status"]["status_str"] == "success"
+    assert ends == set(sample("inputs_cache_interrupt")["interrupt_immediately_after_post_20x"])
+
+
 async def until_running(client: httpx.AsyncClient, prompt_id: str) -> None:
     async def is_running() -> bool:
         running = (await client.get("/queue")).json()["queue_running"]

@@ -76,7 +76,7 @@ def write_animation(path: Path, images: Frames, fps: float, style: Style, step: 
             if count == 0:
                 stream.height, stream.width = picture.shape[:2]
                 stream.pix_fmt = style.pixels
-            step(count, max(images.expected, count), picture)
+            step(count, images.expected, picture)
             frame = style.frame(picture)
             frame.pts, frame.time_base = count, 1 / rate
             container.mux(stream.encode(frame))

@@ -154,7 +154,7 @@ def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, An
         for picture in clip.frames:
             if count == 0:
                 _shape(stream, picture)
-            step(count, max(clip.frames.expected, count), picture)
+            step(count, clip.frames.expected, picture)
             container.mux(stream.encode(_video_frame(picture, count, clip.rate)))
             count += 1
             if sound is not None:
@@ -234,13 +234,13 @@ def copy_streams(source: Path, path: Path, metadata: Mapping[str, Any], step: St
         kept = {
             each.index: new.add_stream_from_template(each) for each in (*opened.streams.video, *opened.streams.audio)
         }
-        total = max(opened.streams.video[0].frames, 1)
+        total = opened.streams.video[0].frames
         count = 0
         for packet in opened.demux([opened.streams[index] for index in kept]):
             if packet.dts is None:
                 continue
             if packet.stream.type == "video":
                 count += 1
-                step(min(count, total), total, None)
+                step(count, total, None)
             packet.stream = kept[packet.stream.index]
             new.mux(packet)

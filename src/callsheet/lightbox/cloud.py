@@ -83,7 +83,7 @@ class CloudRoutes:
 
     async def interrupt(self, request: web.Request) -> web.Response:
         """Everything the account runs, whatever the body says."""
-        self._prompts.interrupt_all()
+        self._queue.interrupt()
         return web.Response()
 
     async def status(self, request: web.Request) -> web.Response:

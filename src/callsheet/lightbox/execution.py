@@ -66,18 +66,19 @@ class Outcome:
 class Engine:
     """Keeps the results of the last graph's nodes, so that what did not change is not run again."""
 
-    def __init__(self, registry: Registry, folders: Folders, publisher: Publisher) -> None:
+    def __init__(
+        self, registry: Registry, folders: Folders, publisher: Publisher, interrupted: threading.Event
+    ) -> None:
         self.registry = registry
         self.folders = folders
         self.publisher = publisher
-        self.interrupted = threading.Event()
+        self.interrupted = interrupted
         self._cache: dict[str, Result] = {}
 
     def forget_results(self) -> None:
         self._cache.clear()
 
     def run(self, item: Item) -> Outcome:
-        self.interrupted.clear()
         # On a copy: history shows the graph as it came.
         run = _Run(self, item, copy.deepcopy(item.prompt))
         run.start(self._cache)
@@ -253,6 +254,8 @@ class _NodeContext:
 
     def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
         self.check()
+        # A video that does not know its length still has one.
+        total = max(total, value, 1)
         now = time.monotonic()
         if total > MANY_STEPS and value < total and now - self._reported < REPORT_EVERY:
             return

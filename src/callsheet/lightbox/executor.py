@@ -22,7 +22,7 @@ class Executor:
         self.queue = queue
         # What runs for which client id, for a socket that comes back.
         self.current_node: dict[str, str] = {}
-        self.engine = Engine(registry, folders, self)
+        self.engine = Engine(registry, folders, self, queue.interrupted)
         self._sockets = sockets
         self._loop: asyncio.AbstractEventLoop | None = None
         self._forget = threading.Event()
@@ -35,14 +35,8 @@ class Executor:
 
     async def stop(self) -> None:
         self.queue.close()
-        self.engine.interrupted.set()
         await asyncio.to_thread(self._thread.join, 5)
         self._loop = None
-
-    def interrupt(self, prompt_id: str | None = None) -> None:
-        """Stops what runs; with an id, only if that runs."""
-        if prompt_id is None or any(item.prompt_id == prompt_id for item in self.queue.running()):
-            self.engine.interrupted.set()
 
     def forget_results(self) -> None:
         """After the prompt that runs, if one does."""

@@ -32,6 +32,8 @@ class Item:
 class PromptQueue:
     """Shared by the server's loop and the executor's thread; every method takes the lock and none waits but `take`."""
 
+    # Set while the one that runs is to stop. Changed under the lock, so that it never meets the next one instead.
+    interrupted: threading.Event = field(default_factory=threading.Event)
     _lock: threading.Condition = field(default_factory=threading.Condition)
     _heap: list[tuple[float, str, int, Item]] = field(default_factory=list)
     _sequence: itertools.count[int] = field(default_factory=itertools.count)
@@ -59,6 +61,7 @@ class PromptQueue:
                 return None
             _, _, ticket, item = heapq.heappop(self._heap)
             self._running[ticket] = item
+            self.interrupted.clear()
             return ticket, item
 
     def finish(self, ticket: int, record: Mapping[str, Any]) -> None:
@@ -69,9 +72,17 @@ class PromptQueue:
             self._history.pop(item.prompt_id, None)
             self._history[item.prompt_id] = {"prompt": item.as_list(), **record}
 
+    def interrupt(self, prompt_id: str | None = None) -> None:
+        """Stops what runs; with an id, only if that runs. Nothing else, and nothing later."""
+        with self._lock:
+            if any(prompt_id in (None, item.prompt_id) for item in self._running.values()):
+                self.interrupted.set()
+
     def close(self) -> None:
+        """Nothing is handed out any more, and what runs is told to stop."""
         with self._lock:
             self._closed = True
+            self.interrupted.set()
             self._lock.notify_all()
 
     @property

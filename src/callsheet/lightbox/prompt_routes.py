@@ -96,11 +96,8 @@ class PromptRoutes:
     async def interrupt(self, request: web.Request) -> web.Response:
         body = await request.json() if request.can_read_body else {}
         prompt_id = body.get("prompt_id")
-        self._executor.interrupt(str(prompt_id) if prompt_id else None)
+        self._queue.interrupt(str(prompt_id) if prompt_id else None)
         return web.Response()
-
-    def interrupt_all(self) -> None:
-        self._executor.interrupt()
 
     async def free(self, request: web.Request) -> web.Response:
         body = await request.json()

@@ -69,8 +69,10 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
         executor.start()
         host, port = listening.getsockname()[:2]
         log.info("lightbox_listens", host=host, port=port, as_cloud=settings.as_cloud, directory=str(directory))
-        yield RunningLightbox(f"http://{host if ':' not in host else f'[{host}]'}:{port}", folders)
-        await executor.stop()
+        try:
+            yield RunningLightbox(f"http://{host if ':' not in host else f'[{host}]'}:{port}", folders)
+        finally:
+            await executor.stop()
     finally:
         await sockets.close()
         await runner.cleanup()

@@ -102,8 +102,10 @@ class Sockets:
 
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
         """To one client, or to everybody where there is none."""
-        message = json.dumps({"type": event, "data": data})
-        for listener in self._hearing(client):
+        hearing = self._hearing(client)
+        # Only for somebody: the state of a long graph is a long message, and there is one for every node.
+        message = json.dumps({"type": event, "data": data}) if hearing else ""
+        for listener in hearing:
             self._put(listener, message)
 
     def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:

@@ -64,7 +64,7 @@ def _save_pictures(context: Context, images: Frames, prefix: str, kind: str, com
     for position, picture in enumerate(images):
         if not images.held:
             # ComfyUI cannot be interrupted here. Its pictures are there already, though; these may be a long video.
-            context.progress(position, max(images.expected, position))
+            context.progress(position, images.expected)
         name = place.file_name("png", position)
         with written(place.folder / name) as part:
             Image.fromarray(picture).save(part, "PNG", pnginfo=info, compress_level=compress_level)
