@@ -312,9 +312,11 @@ class ReplayingEngine:
             await self._send(item, message)
         if scenario == "held":
             waits = [asyncio.create_task(each.wait()) for each in (self.release, item.interrupted)]
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-            for wait in waits:
-                wait.cancel()
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for wait in waits:
+                    wait.cancel()
         if item.interrupted.is_set():
             messages, entry = self._recorded(item, "interrupted")
         for message in messages[8:]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
@@ -86,7 +87,9 @@ class Site:
 
     def left_over(self) -> list[Path]:
         """Files of jobs, which must not stay; cache, token and lock may."""
-        return [path for name in ("work", "reports") for path in (self.directory / name).rglob("*") if path.is_file()]
+        # Not rglob, which stumbles over folders that go away meanwhile.
+        found = [os.walk(self.directory / name) for name in ("work", "reports")]
+        return [Path(folder) / name for walk in found for folder, _, names in walk for name in names]
 
 
 @asynccontextmanager
