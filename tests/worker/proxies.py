@@ -71,11 +71,12 @@ class Gate:
     def __init__(self, target: str):
         self._target = target
         self.closed_for: set[str] = set()
+        self.is_open = True
         self.turned_away = 0
         self.url = ""
 
     async def pass_on(self, request: web.Request) -> web.Response:
-        if request.path in self.closed_for:
+        if not self.is_open or request.path in self.closed_for:
             self.turned_away += 1
             return web.Response(status=503)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in ("host",)}

@@ -12,11 +12,13 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import web
 
 from callsheet.worker.agent import Agent
+from callsheet.worker.transfers import Transfers
 from tests.support.waiting import until
 from tests.worker.harness import Site
 from tests.worker.proxies import gate_to, wire_to
@@ -320,3 +322,29 @@ async def test_a_killed_agents_job_is_finished_by_the_next_one_on_the_machine_at
         await site.ends(person, job_id)
     [row] = await site.shop.central("SELECT requeues FROM dispatch_history")
     assert row["requeues"] == 1
+
+
+async def test_storage_that_is_away_is_waited_for_on_both_ways(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with gate_to(site.shop.plane.settings.public_url) as gate:
+        # Signed addresses lead to the control plane itself; here they lead through a gate that can be closed.
+        for name in ("download", "upload"):
+            whole = getattr(Transfers, name)
+
+            async def through_the_gate(transfers: Transfers, url: str, *rest: object, whole: Any = whole) -> object:
+                return await whole(transfers, url.replace(site.shop.plane.settings.public_url, gate.url), *rest)
+
+            monkeypatch.setattr(Transfers, name, through_the_gate)
+        site.engine.scenario = "held"
+        gate.is_open = False
+        person = await site.person()
+        job_id = await site.submit(person)
+        site.agent()
+        await until(lambda: gate.turned_away)
+        gate.is_open = True
+        await processing(site)
+        gate.is_open, turned_away = False, gate.turned_away
+        site.engine.release.set()
+        await until(lambda: gate.turned_away > turned_away)
+        assert (await site.shop.shown(person, job_id))["status"] == "processing"
+        gate.is_open = True
+        await site.ends(person, job_id)

@@ -36,7 +36,7 @@ class Studio:
 
     async def submit(self, person: Person, graph: dict[str, Any]) -> str:
         content = self.clip.read_bytes()
-        path = f"tenants/{person.tenant.id}/uploads/1/clip.mp4"
+        path = f"tenants/{person.tenant.id}/uploads/real/clip.mp4"
         storage = self.site.shop.plane.storage
         await storage.put(path, content, content_type="video/mp4")
         asset = {
