@@ -336,9 +336,7 @@ class WorkerSettings(Section):
     fleet: str | None = Field(None, description="Slug of the fleet it belongs to. Also: FLEET_SLUG.")
     stage: str = Field("production", description="Stage of that fleet. Also: FLEET_STAGE.")
     workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
-    max_concurrency: int = Field(
-        1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY."
-    )
+    max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
     heartbeat_seconds: float = Field(
         30.0,
         ge=0.1,
@@ -385,6 +383,25 @@ class WorkerSettings(Section):
     metadata_seconds: float = Field(5.0, gt=0, le=60, description="How often that is looked at, in seconds.")
 
 
+class ClientSettings(Section):
+    """What `callsheet submit` and `callsheet watch` need."""
+
+    url: WebAddress | None = Field(
+        None, description="Address of the control plane that jobs are sent to. Default: that of server.public_url."
+    )
+    api_key: SecretStr | None = Field(
+        None,
+        description="Whose jobs they are; `callsheet keys create` makes one. Default: the demo's, on its own machine.",
+    )
+
+    @field_validator("api_key")
+    @classmethod
+    def _api_key_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be letters, digits and signs without spaces")
+        return value
+
+
 class LightboxSettings(Section):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on. There is no login: keep it local.")
     port: int = Field(8188, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -394,7 +411,8 @@ class LightboxSettings(Section):
     max_upload_megabytes: int = Field(100, ge=1, le=100_000, description="Largest upload and prompt, in megabytes.")
     as_cloud: bool = Field(False, description="Answer as Comfy Cloud does instead of as ComfyUI.")
     cloud_api_key: SecretStr = Field(
-        SecretStr("lightbox"), description="The key that is asked for when answering as Comfy Cloud."
+        SecretStr("lightbox"),
+        description="The key that is asked for when answering as Comfy Cloud. Default: `lightbox`.",
     )
     probes: bool = Field(False, description="For tests: offer nodes that sleep, fail and block on purpose.")
 
@@ -427,6 +445,7 @@ class Settings(BaseSettings):
         default_factory=LightboxSettings, description="The built-in engine that renders without a GPU."
     )
     worker: WorkerSettings = Field(default_factory=WorkerSettings, description="The worker on this machine.")
+    client: ClientSettings = Field(default_factory=ClientSettings, description="Commands that send and watch jobs.")
 
     @classmethod
     def settings_customise_sources(
