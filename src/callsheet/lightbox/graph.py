@@ -59,14 +59,14 @@ def _fingerprint(node: dict[str, Any], node_class: type[Node], values: Mapping[s
     if "is_changed" in node:
         return node["is_changed"]
     try:
-        print_of = node_class.fingerprint(values, folders)
+        found = node_class.fingerprint(values, folders)
     except (OSError, KeyError, TypeError, ValueError):
         # The run will say what is wrong; a fault must never be taken for "unchanged".
         return uuid.uuid4().hex
-    if print_of is not None:
-        node["is_changed"] = [print_of]
-        return node["is_changed"]
-    return None
+    if found is None:
+        return None
+    node["is_changed"] = [found]
+    return node["is_changed"]
 
 
 class Schedule:

@@ -33,11 +33,19 @@ class InfoRoutes:
 
     def routes(self) -> list[web.RouteDef]:
         return [
+            web.get("/", self.welcome),
             web.get("/system_stats", self.system_stats),
             web.get("/object_info", self.object_info),
             web.get("/object_info/{name}", self.object_info_of),
             web.get("/features", self.features),
         ]
+
+    async def welcome(self, request: web.Request) -> web.Response:
+        """For somebody who opens it in a browser, where ComfyUI would show its editor."""
+        return web.Response(
+            text=f"This is Lightbox, an engine with ComfyUI's API ({COMFYUI_VERSION}) that renders on the CPU.\n"
+            f"It has {len(self._registry.nodes)} nodes: see /object_info. Send a graph to POST /prompt.\n"
+        )
 
     async def features(self, request: web.Request) -> web.Response:
         return web.json_response(self._features)
@@ -51,8 +59,7 @@ class InfoRoutes:
         return web.json_response({name: self._registry.describe(name, self._folders)} if known else {})
 
     async def system_stats(self, request: web.Request) -> web.Response:
-        page = os.sysconf("SC_PAGE_SIZE")
-        total, free = page * os.sysconf("SC_PHYS_PAGES"), page * os.sysconf("SC_AVPHYS_PAGES")
+        total, free = _memory()
         system = {
             "os": sys.platform,
             "ram_total": total,
@@ -77,3 +84,12 @@ class InfoRoutes:
             "torch_vram_free": free,
         }
         return web.json_response({"system": system, "devices": [device]})
+
+
+def _memory() -> tuple[int, int]:
+    """All of it and what is free, in bytes. Not every system says the latter."""
+    page, total, free = (
+        os.sysconf(name) if name in os.sysconf_names else 0
+        for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES")
+    )
+    return page * total, page * (free or total)

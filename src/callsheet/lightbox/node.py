@@ -118,9 +118,8 @@ class Registry:
         node = self.nodes[name]
         required = {key: node.input_config(key, folders) for key, each in node.inputs.items() if not each.optional}
         optional = {key: node.input_config(key, folders) for key, each in node.inputs.items() if each.optional}
-        hidden = {"prompt": "PROMPT", "extra_pnginfo": "EXTRA_PNGINFO"} if node.writes_metadata else {}
-        if node.newer_schema:
-            hidden = {key: [kind] for key, kind in hidden.items()}  # type: ignore[misc]
+        kinds_of_hidden = {"prompt": "PROMPT", "extra_pnginfo": "EXTRA_PNGINFO"} if node.writes_metadata else {}
+        hidden = {key: [kind] if node.newer_schema else kind for key, kind in kinds_of_hidden.items()}
         inputs: dict[str, Mapping[str, Any]] = {"required": required}
         inputs |= {key: each for key, each in (("optional", optional), ("hidden", hidden)) if each}
         kinds, names = [each.kind for each in node.outputs], [each.name for each in node.outputs]

@@ -57,6 +57,7 @@ def _metadata(context: Context) -> PngInfo:
 
 
 def _save_pictures(context: Context, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
+    # A constant in the place of pictures fails here, in the words ComfyUI fails with.
     _, height, width = images.shape
     place = context.folders.place_for(prefix, kind, width, height)
     info = _metadata(context)
