@@ -70,7 +70,8 @@ class ReplayingEngine:
     # The body of every output file, where it is not the little picture.
     content: bytes = PNG
     forgets: bool = False
-    slow_view: float = 0.0
+    # A status every prompt is refused with.
+    refuses_with: int | None = None
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
     views: list[dict[str, str]] = field(default_factory=list)
     port: int = 0
@@ -144,6 +145,8 @@ class ReplayingEngine:
     async def _prompt(self, request: web.Request) -> web.Response:
         body = await request.json()
         await self._note(request, body)
+        if self.refuses_with is not None:
+            return web.Response(status=self.refuses_with)
         refused = _refusal(self.scenario)
         if refused is not None:
             return web.json_response(refused["body"], status=refused["http_status"])

@@ -20,7 +20,7 @@ from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.control_plane import ControlPlane, Unreachable
+from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
 from callsheet.worker.departure import Departure
 from callsheet.worker.health import Health
 from callsheet.worker.job_run import JobRun, Workplace
@@ -116,7 +116,7 @@ class Agent:
             began = time.monotonic()
             try:
                 answer = await self._poll()
-            except Unreachable as error:
+            except (Unreachable, Refused) as error:
                 failures += 1
                 log.warning("worker.poll_failed", reason=str(error), failures=failures)
                 await asyncio.sleep(self._plane.pause(failures, error))

@@ -112,10 +112,11 @@ class ControlPlane:
         self._token = None
         self._token_file.unlink(missing_ok=True)
 
-    def pause(self, failures: int, error: Unreachable | None = None) -> float:
+    def pause(self, failures: int, error: Exception | None = None) -> float:
         """How long to wait after so many failures in a row, in seconds."""
         jittered = backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, self._random)
-        return max(jittered, error.retry_after or 0.0) if error else jittered
+        asked = error.retry_after if isinstance(error, Unreachable) else None
+        return max(jittered, asked or 0.0)
 
     async def _ask(
         self, path: str, request: BaseModel | dict[str, Any], model: type[Said], seconds: float = ANSWER_SECONDS
@@ -169,7 +170,10 @@ class ControlPlane:
             if refused.status in (httpx.codes.NOT_FOUND, httpx.codes.UNPROCESSABLE_ENTITY, httpx.codes.BAD_REQUEST):
                 raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
             raise Unreachable(refused.detail, RETRY_CAP_SECONDS) from None
-        registered = Registered.model_validate(answer)
+        try:
+            registered = Registered.model_validate(answer)
+        except ValidationError as error:
+            raise Unreachable("answered something else than a registration") from error
         self._keep(registered.token)
         log.info(
             "worker.registered",

@@ -180,6 +180,9 @@ class JobRun:
         run = Run(self.run_id, with_own_outputs(graph, self.run_id), payload.output_node, payload.extra_data)
         self.stage = "waiting"
         async with self._place.slots:
+            if not self._place.health[self.job.provider].is_well:
+                # It went wrong under the job before this one.
+                raise EngineUnreachable(self._place.health[self.job.provider].reason)
             self.stage = "rendering"
             self._submitted = True
             self._keeper.submitted()
