@@ -51,7 +51,15 @@ async def test_files_of_any_name_go_in_and_come_out(tmp_path: Path) -> None:
         made = await render(client, {"1": node("EmptyImage", width=8, height=8, batch_size=1, color=1),
                                      "2": node("SaveImage", images=["1", 0], filename_prefix="x")})  # fmt: skip
         content = (await client.get("/view", params=made["outputs"]["2"]["images"][0])).content
-        for name in ("ü 日本 🎬.png", "a'b;c&d=e?f#g.png", "-rf.png", "%2e%2e.png", ".hidden.png", "CON.png"):
+        for name in (
+            "ü 日本 🎬.png",
+            "a'b;c&d=e?f#g.png",
+            "-rf.png",
+            f"{'n' * 200}.png",
+            "%2e%2e.png",
+            ".hidden.png",
+            "CON.png",
+        ):
             uploaded = (await client.post("/upload/image", files={"image": (name, content)})).json()
             entry = await render(client, picture_graph(uploaded["name"], prefix=f"out {name}"))
             (file,) = entry["outputs"]["save"]["images"]

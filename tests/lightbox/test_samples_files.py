@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 from pathlib import Path
@@ -64,6 +65,17 @@ async def test_every_upload_is_answered_as_recorded(engine: RunningLightbox, cli
     with Image.open(engine.folders.input / "clipspace" / "d7a013_mask.png") as masked:
         assert masked.getchannel("A").getextrema() == (128, 128)
     assert not (engine.folders.input / "clipspace" / "d7a013_mask2.png").exists()
+
+
+async def test_uploads_of_one_name_at_once_all_keep_their_bytes(
+    engine: RunningLightbox, client: httpx.AsyncClient
+) -> None:
+    contents = [png(shade) * 200 for shade in range(40, 60)]
+    answers = await asyncio.gather(
+        *(client.post("/upload/image", files={"image": ("race.png", content)}) for content in contents)
+    )
+    for answer, content in zip(answers, contents, strict=True):
+        assert (engine.folders.input / answer.json()["name"]).read_bytes() == content
 
 
 async def test_a_form_without_a_file_is_refused_as_recorded(client: httpx.AsyncClient) -> None:

@@ -273,7 +273,7 @@ async def test_an_interrupted_save_stops_at_once_and_leaves_nothing(
         "3": node("SaveVideo", video=["2", 0], filename_prefix="long", format="mp4", codec="auto"),
     }
     prompt_id = (await client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
-    await until(lambda: list(engine.folders.output.glob(".long*")))
+    await until(lambda: list(engine.folders.output.glob(".*.part")))
     await client.post("/interrupt", json={"prompt_id": prompt_id})
     entry = await finished(client, prompt_id)
     assert entry["status"]["messages"][-1][0] == "execution_interrupted"

@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import os
 import secrets
-import shutil
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +17,7 @@ from aiohttp import web
 from callsheet.lightbox import jobs
 from callsheet.lightbox.answers import Handler
 from callsheet.lightbox.executor import Executor
-from callsheet.lightbox.file_routes import FileRoutes, content_hash, find_file
+from callsheet.lightbox.file_routes import FileRoutes, content_hash, copy_file, find_file
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.prompt_queue import Item
 from callsheet.lightbox.prompt_routes import PromptRoutes
@@ -135,8 +134,7 @@ class CloudRoutes:
 
     def _store(self, file: web.FileField) -> web.Response:
         name = content_hash(file).hexdigest() + os.path.splitext(file.filename)[1].lower()
-        with (self._folders.input / name).open("wb") as target:
-            shutil.copyfileobj(file.file, target, 1 << 20)
+        copy_file(file, self._folders.input / name)
         return web.json_response({"name": name, "subfolder": "", "type": "input"})
 
     async def view(self, request: web.Request) -> web.Response:

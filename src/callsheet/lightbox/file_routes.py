@@ -17,7 +17,7 @@ from aiohttp import web
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
-from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.folders import Folders, written
 
 # What a browser would run if it were served as what it is.
 ACTIVE_TYPES = ("text/html", "text/html-sandboxed", "application/xhtml+xml", "text/javascript", "text/css")
@@ -27,6 +27,8 @@ Save = Callable[[web.FileField, Path], None]
 class FileRoutes:
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
+        # One after the other: two uploads at once could take the same free name, and one of them be lost.
+        self._writing = asyncio.Lock()
 
     def routes(self) -> list[web.RouteDef]:
         return [
@@ -38,7 +40,7 @@ class FileRoutes:
     async def upload_image(self, request: web.Request) -> web.Response:
         # aiohttp writes the file to disk as it arrives.
         form = await request.post()
-        return await asyncio.to_thread(self._upload, form, _copy)
+        return await self._write(form, copy_file)
 
     async def upload_mask(self, request: web.Request) -> web.Response:
         form = await request.post()
@@ -46,7 +48,11 @@ class FileRoutes:
         def save(file: web.FileField, path: Path) -> None:
             self._save_masked(file, path, json.loads(str(form["original_ref"])))
 
-        return await asyncio.to_thread(self._upload, form, save)
+        return await self._write(form, save)
+
+    async def _write(self, form: Mapping[str, Any], save: Save) -> web.Response:
+        async with self._writing:
+            return await asyncio.to_thread(self._upload, form, save)
 
     def _upload(self, form: Mapping[str, Any], save: Save) -> web.Response:
         file = form.get("image")
@@ -132,8 +138,8 @@ def content_hash(file: web.FileField) -> hashlib._Hash:
     return digest
 
 
-def _copy(file: web.FileField, path: Path) -> None:
-    with path.open("wb") as target:
+def copy_file(file: web.FileField, path: Path) -> None:
+    with written(path) as part, part.open("wb") as target:
         shutil.copyfileobj(file.file, target, 1 << 20)
 
 

@@ -5,11 +5,26 @@ from __future__ import annotations
 import os
 import shutil
 import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 TYPES = ("input", "output", "temp")
 _SUFFIXES = tuple((f"[{kind}]", kind) for kind in TYPES)
+
+
+@contextmanager
+def written(path: Path) -> Iterator[Path]:
+    """A file that is there whole or not at all; the one being written is hidden, and goes away on any fault."""
+    # Not from its name, which may be as long as a name can be.
+    part = path.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        yield part
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @dataclass(frozen=True)

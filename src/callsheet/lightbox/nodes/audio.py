@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 import av
 from av.audio.stream import AudioStream
 
+from callsheet.lightbox.folders import written
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
-from callsheet.lightbox.nodes.saving import shown_file, written
+from callsheet.lightbox.nodes.saving import shown_file
 from callsheet.lightbox.sound import Sound, silence
 
 MODULE = "comfy_extras.nodes_audio"

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import string
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from callsheet.lightbox.animations import GIF, Style, animated_png, webp, write_animation
-from callsheet.lightbox.folders import SavePlace
+from callsheet.lightbox.folders import SavePlace, written
 from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Context, Input, Node, Result
 
@@ -26,17 +23,6 @@ PREFIX_TOOLTIP = (
 SAVES = "Saves the input images to your ComfyUI output directory."
 FPS = {"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}
 PREFIX = {"default": "ComfyUI", "multiline": False}
-
-
-@contextmanager
-def written(path: Path) -> Iterator[Path]:
-    """A file that is there whole or not at all; the one being written is hidden, and goes away on any fault."""
-    part = path.with_name(f".{path.name}.part")
-    try:
-        yield part
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def shown_file(place: SavePlace, name: str, kind: str) -> dict[str, str]:

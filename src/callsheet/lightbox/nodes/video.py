@@ -7,11 +7,11 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 from callsheet.lightbox.clips import MP4, Clip, copy_streams, is_plain_mp4, open_clip, webm, write_clip
-from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.folders import Folders, written
 from callsheet.lightbox.frames import Frames, Picture
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
 from callsheet.lightbox.nodes.images import IMAGE
-from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, shown_animation, written
+from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, shown_animation
 from callsheet.lightbox.sound import Sound
 
 MODULE = "comfy_extras.nodes_video"
