@@ -222,8 +222,9 @@ class _Run:
             "parent_node_id": None,
             "real_node_id": node_id,
         }
-        nodes = {key: dict(each) for key, each in self.progress.items()}
-        self.engine.publisher.publish("progress_state", {"prompt_id": prompt_id, "nodes": nodes}, self.client)
+        # Entries are replaced, never changed: the loop may still be reading the ones sent before.
+        data = {"prompt_id": prompt_id, "nodes": dict(self.progress)}
+        self.engine.publisher.publish("progress_state", data, self.client)
 
     def _message(self, event: str, data: dict[str, Any], broadcast: bool = False) -> None:
         """One that the history keeps too."""
