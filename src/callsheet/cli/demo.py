@@ -190,7 +190,7 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
         directory=settings.home / "worker" / "demo",
         fleet=FLEET,
         stage=STAGE,
-        progress_seconds=0.1,
+        progress_seconds=0.25,
         capabilities={"gpu": "none: Lightbox renders on the CPU"},
     )
     chosen = {"host": DEMO_HOST, "port": 0, "as_cloud": False, "probes": False}

@@ -7,8 +7,10 @@ import json
 import mimetypes
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import typer
 
@@ -83,13 +85,24 @@ async def _submit(
 
 async def _watch(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
     async with client:
-        job = await client.job(job_id)
+        job = await client.job(_job_id(job_id))
         await _finish(client, job, output or Path(f"job-{str(job.id)[-8:]}"), output is not None, as_json)
+
+
+def _job_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise OperatorError(f"{text!r} is no id of a job.") from None
 
 
 async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: bool) -> None:
     """Watches to the end, fetches, and says what it cost."""
-    ended = await follow(client, job, JobDisplay(err))
+    try:
+        ended = await follow(client, job, JobDisplay(err))
+    except asyncio.CancelledError:
+        err.print(f"\nThe job goes on without you. Watch it again: callsheet watch {job.id}")
+        raise
     if ended.status is not JobStatus.COMPLETED:
         if as_json:
             print_json(ended)
@@ -124,12 +137,12 @@ def check_input(effect: Effect, file: Path | None) -> None:
             raise OperatorError(f"{effect.slug} takes no file. Leave {file} out.")
         return
     if file is None:
-        raise OperatorError(f"{effect.slug} works on a {effect.input.type}: name the file.")
+        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}: name the file.")
     if not file.is_file():
         raise OperatorError(f"There is no file {file}.")
     kind = media_type(file)
     if not kind.startswith(f"{effect.input.type}/"):
-        raise OperatorError(f"{effect.slug} works on a {effect.input.type}; {file} is {kind}.")
+        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}; {file} is {kind}.")
     largest = effect.input.max_bytes
     if largest is not None and file.stat().st_size > largest:
         raise OperatorError(f"{file} is larger than the {largest} bytes {effect.slug} takes.")
@@ -161,7 +174,7 @@ def _value(each: EffectProperty, text: str) -> Any:
         if not path.is_file():
             raise OperatorError(f"{each.key}: there is no file {text}.")
         if not media_type(path).startswith(f"{each.type.value}/"):
-            raise OperatorError(f"{each.key}: should be a {each.type.value}; {text} is {media_type(path)}.")
+            raise OperatorError(f"{each.key}: should be {_a(each.type.value)}; {text} is {media_type(path)}.")
         return path
     if each.type is PropertyType.CHOICE:
         choices = each.limits.choices or []
@@ -209,13 +222,10 @@ async def _uploaded(client: Client, path: Path) -> File:
 async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
     """The job as it is when it has ended."""
     client.on_lost(display.lost)
-    try:
-        with display:
-            async for told in client.events(job.id):
+    with display:
+        async with aclosing(client.events(job.id)) as events:
+            async for told in events:
                 display.tell(told)
-    except asyncio.CancelledError:
-        err.print(f"\nThe job goes on without you. Watch it again: callsheet watch {job.id}")
-        raise
     return await client.job(job.id)
 
 
@@ -250,6 +260,10 @@ def _ending(job: Job) -> str:
     return f"Job {job.id} {'was' if job.status is JobStatus.CANCELED else 'has'} {job.status.value}{reason}. " + (
         f"The {_tokens(job.cost)} came back." if job.cost else "It cost nothing."
     )
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind == "image" else f"a {kind}"
 
 
 def _tokens(count: int) -> str:
