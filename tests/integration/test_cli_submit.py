@@ -220,6 +220,46 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, ho
     assert not (clip.parent / "no home").exists()
 
 
+def test_a_graph_of_ones_own_runs_on_ones_own_engine(
+    callsheet: Callsheet, clip: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/how-to/connect-comfyui.md, step by step: the engine and its worker are processes of their own."""
+    graph = {
+        "1": {"class_type": "LoadVideo", "inputs": {"file": "some.mp4"}},
+        "2": {"class_type": "GetVideoComponents", "inputs": {"video": ["1", 0]}},
+        "3": {"class_type": "ImageFlip", "inputs": {"image": ["2", 0], "flip_method": "x-axis: vertically"}},
+        "4": {"class_type": "CreateVideo", "inputs": {"images": ["3", 0], "fps": ["2", 2], "audio": ["2", 1]}},
+        "5": {
+            "class_type": "SaveVideo",
+            "inputs": {"video": ["4", 0], "filename_prefix": "video/x", "format": "auto", "codec": "auto"},
+        },
+    }
+    clip.with_name("turn.json").write_text(json.dumps(graph))
+    callsheet.succeed("workflows", "import", "turn.json", "--yes")
+    callsheet.succeed("effects", "create", "turn", "--workflow", "turn", "--cost", "5", "--publish")
+    callsheet.succeed("fleets", "create", "gpu", "turn")
+    secret = callsheet.succeed("fleets", "secret").out.strip()
+    url = json.loads((home / "demo" / "login.json").read_text())["url"]
+    elsewhere = Callsheet(clip.parent, HOME=str(clip.parent / "gpu box"))
+    with elsewhere.running("lightbox", "--port", "0") as engine:
+        address = engine.wait_for("renders at").split("renders at ")[1].split()[0]
+        given = {"API_BASE_URL": url, "FLEET_SECRET": secret, "FLEET_SLUG": "gpu", "COMFYUI_BASE_URL": address}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        with elsewhere.running("worker", "--id", "gpu-1") as worker:
+            worker.wait_for("worker.ready")
+            shown = {each["worker_id"]: each for each in callsheet.succeed("workers", "list", "--json").json}
+            assert (shown["gpu-1"]["is_live"], shown["gpu-1"]["workflows"]) == (True, ["turn"])
+            done = callsheet.succeed("submit", "turn", clip.name, "--watch")
+            ended = worker.end(signal.SIGTERM)
+        assert (ended.code, engine.end(signal.SIGINT).code) == (0, 0)
+    before, after = decode(clip), decode(clip.with_name(fetched(done).name))
+    assert "It cost 5 tokens" in done.err
+    assert max(farthest(one[::-1], other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
+    assert after.pitch == pytest.approx(before.pitch, abs=5)
+    assert "gpu-1" not in [each["worker_id"] for each in callsheet.succeed("workers", "list", "--json").json]
+
+
 def test_where_nobody_answers_that_is_said(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
     assert callsheet.refuse("submit", "negative", clip.name).startswith("Nobody answers at http://127.0.0.1:1")
