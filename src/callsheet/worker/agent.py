@@ -27,7 +27,7 @@ from callsheet.worker.job_run import JobRun, Workplace
 from callsheet.worker.machine import Identity, Machine
 from callsheet.worker.private_files import claim
 from callsheet.worker.protection import Protection
-from callsheet.worker.reports import ReportBox
+from callsheet.worker.reports import Report, ReportBox, lease_of
 from callsheet.worker.transfers import Transfers
 
 log = get_logger(__name__)
@@ -108,7 +108,7 @@ class Agent:
         failures = 0
         while True:
             if not self._providers():
-                await self._be_unwell()
+                await self._be_unwell(place)
                 continue
             if len(self._runs) > self.config.max_concurrency or (self._is_full and not self.config.prefetch):
                 await self._wait_for_change(None)
@@ -200,17 +200,31 @@ class Agent:
         while not self._providers():
             await self._wait_for_change(None)
 
-    async def _be_unwell(self) -> None:
+    async def _be_unwell(self, place: Workplace) -> None:
         """Takes nothing; says so by leaving the fleet, as soon as nothing is in its hands, and comes back when it is
         well again."""
         if not self._runs and self._plane.is_registered:
             reasons = "; ".join(health.reason for health in self._health.values())
+            await self._take_back_poll(place)
             await self._plane.leave(f"engine unhealthy: {reasons}")
             log.warning("worker.unhealthy", reason=reasons)
         if not self._providers():
             await self._wait_for_change(None)
         if self._providers() and not self._plane.is_registered:
             await self._plane.enter()
+
+    async def _take_back_poll(self, place: Workplace) -> None:
+        """A poll that was given up a moment ago may still be given a job, which would wait for its lease to run out.
+        Asked again under the same id, for nothing new, the control plane hands that job over, or looks twice before
+        it gives one to the other."""
+        asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
+        try:
+            answer = await self._plane.poll(asked)
+        except (Unreachable, Refused):
+            return
+        if answer.job is not None:
+            reason = self.departure.reason or "engine unhealthy"
+            await place.reports.send(answer.job, Report("requeue", {**lease_of(answer.job), "reason": reason}))
 
     async def _leave(self, place: Workplace) -> None:
         reason = self.departure.reason or "stopped"
@@ -227,6 +241,7 @@ class Agent:
         if self._plane.is_registered and place.reports.is_empty:
             with suppress(TimeoutError, OperatorError):
                 async with asyncio.timeout(REPORT_SECONDS):
+                    await self._take_back_poll(place)
                     await self._plane.leave(reason)
         await self._protection.release()
         log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
