@@ -155,6 +155,13 @@ async def test_an_untouched_video_is_copied_without_a_loss(cinema: Cinema, clip:
     assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.05)
 
 
+async def test_sound_after_a_hole_stays_with_its_picture(cinema: Cinema, engine: RunningLightbox) -> None:
+    make_clip(engine.folders.input / "hole.mkv", hole=(0.5, 1.5))
+    after = await cinema.seen(video_graph("hole.mkv", ("ImageInvert", {})))
+    assert len(after.frames) == 24
+    assert after.sound_seconds == pytest.approx(2.0, abs=0.1)
+
+
 async def test_a_video_without_sound_stays_without(cinema: Cinema, engine: RunningLightbox) -> None:
     make_clip(engine.folders.input / "mute.mp4", sound=False)
     after = await cinema.seen(video_graph("mute.mp4", ("ImageInvert", {})))

@@ -45,7 +45,9 @@ def make_clip(
     height: int = 120,
     sound: bool = True,
     picture: Callable[[int, int, int], Picture] = scene,
+    hole: tuple[float, float] = (0.0, 0.0),
 ) -> None:
+    """`hole`: from when to when, in seconds, there is no sound."""
     with av.open(str(path), "w") as container:
         video = container.add_stream("libx264", rate=rate, options={"preset": "ultrafast", "crf": "10"})
         video.width, video.height, video.pix_fmt = width, height, "yuv420p"
@@ -57,7 +59,8 @@ def make_clip(
             frame.pts, frame.time_base = position, Fraction(1, rate)
             container.mux(video.encode(frame))
             while audio is not None and samples < (position + 1) / rate * SOUND_RATE:
-                container.mux(audio.encode(_tone(samples)))
+                if not hole[0] <= samples / SOUND_RATE < hole[1]:
+                    container.mux(audio.encode(_tone(samples)))
                 samples += 1024
         container.mux(video.encode(None))
         if audio is not None:

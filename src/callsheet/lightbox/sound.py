@@ -15,6 +15,9 @@ from av.audio.frame import AudioFrame
 # FFmpeg's atempo keeps the pitch well within this range; beyond it, several follow one another.
 TEMPO_RANGE = (0.5, 2.0)
 SILENCE_SAMPLES = 1024
+# A hole in the sound of a file, in seconds, that is filled with silence so that the rest stays with the picture.
+# Shorter is how encoders count; longer is a damaged file.
+SHORTEST_GAP, LONGEST_GAP = 0.05, 600.0
 
 
 @dataclass(frozen=True)
@@ -102,23 +105,33 @@ def _decoded(path: Path) -> Iterator[AudioFrame]:
     with av.open(str(path)) as container:
         # A stream may change its layout on the way; an encoder may not.
         context = container.streams.audio[0].codec_context
-        resampler = av.AudioResampler("fltp", context.layout.name, context.sample_rate)
+        rate, layout = context.sample_rate, context.layout
+        resampler = av.AudioResampler("fltp", layout.name, rate)
+        start: float | None = None
+        position = 0
         for frame in container.decode(audio=0):
+            if frame.time is not None:
+                start = frame.time if start is None else start
+                gap = frame.time - start - position / rate
+                if SHORTEST_GAP < gap < LONGEST_GAP:
+                    position += round(gap * rate)
+                    yield from _silence(round(gap * rate), rate, layout.name, layout.nb_channels)
             frame.pts = None
-            yield from resampler.resample(frame)
+            for piece in resampler.resample(frame):
+                position += piece.samples
+                yield piece
         yield from resampler.resample(None)
 
 
 def silence(seconds: float, rate: int, channels: int) -> Sound:
     layout = "mono" if channels == 1 else "stereo"
+    return Sound(rate, layout, lambda: _silence(round(seconds * rate), rate, layout, channels))
 
-    def frames() -> Iterator[AudioFrame]:
-        left = round(seconds * rate)
-        while left > 0:
-            samples = min(left, SILENCE_SAMPLES)
-            frame = AudioFrame.from_ndarray(np.zeros((channels, samples), np.float32), format="fltp", layout=layout)
-            frame.sample_rate = rate
-            yield frame
-            left -= samples
 
-    return Sound(rate, layout, frames)
+def _silence(left: int, rate: int, layout: str, channels: int) -> Iterator[AudioFrame]:
+    while left > 0:
+        samples = min(left, SILENCE_SAMPLES)
+        frame = AudioFrame.from_ndarray(np.zeros((channels, samples), np.float32), format="fltp", layout=layout)
+        frame.sample_rate = rate
+        yield frame
+        left -= samples
