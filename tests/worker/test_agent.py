@@ -126,7 +126,7 @@ async def test_a_canceled_job_is_stopped_at_the_engine(site: Site) -> None:
         return await site.leases() == 0
 
     await until(is_free)
-    assert site.left_over() == []
+    await until(lambda: site.left_over() == [])
 
 
 async def test_a_lease_that_was_lost_stops_the_run_and_reports_nothing(site: Site) -> None:

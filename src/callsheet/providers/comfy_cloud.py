@@ -161,7 +161,7 @@ class ComfyCloud:
                 # The status lags behind the socket.
                 await asyncio.sleep(min(0.05, self._patience.poll))
             try:
-                ended = await self._ended(following, before)
+                ended = await self._ended(following)
             except EngineUnreachable:
                 if time.monotonic() - reached > self._patience.absent:
                     raise
@@ -176,7 +176,7 @@ class ComfyCloud:
             else:
                 return ended
 
-    async def _ended(self, following: Following, before: str) -> str | Mapping[str, Any]:
+    async def _ended(self, following: Following) -> str | Mapping[str, Any]:
         """The job, or how far it is."""
         run_id = following.run.id
         answer = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")

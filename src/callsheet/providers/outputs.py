@@ -43,12 +43,6 @@ def outputs_of(found: object, node_id: str | None = None) -> list[Output]:
     return _unique(kept or files or everything)
 
 
-def texts_of(found: object, node_id: str | None = None) -> list[str]:
-    nodes = found if isinstance(found, dict) else {}
-    chosen = [nodes.get(node_id)] if node_id is not None else nodes.values()
-    return [item for node in chosen if isinstance(node, dict) for item in _strings(node)]
-
-
 def refuse_foreign(outputs: Sequence[Output], graph: Graph, run_id: str, cached: Collection[str]) -> None:
     """An engine with a warm cache answers with the files of an earlier run, which may have been another user's. A node
     that takes a prefix got one with the run's id in it; of any other it is enough that it ran."""

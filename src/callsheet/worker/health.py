@@ -27,6 +27,8 @@ class Health:
         self._seconds = seconds
         self._changed = changed
         self._doubted = asyncio.Event()
+        # An engine that is away from the start is worth a word, too.
+        self._told = False
 
     @property
     def provider(self) -> str:
@@ -57,7 +59,8 @@ class Health:
         return self.is_well
 
     def _set(self, is_well: bool, reason: str) -> None:
-        if is_well != self.is_well:
+        if is_well != self.is_well or (not is_well and not self._told):
+            self._told = True
             note = log.info if is_well else log.warning
             note("engine.well" if is_well else "engine.unwell", provider=self.provider, reason=reason)
         changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason
