@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).parents[2]
-SAMPLES = ROOT.parent / "shared" / "samples" / "comfyui"
+SAMPLES = Path(__file__).parents[1] / "samples" / "comfyui"
 # Compared word for word wherever they occur: what clients branch on.
 WORDS = ("type", "status_str", "completed", "class_type", "exception_type", "node_type", "state", "mediaType")
 
