@@ -127,6 +127,9 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
         status = callsheet.succeed("db", "status", "--json").json
         assert (status["server"], status["running"]) == ("embedded", True)
         assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]
+        login = (home / "demo" / "login.json").read_text()
+        assert "A demo runs in" in callsheet.refuse("demo", "--exit", "--port", "0")
+        assert (home / "demo" / "login.json").read_text() == login
         shell = callsheet.succeed("db", "shell", "pool_1", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
         assert "tenants: 1" in shell.out
         ended = demo.end(signal.SIGINT)
@@ -195,3 +198,4 @@ def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) ->
     callsheet = Callsheet(tmp_path, HOME=str(tmp_path / "file"))
     for command in (("users", "list"), ("db", "status"), ("db", "migrate")):
         assert "set CALLSHEET_HOME to a directory of yours" in callsheet.call(*command).sentence
+    assert "set CALLSHEET_HOME to a directory of yours" in callsheet.refuse("demo", "--exit")

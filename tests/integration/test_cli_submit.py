@@ -116,9 +116,11 @@ def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None
 
 
 def test_words_alone_become_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
-    done = callsheet.succeed("submit", "imagine", "--set", "prompt=mountains at dawn", "--set", "seed=7", "--watch")
-    assert fetched(done) == Path("imagine.png")
-    with Image.open(tmp_path / "imagine.png") as image:
+    (tmp_path / "results").mkdir()
+    chosen = ("--set", "prompt=mountains at dawn", "--set", "seed=7", "--watch", "-o", "results")
+    done = callsheet.succeed("submit", "imagine", *chosen)
+    assert fetched(done) == Path("results/imagine.png")
+    with Image.open(tmp_path / "results" / "imagine.png") as image:
         assert image.size == (768, 512)
 
 
@@ -162,6 +164,9 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callshee
         (("negative", "nothing.mp4"), "There is no file nothing.mp4"),
         (("negative", "."), "There is no file ."),
         (("imagine", "my clip.mp4", "--set", "prompt=a"), "imagine takes no file"),
+        (("imagine", "--set", "prompt=\udcff"), "prompt: its value is not text"),
+        (("imagine", "--set", "prompt=a", "-o", "nowhere/a.png"), "There is no directory nowhere."),
+        (("watermark", "my clip.mp4", "--set", f"logo={'a' * 5000}"), "logo: there is no file aaa"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_before_anything_is_sent(

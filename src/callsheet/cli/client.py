@@ -35,7 +35,7 @@ SECONDS = httpx.Timeout(60.0, connect=10.0)
 # A stream that has nothing to say says so every 15 seconds.
 SILENT_SECONDS = httpx.Timeout(45.0, connect=10.0)
 ATTEMPTS = 5
-PASSING = frozenset({408, 429, 502, 503, 504})
+PASSING = frozenset({408, 502, 503, 504})
 _random = Random()  # noqa: S311 (jitter)
 
 
@@ -103,7 +103,9 @@ class Client:
         size, digest = await asyncio.to_thread(_measured, path)
         if size == 0:
             raise OperatorError(f"{path} is empty.")
-        body = {"name": path.name[:200], "mime_type": mime_type, "size": size, "sha256": digest}
+        # Names of files need not be text.
+        name = path.name.encode("utf-8", "replace").decode("utf-8")[:200]
+        body = {"name": name, "mime_type": mime_type, "size": size, "sha256": digest}
         created = await self._ask(CreatedUpload, "POST", "/api/videos/uploads", body)
         await self.put(created.upload, path, size, counted)
         return await self._ask(File, "POST", f"/api/videos/uploads/{created.file.id}/confirm")

@@ -7,11 +7,13 @@ left behind.
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import time
-import uuid
-from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,29 +22,29 @@ import typer
 
 from callsheet.cli.client import Client
 from callsheet.cli.console import err, print_json
+from callsheet.cli.demo_account import (
+    DEMO_EMAIL,
+    DEMO_PASSWORD,
+    DEMO_TENANT,
+    fill_wallet,
+    remembered_login,
+    seed_account,
+)
 from callsheet.cli.demo_catalog import FLEET, STAGE, seed_catalog
 from callsheet.cli.display import JobDisplay, Stage
-from callsheet.cli.login import Login, read_demo_login, write_demo_login
 from callsheet.cli.serve import run, stop_requested
 from callsheet.cli.submit import fetch_all, find_effect, follow, send
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.jobs import Job, JobStatus
-from callsheet.wire.wallet import Credit
 
 if TYPE_CHECKING:
     from callsheet.app import ControlPlane
-    from callsheet.wire.identity import User
 
-DEMO_TENANT = "demo"
-DEMO_EMAIL = "admin@demo.example"
-# Known to everybody who reads this, which is why demo listens on this machine only, on a database of its own.
+# The demo's password is known to everybody: nobody from elsewhere may reach it.
 DEMO_HOST = "127.0.0.1"
-DEMO_PASSWORD = "callsheet-demo"  # noqa: S105
 SHOWN_EFFECT = "negative"
-TOKENS = 1000
-FEW_TOKENS = 100
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
@@ -63,7 +65,8 @@ def demo(
 ) -> None:
     """Start everything on embedded parts and show the product working."""
     given = {"port": port} if port is not None else {}
-    settings = load_settings(server={**given, "host": DEMO_HOST})
+    # Its own worker needs nobody's approval.
+    settings = load_settings(server={**given, "host": DEMO_HOST}, fleet={"auto_approve": True})
     if settings.database.dsn is not None:
         raise OperatorError(
             "callsheet demo makes an admin whose password everybody knows, so it works on the embedded database only. "
@@ -82,14 +85,19 @@ async def _demo(settings: Settings, leave: bool) -> None:
     settings = await with_free_port(settings)
     failed = False
     async with AsyncExitStack() as parts:
+        parts.enter_context(_alone(settings.home))
         err.print("Starting PostgreSQL and the control plane …", style="dim")
+        # A second of imports and the clip itself, while PostgreSQL starts.
+        preparing = asyncio.create_task(asyncio.to_thread(_prepare, _sample(settings)))
+        parts.push_async_callback(_settled, preparing)
         plane = await parts.enter_async_context(running_control_plane(settings))
-        user = await _seed_account(plane)
-        login = await _login(plane, user)
+        user = await seed_account(plane)
+        login = await remembered_login(plane, user)
         client = await parts.enter_async_context(Client(login.url, login.api_key))
         err.print("Starting Lightbox and a worker …", style="dim")
         effects = await seed_catalog(plane, client)
-        await _fill_wallet(plane, client, user)
+        await fill_wallet(client, user)
+        await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
         checks = await _look(settings.public_url)
         shown = await _unless(stop, agent, _show(settings, client))
@@ -108,14 +116,51 @@ async def _demo(settings: Settings, leave: bool) -> None:
 
 
 def _require_engine() -> None:
-    from importlib.util import find_spec
-
     missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
     if missing:
         raise OperatorError(
             f"The demo renders for real and needs Lightbox's packages ({missing[0]} is missing): "
             "pip install 'callsheet[server,lightbox]'"
         )
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """The data directory for one demo at a time: a second one would take the first one's engine and login away."""
+    try:
+        (home / "demo").mkdir(parents=True, exist_ok=True)
+        lock = (home / "demo" / "lock").open("w")
+    except OSError as error:
+        raise OperatorError(
+            f"The data directory {home} cannot be used ({error.strerror}); set CALLSHEET_HOME to a directory of yours."
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OperatorError(f"A demo runs in {home} already. Name another directory with CALLSHEET_HOME.") from None
+        yield
+
+
+async def _settled(task: asyncio.Task[None]) -> None:
+    """However it ended: whatever stopped the start is what is told."""
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _sample(settings: Settings) -> Path:
+    return settings.home / "demo" / "sample.mp4"
+
+
+def _prepare(sample: Path) -> None:
+    from callsheet.cli.demo_clip import make_clip
+
+    import_module("callsheet.lightbox.server")
+    import_module("callsheet.worker.agent")
+    try:
+        if not sample.exists():
+            make_clip(sample)
+    except OSError as error:
+        raise OperatorError(f"{sample} cannot be written: {error.strerror}.") from None
 
 
 async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutine[Any, Any, Any]) -> Any:
@@ -133,42 +178,6 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutin
         for task in (working, stopping):
             task.cancel()
         await asyncio.gather(working, stopping, return_exceptions=True)
-
-
-async def _seed_account(plane: ControlPlane) -> User:
-    from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role
-
-    if await plane.accounts.find_tenant(DEMO_TENANT) is None:
-        await plane.accounts.create_tenant(CreateTenantRequest(slug=DEMO_TENANT, name="Demo"))
-    found = await plane.accounts.find_user(DEMO_EMAIL)
-    return found or await plane.accounts.create_user(
-        CreateUserRequest(
-            tenant=DEMO_TENANT, email=DEMO_EMAIL, password=DEMO_PASSWORD, name="Demo admin", role=Role.ADMIN
-        )
-    )
-
-
-async def _login(plane: ControlPlane, user: User) -> Login:
-    """The key of the last time, if it still is one; kept in the data directory, where `callsheet submit` finds it."""
-    settings = plane.settings
-    await asyncio.to_thread((settings.home / "demo").mkdir, parents=True, exist_ok=True)
-    known = read_demo_login(settings)
-    key = known.api_key if known is not None and await _opens(settings.public_url, known.api_key) else None
-    login = Login(settings.public_url, key or (await plane.keys.create(user.id, "demo")).key)
-    if login != known:
-        write_demo_login(settings, login)
-    return login
-
-
-async def _opens(url: str, key: str) -> bool:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
-        answer = await client.get("/api/me", headers={"authorization": f"Bearer {key}"})
-        return answer.status_code == httpx.codes.OK and answer.json()["email"] == DEMO_EMAIL
-
-
-async def _fill_wallet(plane: ControlPlane, client: Client, user: User) -> None:
-    if (await client.wallet()).balance < FEW_TOKENS:
-        await client.credit(user.id, Credit(amount=TOKENS, provider_transaction_id=f"demo-{uuid.uuid4()}"))
 
 
 @asynccontextmanager
@@ -206,12 +215,10 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
 
 async def _show(settings: Settings, client: Client) -> Shown:
     """A clip with sound goes through the public API, as anybody's would, and is looked at when it comes back."""
-    from callsheet.cli.demo_clip import compare_negative, make_clip
+    from callsheet.cli.demo_clip import compare_negative
 
-    folder = settings.home / "demo"
-    sample, result = folder / "sample.mp4", folder / f"sample-{SHOWN_EFFECT}.mp4"
-    if not await asyncio.to_thread(sample.exists):
-        await asyncio.to_thread(make_clip, sample)
+    sample = _sample(settings)
+    result = sample.with_name(f"sample-{SHOWN_EFFECT}.mp4")
     job = await send(client, await find_effect(client, SHOWN_EFFECT), sample, {})
     display = JobDisplay(err)
     ended = await follow(client, job, display)

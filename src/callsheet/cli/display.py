@@ -9,6 +9,7 @@ from typing import Literal
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
 from rich.text import Text
 
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
@@ -18,7 +19,12 @@ STAGES: tuple[Stage, ...] = ("queue", "lease", "render", "upload", "done")
 # An agent never says more while the engine works: what comes after it is the way to storage.
 RENDERED_PERCENT = 99.0
 # Where on the bar each stage begins. Rendering takes nearly all the time.
-BEGINS = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
+BEGINS: dict[Stage, float] = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
+
+
+BAR_WIDTH = 20
+SEPARATOR = " → "
+TRAIL_WIDTH = len(SEPARATOR.join(STAGES))
 
 
 def stage_of(told: JobEvent | JobProgress) -> Stage | None:
@@ -42,14 +48,15 @@ class JobDisplay:
         self._console = console
         self._began = time.monotonic()
         self._stage: Stage = "queue"
-        self._note = ""
-        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(30), TimeElapsedColumn())
-        self._bar = Progress(*columns, TextColumn("{task.fields[note]}", markup=False, style="dim"), console=console)
+        self._is_lost = False
+        # Fits 80 columns; what does not is the note, which is cut off.
+        note = TextColumn("{task.fields[note]}", markup=False, style="dim", table_column=Column(no_wrap=True))
+        columns = (SpinnerColumn(), _Trail(self), BarColumn(BAR_WIDTH), TimeElapsedColumn(), note)
+        self._bar = Progress(*columns, console=console)
         self._task = self._bar.add_task("queue", total=100.0, note="")
 
     def __enter__(self) -> JobDisplay:
         if self._console.is_terminal:
-            self._bar.columns = (self._bar.columns[0], _Trail(self), *self._bar.columns[2:])
             self._bar.start()
         return self
 
@@ -62,6 +69,7 @@ class JobDisplay:
         return self._stage
 
     def tell(self, told: JobEvent | JobProgress) -> None:
+        self._is_lost = False
         stage = stage_of(told)
         if stage is None:
             return
@@ -78,15 +86,16 @@ class JobDisplay:
 
     def lost(self, reason: str) -> None:
         self._bar.update(self._task, note="connection lost, trying again")
-        if not self._console.is_terminal:
+        if not self._console.is_terminal and not self._is_lost:
             self._console.print(f"connection lost ({reason}), trying again")
+        self._is_lost = True
 
 
 class _Trail(TextColumn):
     """The stages in their order: what is over, what is now and what comes."""
 
     def __init__(self, display: JobDisplay):
-        super().__init__("")
+        super().__init__("", table_column=Column(no_wrap=True, min_width=TRAIL_WIDTH))
         self._display = display
 
     def render(self, task: object) -> Text:
@@ -95,7 +104,7 @@ class _Trail(TextColumn):
         for place, stage in enumerate(STAGES):
             over = place < now or stage == self._display.stage == "done"
             style = "green" if over else "bold cyan" if place == now else "dim"
-            text.append(stage, style).append(" → " if stage != "done" else "", "dim")
+            text.append(stage, style).append(SEPARATOR if stage != "done" else "", "dim")
         return text
 
 
@@ -106,7 +115,7 @@ def transfer(console: Console, what: str, size: int) -> Iterator[Callable[[int],
         console.print(what)
         yield lambda sent: None
         return
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(30), DownloadColumn())
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(BAR_WIDTH), DownloadColumn())
     with Progress(*columns, console=console, transient=True) as bar:
         task = bar.add_task(what, total=size)
         yield lambda sent: bar.update(task, completed=sent)

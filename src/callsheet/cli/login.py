@@ -32,6 +32,7 @@ def read_demo_login(settings: Settings) -> Login | None:
 
 def write_demo_login(settings: Settings, login: Login) -> None:
     file = demo_login_file(settings)
+    file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:

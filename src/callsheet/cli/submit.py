@@ -8,6 +8,7 @@ import mimetypes
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing
+from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -71,6 +72,8 @@ async def _submit(
         effect = await find_effect(client, slug)
         given = read_values(effect, values)
         check_input(effect, file)
+        beside = file.with_name(f"{file.stem}-{slug}") if file is not None else Path(slug)
+        target, exact = target_of(output, beside)
         await _require_tokens(client, effect)
         job = await send(client, effect, file, given)
         if not watch_it:
@@ -78,15 +81,22 @@ async def _submit(
                 f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}"
             )
             return
-        beside = file if file is not None else Path(slug)
-        target = output or beside.with_name(f"{beside.stem}-{slug}" if file is not None else slug)
-        await _finish(client, job, target, output is not None, as_json)
+        await _finish(client, job, target, exact, as_json)
 
 
 async def _watch(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
     async with client:
+        target, exact = target_of(output, Path(f"job-{job_id[-8:]}"))
         job = await client.job(_job_id(job_id))
-        await _finish(client, job, output or Path(f"job-{str(job.id)[-8:]}"), output is not None, as_json)
+        await _finish(client, job, target, exact, as_json)
+
+
+def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
+    """Where the result goes, and whether that is its whole name; looked at before there is a result to lose."""
+    chosen = default if output is None else output / default.name if isdir(output) else output
+    if not isdir(chosen.parent):
+        raise OperatorError(f"There is no directory {chosen.parent}.")
+    return chosen, output is not None and chosen is output
 
 
 def _job_id(text: str) -> UUID:
@@ -138,7 +148,7 @@ def check_input(effect: Effect, file: Path | None) -> None:
         return
     if file is None:
         raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}: name the file.")
-    if not file.is_file():
+    if not isfile(file):
         raise OperatorError(f"There is no file {file}.")
     kind = media_type(file)
     if not kind.startswith(f"{effect.input.type}/"):
@@ -159,6 +169,8 @@ def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
         if key not in known:
             offered = ", ".join(known) or "none"
             raise OperatorError(f"{key}: {effect.slug} has no such property. It has: {offered}.")
+        if not is_text(text):
+            raise OperatorError(f"{key}: its value is not text in UTF-8.")
         given[key] = _value(known[key], text)
     missing = [each.key for each in effect.properties if each.required and each.key not in given]
     if missing:
@@ -166,12 +178,17 @@ def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
     return given
 
 
+def is_text(value: str) -> bool:
+    """Arguments that are not UTF-8 arrive with halves of surrogate pairs in them."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
 def _value(each: EffectProperty, text: str) -> Any:
     if each.type is PropertyType.TEXT:
         return text
     if each.type in FILES:
         path = Path(text)
-        if not path.is_file():
+        if not isfile(path):
             raise OperatorError(f"{each.key}: there is no file {text}.")
         if not media_type(path).startswith(f"{each.type.value}/"):
             raise OperatorError(f"{each.key}: should be {_a(each.type.value)}; {text} is {media_type(path)}.")
