@@ -46,8 +46,8 @@ docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
-	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build -o locks/server.txt $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --extra lightbox --group build --group bench --group lint --group test \
+	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)
+	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build --group bench --group lint --group test \
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)

@@ -7,6 +7,7 @@ setting, the value and what is allowed.
 from __future__ import annotations
 
 import difflib
+import json
 import os
 import re
 import tomllib
@@ -44,6 +45,20 @@ PREFIX = "CALLSHEET_"
 DELIMITER = "__"
 CONFIG_FILE = "callsheet.toml"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+# The names machine images of GPU workers set already, without our prefix; ours win.
+SHORT_NAMES: Mapping[str, tuple[str, str]] = {
+    "API_BASE_URL": ("worker", "api_url"),
+    "WORKER_ID": ("worker", "id"),
+    "FLEET_SECRET": ("worker", "secret"),
+    "FLEET_SLUG": ("worker", "fleet"),
+    "FLEET_STAGE": ("worker", "stage"),
+    "MAX_CONCURRENCY": ("worker", "max_concurrency"),
+    "HEARTBEAT_INTERVAL_SECONDS": ("worker", "heartbeat_seconds"),
+    "CAPABILITIES": ("worker", "capabilities"),
+    "ASG_NAME": ("worker", "asg_name"),
+    "COMFY_CLOUD_API_KEY": ("worker", "cloud_api_key"),
+    "COMFYUI_BASE_URL": ("engine", "url"),
+}
 
 
 def _parse_networks(value: object) -> object:
@@ -292,6 +307,123 @@ class OutgoingSettings(Section):
 
 class EngineSettings(Section):
     url: WebAddress = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
+    directory: Path | None = Field(
+        None,
+        description="The engine's own directory, the one with input and output in it, where it is on this machine: "
+        "then what a job left there is removed after it. Default: nothing is.",
+    )
+    stall_seconds: float = Field(
+        600.0,
+        ge=1,
+        le=86_400,
+        description="An engine that has said nothing of a running job for so long is taken for stuck, in seconds.",
+    )
+    absent_seconds: float = Field(
+        120.0,
+        ge=1,
+        le=3600,
+        description="How long an engine may be unreachable before its job is put back, in seconds.",
+    )
+
+
+class WorkerSettings(Section):
+    """What `callsheet worker` needs. Several have a second, shorter variable (see `SHORT_NAMES`)."""
+
+    api_url: WebAddress | None = Field(
+        None, description="Address of the control plane. Default: that of server.public_url. Also: API_BASE_URL."
+    )
+    id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$",
+        description="The worker's own name, the same after a restart. Default: the host's name. Also: WORKER_ID.",
+    )
+    secret: SecretStr | None = Field(
+        None,
+        description="The fleet secret it registers with; `callsheet fleets secret` prints it on the control plane. "
+        "Also: FLEET_SECRET.",
+    )
+    fleet: str | None = Field(None, description="Slug of the fleet it belongs to. Also: FLEET_SLUG.")
+    stage: str = Field("production", description="Stage of that fleet. Also: FLEET_STAGE.")
+    workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
+    max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
+    heartbeat_seconds: float = Field(
+        30.0,
+        ge=0.1,
+        le=300,
+        description="Longest time between two heartbeats of a job, in seconds; a third of the lease where that is "
+        "shorter. Also: HEARTBEAT_INTERVAL_SECONDS.",
+    )
+    prefetch: bool = Field(
+        True, description="Whether it takes one job more than it runs, to fetch its files while the engine works."
+    )
+    capabilities: dict[str, Any] = Field(
+        default_factory=dict,
+        description='What admins should know of the machine, as JSON: {"gpu": "RTX 4090"}. Also: CAPABILITIES.',
+    )
+    capacity_type: Literal["spot", "on-demand"] | None = Field(
+        None, description="How the machine is paid for. Default: not said."
+    )
+    instance_type: str | None = Field(None, description="Kind of machine. Default: what EC2 says, if it is one.")
+    cloud_api_key: SecretStr | None = Field(
+        None,
+        description="Key of Comfy Cloud: then jobs of the provider `cloud` are run there, and no engine is needed. "
+        "Also: COMFY_CLOUD_API_KEY.",
+    )
+    cloud_url: WebAddress = Field("https://cloud.comfy.org", description="Address of Comfy Cloud.")
+    cache_bytes: int = Field(
+        10_737_418_240, ge=0, description="Most bytes of downloaded files it keeps for later jobs; 0 keeps none."
+    )
+    stop_seconds: float = Field(
+        20.0,
+        ge=0,
+        le=86_400,
+        description="How long running jobs may finish after a stop, in seconds; then they go back to the queue.",
+    )
+    asg_name: str | None = Field(
+        None,
+        description="Autoscaling group that must not end this machine while a job runs. Also: ASG_NAME.",
+    )
+    asg_region: str | None = Field(None, description="Its region. Default: that of the AWS chain.")
+    asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
+    metadata_url: WebAddress | None = Field(
+        "http://169.254.169.254",
+        description="Where EC2 announces that it takes the machine away; looked at where it answers.",
+    )
+    metadata_seconds: float = Field(5.0, gt=0, le=60, description="How often that is looked at, in seconds.")
+
+
+class ClientSettings(Section):
+    """What `callsheet submit` and `callsheet watch` need."""
+
+    url: WebAddress | None = Field(
+        None, description="Address of the control plane that jobs are sent to. Default: that of server.public_url."
+    )
+    api_key: SecretStr | None = Field(
+        None,
+        description="Whose jobs they are; `callsheet keys create` makes one. Default: the demo's, on its own machine.",
+    )
+
+    @field_validator("api_key")
+    @classmethod
+    def _api_key_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be letters, digits and signs without spaces")
+        return value
+
+
+class LightboxSettings(Section):
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on. There is no login: keep it local.")
+    port: int = Field(8188, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    directory: Path | None = Field(
+        None, description="Where input, output and temp are. Default: `lightbox` in the data directory."
+    )
+    max_upload_megabytes: int = Field(100, ge=1, le=100_000, description="Largest upload and prompt, in megabytes.")
+    as_cloud: bool = Field(False, description="Answer as Comfy Cloud does instead of as ComfyUI.")
+    cloud_api_key: SecretStr = Field(
+        SecretStr("lightbox"),
+        description="The key that is asked for when answering as Comfy Cloud. Default: `lightbox`.",
+    )
+    probes: bool = Field(False, description="For tests: offer nodes that sleep, fail and block on purpose.")
 
 
 class Settings(BaseSettings):
@@ -318,6 +450,11 @@ class Settings(BaseSettings):
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."
     )
     engine: EngineSettings = Field(default_factory=EngineSettings, description="The engine beside a worker.")
+    lightbox: LightboxSettings = Field(
+        default_factory=LightboxSettings, description="The built-in engine that renders without a GPU."
+    )
+    worker: WorkerSettings = Field(default_factory=WorkerSettings, description="The worker on this machine.")
+    client: ClientSettings = Field(default_factory=ClientSettings, description="Commands that send and watch jobs.")
 
     @classmethod
     def settings_customise_sources(
@@ -332,6 +469,7 @@ class Settings(BaseSettings):
             init_settings,
             env_settings,
             dotenv_settings,
+            _ShortNames(settings_cls),
             TomlConfigSettingsSource(settings_cls, _config_file()),
         )
 
@@ -380,6 +518,27 @@ class Settings(BaseSettings):
         return self.public_url.startswith("https://") if given is None else given
 
 
+class _ShortNames(PydanticBaseSettingsSource):
+    """`SHORT_NAMES` in the environment or `.env`. An empty one is as good as none."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, (_, value) in _short_variables().items():
+            section, setting = SHORT_NAMES[name]
+            values.setdefault(section, {})[setting] = _decoded(value) if setting == "capabilities" else value
+        return values
+
+
+def _decoded(value: str) -> object:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
 class SettingsError(OperatorError):
     """The settings cannot be used. Each line says which, what it is, and what is allowed."""
 
@@ -411,14 +570,23 @@ def variable_name(path: Sequence[str]) -> str:
 
 
 def _variables() -> dict[str, tuple[str, str | None]]:
-    """Every variable of ours by its upper-case name, with where it comes from; the environment wins over `.env`."""
+    """Every variable of ours by its upper-case name, with where it comes from."""
+    return {name: found for name, found in _given_variables().items() if name.startswith(PREFIX)}
+
+
+def _short_variables() -> dict[str, tuple[str, str]]:
+    given = _given_variables()
+    return {name: (given[name][0], value) for name in SHORT_NAMES if name in given and (value := given[name][1])}
+
+
+def _given_variables() -> dict[str, tuple[str, str | None]]:
+    """Every variable by its upper-case name, with where it comes from; the environment wins over `.env`."""
     try:
         from_file = dotenv_values(".env")
     except (OSError, UnicodeDecodeError) as error:
         raise SettingsError(f".env cannot be read: {error}.") from None
     given = {name.upper(): (".env", value) for name, value in from_file.items()}
-    given |= {name.upper(): ("the environment", value) for name, value in os.environ.items()}
-    return {name: found for name, found in given.items() if name.startswith(PREFIX)}
+    return given | {name.upper(): ("the environment", value) for name, value in os.environ.items()}
 
 
 def _config_file() -> Path:
@@ -474,7 +642,8 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     names, field = leaf
     secret = "SecretStr" in str(field.annotation)
     value = "***" if secret else repr(error["input"])
-    return f"{variable_name(names)} is {value} (from {_source(names, overrides)}): {reason}. {field.description}"
+    name, source = _source(names, overrides)
+    return f"{name} is {value} (from {source}): {reason}. {field.description}"
 
 
 def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
@@ -485,11 +654,17 @@ def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
     return None
 
 
-def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> str:
+def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> tuple[str, str]:
+    """What the setting was called where its value comes from, and where that is."""
+    own = variable_name(names)
     if _is_given(names, overrides):
-        return "the command line"
-    source, _ = _variables().get(variable_name(names), (str(_config_file()), None))
-    return source
+        return own, "the command line"
+    if own in _variables():
+        return own, _variables()[own][0]
+    for short, (source, _) in _short_variables().items():
+        if SHORT_NAMES[short] == tuple(names):
+            return short, source
+    return own, str(_config_file())
 
 
 def _is_given(names: Sequence[str], overrides: object) -> bool:

@@ -1,9 +1,11 @@
-"""`callsheet demo` on the embedded server: works at once, stops cleanly, and no kill stands in the way of a start."""
+"""`callsheet demo`: runs a real job at once, stops cleanly, and no kill stands in the way of a start."""
 
 from __future__ import annotations
 
+import json
 import shutil
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,7 @@ import httpx
 import pytest
 
 from callsheet.plumbing.failpoints import Failpoint
+from tests.support.clips import decode, farthest
 from tests.support.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
 
 LOGIN = {"email": "admin@demo.example", "password": "callsheet-demo"}
@@ -39,6 +42,11 @@ def summary(result: Result) -> dict[str, Any]:
     return result.json
 
 
+def _without_timings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Effects remember how long their last job took."""
+    return [{name: value for name, value in row.items() if name != "last_processing_time_seconds"} for row in rows]
+
+
 def test_the_first_run_prints_one_line_of_json_and_leaves_nothing_running(first: tuple[Path, Result]) -> None:
     home, result = first
     printed = summary(result)
@@ -49,14 +57,63 @@ def test_the_first_run_prints_one_line_of_json_and_leaves_nothing_running(first:
     assert processes_naming(home) == []
 
 
+def test_the_clip_that_comes_back_is_the_negative_of_the_one_that_was_sent(first: tuple[Path, Result]) -> None:
+    home, result = first
+    job = summary(result)["job"]
+    assert (job["effect"], job["status"], job["cost"]) == ("negative", "completed", 2)
+    assert [stage for stage in job["stages"] if stage not in ("render", "upload")] == ["queue", "lease", "done"]
+    assert job["output"] == str(home / "demo" / "sample-negative.mp4")
+    # What the demo says of it, and what decoding it anew says.
+    assert (job["verified"]["frames"], job["verified"]["problems"]) == (72, [])
+    before, after = decode(home / "demo" / "sample.mp4"), decode(Path(job["output"]))
+    assert len(after.frames) == len(before.frames) == 72
+    assert after.rate == before.rate == 24
+    assert after.sound_codec == "aac"
+    assert after.sound_seconds == pytest.approx(before.sound_seconds, abs=0.1)
+    assert after.loudness == pytest.approx(before.loudness, rel=0.2)
+    assert max(farthest(255 - one, other) for one, other in zip(before.frames, after.frames, strict=True)) < 10
+
+
+def test_the_stages_of_the_job_are_shown_in_their_order(first: tuple[Path, Result]) -> None:
+    shown = [line.split()[-1] for line in first[1].err.splitlines() if " s  " in line]
+    assert [stage for stage in shown if stage not in ("render", "upload")] == ["queue", "lease", "done"]
+
+
+def test_what_is_on_offer_takes_images_videos_words_and_pictures(callsheet: Callsheet) -> None:
+    effects = {each["slug"]: each for each in callsheet.call("effects", "list", "--json").json}
+    workflows = {each["slug"]: each for each in callsheet.call("workflows", "list", "--json").json}
+    assert len(effects) >= 6
+    assert all(each["is_published"] for each in effects.values())
+    inputs = {
+        slug: next((one["type"] for one in workflows[each["workflow"]]["properties"] if one["is_primary_input"]), None)
+        for slug, each in effects.items()
+    }
+    assert (inputs["negative"], inputs["glow"], inputs["imagine"]) == ("video", "image", None)
+    asked = {one["key"]: one for one in workflows[effects["caption"]["workflow"]]["properties"]}
+    assert (asked["prompt"]["type"], asked["prompt"]["required"]) == ("text", True)
+    logo = next(one for one in workflows[effects["watermark"]["workflow"]]["properties"] if one["key"] == "logo")
+    assert (logo["type"], bool(logo["default"])) == ("image", True)
+
+
+def test_its_key_is_for_its_owner_alone(home: Path) -> None:
+    file = home / "demo" / "login.json"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    assert json.loads(file.read_text())["api_key"].startswith("cs_")
+
+
 def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: Path) -> None:
     secret = (home / "secret_key").read_bytes()
+    key = json.loads((home / "demo" / "login.json").read_text())["api_key"]
     before = callsheet.call("users", "list", "--json").json
+    catalog = [callsheet.call(each, "list", "--json").json for each in ("effects", "workflows")]
     second = summary(callsheet.having(SERVER__HOST="0.0.0.0").run("demo", "--exit", "--port", "0"))
     assert second["status"] == "ready"
     # Its password is known to everybody, so it listens on this machine only, whatever the settings say.
     assert second["url"].startswith("http://127.0.0.1:")
     assert (home / "secret_key").read_bytes() == secret
+    assert json.loads((home / "demo" / "login.json").read_text()) == {"url": second["url"], "api_key": key}
+    again = [callsheet.call(each, "list", "--json").json for each in ("effects", "workflows")]
+    assert [_without_timings(each) for each in again] == [_without_timings(each) for each in catalog]
     assert callsheet.call("users", "list", "--json").json == before
     assert [row["email"] for row in before] == [LOGIN["email"]]
     assert processes_naming(home) == []
@@ -70,6 +127,9 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
         status = callsheet.succeed("db", "status", "--json").json
         assert (status["server"], status["running"]) == ("embedded", True)
         assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]
+        login = (home / "demo" / "login.json").read_text()
+        assert "A demo runs in" in callsheet.refuse("demo", "--exit", "--port", "0")
+        assert (home / "demo" / "login.json").read_text() == login
         shell = callsheet.succeed("db", "shell", "pool_1", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
         assert "tenants: 1" in shell.out
         ended = demo.end(signal.SIGINT)
@@ -110,8 +170,32 @@ def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start
     shutil.rmtree(home)
 
 
+def test_interrupted_in_the_middle_of_its_job_it_leaves_nothing_running(callsheet: Callsheet, home: Path) -> None:
+    with callsheet.running("demo", "--port", "0") as demo:
+        demo.wait_for(" s  queue")
+        ended = demo.end(signal.SIGINT)
+    assert (ended.code, ended.out) == (0, "")
+    assert "Traceback" not in ended.err
+    assert processes_naming(home) == []
+    # What it was at goes back to the queue, and the next start does it too.
+    assert summary(callsheet.run("demo", "--exit", "--port", "0"))["status"] == "ready"
+    assert callsheet.succeed("wallet", "audit").out.startswith("Every wallet")
+
+
+def test_where_its_job_cannot_be_made_it_says_so_and_stops_everything(callsheet: Callsheet, home: Path) -> None:
+    callsheet.succeed("effects", "unpublish", "negative")
+    try:
+        refused = callsheet.run("demo", "--exit", "--port", "0")
+    finally:
+        callsheet.succeed("effects", "publish", "negative")
+    assert (refused.code, refused.out) == (1, "")
+    assert "There is no effect 'negative'" in refused.err
+    assert processes_naming(home) == []
+
+
 def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     callsheet = Callsheet(tmp_path, HOME=str(tmp_path / "file"))
     for command in (("users", "list"), ("db", "status"), ("db", "migrate")):
         assert "set CALLSHEET_HOME to a directory of yours" in callsheet.call(*command).sentence
+    assert "set CALLSHEET_HOME to a directory of yours" in callsheet.refuse("demo", "--exit")

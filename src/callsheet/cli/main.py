@@ -8,7 +8,20 @@ from importlib.util import find_spec
 import typer
 
 from callsheet import __version__
-from callsheet.cli import accounts, catalog, database, doctor, fleet, serve, settings, wallet
+from callsheet.cli import (
+    accounts,
+    catalog,
+    database,
+    demo,
+    doctor,
+    fleet,
+    lightbox,
+    serve,
+    settings,
+    submit,
+    wallet,
+    worker,
+)
 from callsheet.cli.console import complain
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -21,7 +34,11 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("serve")(serve.serve)
-app.command("demo")(serve.demo)
+app.command("demo")(demo.demo)
+app.command("submit")(submit.submit)
+app.command("watch")(submit.watch)
+app.command("lightbox")(lightbox.lightbox)
+app.command("worker")(worker.worker)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.show)
 app.add_typer(database.app, name="db")

@@ -1,0 +1,305 @@
+"""The HTTP API as a person at a terminal uses it: upload, submit, watch, fetch. Needs no server part."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import mimetypes
+import uuid
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from contextlib import aclosing
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+from urllib.parse import quote
+from uuid import UUID
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.base import Page
+from callsheet.wire.catalog import Effect
+from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
+from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
+from callsheet.wire.problems import Problem
+from callsheet.wire.wallet import Credit, Credited, Wallet
+
+Model = TypeVar("Model", bound=BaseModel)
+Told = JobEvent | JobProgress
+Counted = Callable[[int], object]
+
+PIECE = 262_144
+SECONDS = httpx.Timeout(60.0, connect=10.0)
+# A stream that has nothing to say says so every 15 seconds.
+SILENT_SECONDS = httpx.Timeout(45.0, connect=10.0)
+ATTEMPTS = 5
+PASSING = frozenset({408, 502, 503, 504})
+_random = Random()  # noqa: S311 (jitter)
+
+
+class Refused(OperatorError):
+    """The control plane said no; `code` is its stable name for why."""
+
+    def __init__(self, sentence: str, code: str, status: int):
+        super().__init__(sentence)
+        self.code = code
+        self.status = status
+
+
+class Away(Exception):
+    """It cannot be reached, or asks to come back later."""
+
+
+class StopWatching(Exception):
+    """The job had ended before."""
+
+
+class Client:
+    def __init__(self, url: str, api_key: str):
+        self.url = url
+        self._lost: Callable[[str], object] = lambda reason: None
+        headers = {"authorization": f"Bearer {api_key}", "user-agent": "callsheet"}
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=SECONDS, trust_env=False)
+        # Signed addresses say enough; the key stays out of storage.
+        self._storage = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True)
+
+    async def __aenter__(self) -> Client:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.aclose()
+        await self._storage.aclose()
+
+    def on_lost(self, hear: Callable[[str], object]) -> None:
+        """Told when the stream of a job broke and is tried again."""
+        self._lost = hear
+
+    async def effect(self, slug: str) -> Effect:
+        return await self._ask(Effect, "GET", f"/api/effects/{_quoted(slug)}", attempts=1)
+
+    async def effects(self) -> list[Effect]:
+        return (await self._ask(Page[Effect], "GET", "/api/effects?limit=100")).items
+
+    async def wallet(self) -> Wallet:
+        return await self._ask(Wallet, "GET", "/api/wallet")
+
+    async def credit(self, user_id: UUID, credit: Credit) -> Credited:
+        """Needs the key of an admin."""
+        return await self._ask(Credited, "POST", f"/api/admin/users/{user_id}/credits", credit.model_dump())
+
+    async def job(self, job_id: str | UUID) -> Job:
+        return await self._ask(Job, "GET", f"/api/ai-jobs/{_quoted(str(job_id))}")
+
+    async def submit(self, effect: str, values: Mapping[str, Any], **inputs: str) -> Job:
+        # Made once, so that asking again after a lost answer does not make a second job.
+        body = {"effect_id": effect, "input_payload": dict(values), "idempotency_key": uuid.uuid4().hex, **inputs}
+        return await self._ask(Job, "POST", "/api/ai-jobs", body)
+
+    async def upload(self, path: Path, counted: Counted) -> File:
+        """A file of yours, confirmed."""
+        mime_type = media_type(path)
+        size, digest = await asyncio.to_thread(_measured, path)
+        if size == 0:
+            raise OperatorError(f"{path} is empty.")
+        # Names of files need not be text.
+        name = path.name.encode("utf-8", "replace").decode("utf-8")[:200]
+        body = {"name": name, "mime_type": mime_type, "size": size, "sha256": digest}
+        created = await self._ask(CreatedUpload, "POST", "/api/videos/uploads", body)
+        await self.put(created.upload, path, size, counted)
+        return await self._ask(File, "POST", f"/api/videos/uploads/{created.file.id}/confirm")
+
+    async def video(self, file: File) -> Video:
+        return await self._ask(Video, "POST", "/api/videos", {"original_file_id": str(file.id)})
+
+    async def put(
+        self, upload: UploadRequest, content: bytes | Path, size: int = 0, counted: Counted = lambda sent: None
+    ) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            body = content if isinstance(content, bytes) else _pieces(content, counted)
+            length = len(content) if isinstance(content, bytes) else size
+            # With a length: signed addresses of S3 take no chunked body.
+            headers = {**upload.headers, "content-length": str(length)}
+            try:
+                answer = await self._storage.put(upload.url, content=body, headers=headers)
+            except httpx.TransportError as error:
+                if attempt == ATTEMPTS:
+                    raise OperatorError(f"The upload broke off ({type(error).__name__}).") from None
+            else:
+                if answer.is_success:
+                    return
+                if answer.status_code not in PASSING or attempt == ATTEMPTS:
+                    raise _refusal(answer)
+            await _pause(attempt)
+
+    async def fetch(self, output: JobOutput, target: Path, counted: Counted) -> None:
+        """Writes the file under its name only when all of it is there and is what it should be."""
+        if output.url is None:
+            raise OperatorError(f"{output.name} cannot be fetched: it is not there any more.")
+        part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+        try:
+            for attempt in range(1, ATTEMPTS + 1):
+                try:
+                    digest = await self._download(output.url, part, counted)
+                    break
+                except httpx.TransportError as error:
+                    if attempt == ATTEMPTS:
+                        raise OperatorError(f"The download broke off ({type(error).__name__}).") from None
+                    await _pause(attempt)
+            if output.sha256 is not None and digest != output.sha256:
+                raise OperatorError(f"What was downloaded is not {output.name}: its checksum differs. Try again.")
+            part.replace(target)
+        except OSError as error:
+            raise OperatorError(f"{target} cannot be written: {error.strerror}.") from None
+        finally:
+            part.unlink(missing_ok=True)
+
+    async def _download(self, url: str, part: Path, counted: Counted) -> str:
+        digest, got = hashlib.sha256(), 0
+        async with self._storage.stream("GET", url) as answer:
+            if not answer.is_success:
+                await answer.aread()
+                raise _refusal(answer)
+            with part.open("wb") as file:
+                async for piece in answer.aiter_bytes(PIECE):
+                    await asyncio.to_thread(file.write, piece)
+                    digest.update(piece)
+                    got += len(piece)
+                    counted(got)
+        return digest.hexdigest()
+
+    async def events(self, job_id: str | UUID) -> AsyncGenerator[Told, None]:
+        """Everything a job tells until it has ended; goes on where it was when the connection breaks (G9)."""
+        last: str | None = None
+        failures = 0
+        while True:
+            try:
+                async with aclosing(self._stream(job_id, last)) as told:
+                    async for position, item in told:
+                        failures = 0
+                        last = position or last
+                        yield item
+                        if isinstance(item, JobEvent) and item.to_status in TERMINAL:
+                            return
+            except StopWatching:
+                return
+            except (httpx.TransportError, Away) as error:
+                self._lost(str(error) or type(error).__name__)
+            failures += 1
+            await _pause(failures)
+
+    async def _stream(self, job_id: str | UUID, last: str | None) -> AsyncGenerator[tuple[str | None, Told], None]:
+        headers = {"last-event-id": last} if last else {}
+        path = f"/api/ai-jobs/{_quoted(str(job_id))}/stream"
+        async with self._http.stream("GET", path, headers=headers, timeout=SILENT_SECONDS) as answer:
+            if answer.status_code == httpx.codes.NO_CONTENT:
+                raise StopWatching
+            if answer.status_code != httpx.codes.OK:
+                await answer.aread()
+                if answer.status_code in PASSING:
+                    raise Away(f"it answered {answer.status_code}")
+                raise _refusal(answer)
+            async for name, position, data in messages(answer.aiter_lines()):
+                if name == "progress":
+                    yield None, JobProgress.model_validate_json(data)
+                elif name.startswith("job."):
+                    yield position, JobEvent.model_validate_json(data)
+
+    async def _ask(
+        self, model: type[Model], method: str, path: str, body: object = None, attempts: int = ATTEMPTS
+    ) -> Model:
+        for attempt in range(1, attempts + 1):
+            try:
+                answer = await self._http.request(method, path, json=body)
+            except httpx.TransportError as error:
+                if attempt == attempts:
+                    reason = type(error).__name__
+                    raise OperatorError(f"Nobody answers at {self.url} ({reason}). Is it running there?") from None
+            else:
+                if answer.is_success:
+                    return _read(model, answer, self.url)
+                if answer.status_code not in PASSING or attempt == attempts:
+                    raise _refusal(answer)
+            await _pause(attempt)
+        raise AssertionError("the last attempt returns or raises")
+
+
+async def messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | None, str]]:
+    """Server-sent events as (name, id, data); comments are left out."""
+    name, position, data = "message", None, list[str]()
+    async for line in lines:
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        match field:
+            case "event":
+                name = value
+            case "id":
+                position = value
+            case "data":
+                data.append(value)
+            case "" if not line:
+                if data:
+                    yield name, position, "\n".join(data)
+                name, position, data = "message", None, []
+
+
+def media_type(path: Path) -> str:
+    guessed, _ = mimetypes.guess_type(path.name)
+    if guessed is None or guessed.partition("/")[0] not in ("image", "video", "audio"):
+        raise OperatorError(f"{path} has no ending of a video, image or audio file, such as .mp4 or .png.")
+    return guessed
+
+
+def _measured(path: Path) -> tuple[int, str]:
+    try:
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), digest
+    except OSError as error:
+        raise OperatorError(f"{path} cannot be read: {error.strerror}.") from None
+
+
+async def _pieces(path: Path, counted: Counted) -> AsyncIterator[bytes]:
+    sent = 0
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, PIECE):
+            yield piece
+            sent += len(piece)
+            counted(sent)
+
+
+def _quoted(text: str) -> str:
+    return quote(text, safe="")
+
+
+def _read(model: type[Model], answer: httpx.Response, url: str) -> Model:
+    try:
+        return model.model_validate_json(answer.content)
+    except ValidationError:
+        raise OperatorError(f"What answers at {url} does not look like Callsheet.") from None
+
+
+def _refusal(answer: httpx.Response) -> Refused:
+    try:
+        problem = Problem.model_validate_json(answer.content)
+    except ValidationError:
+        where = answer.request.url.host
+        return Refused(f"{where} answered {answer.status_code}.", "unknown", answer.status_code)
+    return Refused(sentence_of(problem), problem.code, problem.status)
+
+
+def sentence_of(problem: Problem) -> str:
+    if problem.code == "not_authenticated":
+        return (
+            "The API key is missing, wrong or revoked. Set CALLSHEET_CLIENT__API_KEY; "
+            "`callsheet keys create --user EMAIL` makes one on the control plane."
+        )
+    if problem.errors:
+        # As they were written on the command line.
+        return "; ".join(f"{each.field.removeprefix('input_payload.')}: {each.reason}" for each in problem.errors) + "."
+    return f"{problem.title} {problem.detail}" if problem.detail else problem.title
+
+
+async def _pause(attempt: int) -> None:
+    await asyncio.sleep(backoff_seconds(attempt, 0.2, 5.0, _random))

@@ -1,0 +1,146 @@
+"""The demo's sample clip, and the proof that what came back of it is what the effect promises."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from av.audio.stream import AudioStream
+from av.video.reformatter import Interpolation
+from av.video.stream import VideoStream
+
+WIDTH, HEIGHT, RATE, SECONDS = 640, 360, 24, 3
+SOUND_RATE = 44_100
+SAMPLES = 1024
+# A falling fifth, so that one can hear that the sound is the one that was sent.
+TONES = (660.0, 440.0)
+# Two encodings lie between a pixel and its opposite; on flat colours they cost one or two steps of 255.
+MOST_PIXEL_ERROR = 4.0
+# A frame more or less of sound at the end is how codecs pad.
+MOST_SECONDS_OFF = 0.1
+
+Picture = np.ndarray[Any, np.dtype[np.uint8]]
+
+
+def make_clip(path: Path) -> None:
+    """Three seconds with sound: a ball that bounces over a slow gradient. Written whole or not at all."""
+    part = path.with_suffix(".part")
+    try:
+        with av.open(str(part), "w", format="mp4", options={"movflags": "faststart"}) as container:
+            video = container.add_stream("libx264", rate=RATE, options={"preset": "veryfast", "crf": "16"})
+            assert isinstance(video, VideoStream)
+            video.width, video.height, video.pix_fmt = WIDTH, HEIGHT, "yuv420p"
+            sound = container.add_stream("aac", rate=SOUND_RATE, layout="stereo")
+            assert isinstance(sound, AudioStream)
+            samples = 0
+            for position in range(RATE * SECONDS):
+                frame = av.VideoFrame.from_ndarray(_picture(position / RATE), format="rgb24")
+                frame.pts, frame.time_base = position, Fraction(1, RATE)
+                container.mux(video.encode(frame))
+                while samples < (position + 1) / RATE * SOUND_RATE:
+                    container.mux(sound.encode(_tone(samples)))
+                    samples += SAMPLES
+            container.mux(video.encode(None))
+            container.mux(sound.encode(None))
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _picture(seconds: float) -> Picture:
+    down, across = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
+    picture = np.empty((HEIGHT, WIDTH, 3), np.float32)
+    picture[..., 0] = 40 + 60 * across / WIDTH
+    picture[..., 1] = 60 + 70 * down / HEIGHT
+    picture[..., 2] = 130 + 60 * math.sin(seconds * math.pi / SECONDS)
+    x = 70 + (WIDTH - 140) * seconds / SECONDS
+    y = HEIGHT - 60 - 220 * abs(math.sin(seconds * math.pi))
+    inside = np.clip(44 - np.hypot(across - x, down - y), 0, 1)[..., None]
+    ball = np.array((255, 196, 0), np.float32)
+    return np.asarray(picture * (1 - inside) + ball * inside, np.uint8)
+
+
+def _tone(start: int) -> av.AudioFrame:
+    moments = (start + np.arange(SAMPLES)) / SOUND_RATE
+    pitch = np.where(moments % 1 < 0.5, TONES[0], TONES[1])
+    # Fades with each note, and so does not click where the pitch changes.
+    loudness = 0.25 * np.exp(-6 * (moments % 0.5))
+    wave = (loudness * np.sin(2 * np.pi * pitch * (moments % 0.5))).astype(np.float32)
+    frame = av.AudioFrame.from_ndarray(np.stack([wave, wave]), format="fltp", layout="stereo")
+    frame.sample_rate, frame.pts, frame.time_base = SOUND_RATE, start, Fraction(1, SOUND_RATE)
+    return frame
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What decoding both clips says."""
+
+    frames: int
+    seconds: float
+    sound_seconds: float
+    sound_level: float
+    pixel_error: float
+    problems: tuple[str, ...]
+
+
+def compare_negative(original: Path, result: Path) -> Verdict:
+    """Whether the result plays and is the negative of the original, frame by frame, with its sound."""
+    pairs, errors = 0, 0.0
+    missing = object()
+    given, got = _frames(original), _frames(result)
+    problems: list[str] = []
+    while True:
+        one, other = next(given, missing), next(got, missing)
+        if one is missing and other is missing:
+            break
+        if not (isinstance(one, np.ndarray) and isinstance(other, np.ndarray)) or one.shape != other.shape:
+            problems.append(f"frame {pairs} has no partner of its size")
+            break
+        errors += float(np.abs(255 - one.astype(np.int16) - other).mean())
+        pairs += 1
+    error = errors / pairs if pairs else 255.0
+    before, after = _sound(original), _sound(result)
+    if error > MOST_PIXEL_ERROR:
+        problems.append(f"pixels are {error:.1f} of 255 off the negative")
+    if abs(before[0] - after[0]) > MOST_SECONDS_OFF:
+        problems.append(f"it had {before[0]:.2f} s of sound and has {after[0]:.2f} s")
+    if before[1] and not 0.7 < after[1] / before[1] < 1.4:
+        problems.append("its sound is not as loud as it was")
+    seconds, wanted = _seconds(result), _seconds(original)
+    if abs(seconds - wanted) > MOST_SECONDS_OFF:
+        problems.append(f"it lasts {seconds:.2f} s instead of {wanted:.2f} s")
+    return Verdict(pairs, round(seconds, 3), round(after[0], 3), round(after[1], 4), round(error, 2), tuple(problems))
+
+
+def _frames(path: Path) -> Iterator[Picture]:
+    with av.open(str(path)) as container:
+        for frame in container.decode(video=0):
+            exact = frame.reformat(format="rgb24", interpolation=Interpolation.BICUBIC)
+            yield np.asarray(exact.to_ndarray(), np.uint8)
+
+
+def _seconds(path: Path) -> float:
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        return float((stream.duration or 0) * (stream.time_base or 0))
+
+
+def _sound(path: Path) -> tuple[float, float]:
+    """Seconds and loudness (root mean square)."""
+    samples, power = 0, 0.0
+    with av.open(str(path)) as container:
+        if not container.streams.audio:
+            return 0.0, 0.0
+        resampler = av.AudioResampler("fltp", "mono", SOUND_RATE)
+        for frame in container.decode(audio=0):
+            for piece in resampler.resample(frame):
+                wave = piece.to_ndarray()
+                samples += wave.shape[-1]
+                power += float(np.square(wave).sum())
+    return samples / SOUND_RATE, math.sqrt(power / samples) if samples else 0.0

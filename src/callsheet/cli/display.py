@@ -1,0 +1,121 @@
+"""How a job is shown while it is watched: one bar with its stages on a terminal, one line per stage elsewhere."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Column
+from rich.text import Text
+
+from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+
+Stage = Literal["queue", "lease", "render", "upload", "done"]
+STAGES: tuple[Stage, ...] = ("queue", "lease", "render", "upload", "done")
+# An agent never says more while the engine works: what comes after it is the way to storage.
+RENDERED_PERCENT = 99.0
+# Where on the bar each stage begins. Rendering takes nearly all the time.
+BEGINS: dict[Stage, float] = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
+
+
+BAR_WIDTH = 20
+SEPARATOR = " → "
+TRAIL_WIDTH = len(SEPARATOR.join(STAGES))
+
+
+def stage_of(told: JobEvent | JobProgress) -> Stage | None:
+    if isinstance(told, JobProgress):
+        return "upload" if (told.percent or 0.0) >= RENDERED_PERCENT else "render"
+    match told.to_status:
+        case JobStatus.PENDING | JobStatus.QUEUED:
+            return "queue"
+        case JobStatus.PROCESSING:
+            return "lease"
+        case JobStatus.COMPLETED:
+            return "done"
+    return None
+
+
+class JobDisplay:
+    """`stages` says after how many seconds each began."""
+
+    def __init__(self, console: Console):
+        self.stages: dict[Stage, float] = {}
+        self._console = console
+        self._began = time.monotonic()
+        self._stage: Stage = "queue"
+        self._is_lost = False
+        # Fits 80 columns; what does not is the note, which is cut off.
+        note = TextColumn("{task.fields[note]}", markup=False, style="dim", table_column=Column(no_wrap=True))
+        columns = (SpinnerColumn(), _Trail(self), BarColumn(BAR_WIDTH), TimeElapsedColumn(), note)
+        self._bar = Progress(*columns, console=console)
+        self._task = self._bar.add_task("queue", total=100.0, note="")
+
+    def __enter__(self) -> JobDisplay:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._bar.stop()
+
+    @property
+    def stage(self) -> Stage:
+        return self._stage
+
+    def tell(self, told: JobEvent | JobProgress) -> None:
+        self._is_lost = False
+        stage = stage_of(told)
+        if stage is None:
+            return
+        seconds = time.monotonic() - self._began
+        if stage != self._stage or not self.stages:
+            self._stage = stage
+            if not self._console.is_terminal:
+                self._console.print(f"{seconds:6.1f} s  {stage}")
+        self.stages.setdefault(stage, round(seconds, 2))
+        percent = told.percent if isinstance(told, JobProgress) else None
+        note = (told.message or "") if isinstance(told, JobProgress) else ""
+        place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * (stage == "render")
+        self._bar.update(self._task, completed=place, note=note[:40])
+
+    def lost(self, reason: str) -> None:
+        self._bar.update(self._task, note="connection lost, trying again")
+        if not self._console.is_terminal and not self._is_lost:
+            self._console.print(f"connection lost ({reason}), trying again")
+        self._is_lost = True
+
+
+class _Trail(TextColumn):
+    """The stages in their order: what is over, what is now and what comes."""
+
+    def __init__(self, display: JobDisplay):
+        super().__init__("", table_column=Column(no_wrap=True, min_width=TRAIL_WIDTH))
+        self._display = display
+
+    def render(self, task: object) -> Text:
+        now = STAGES.index(self._display.stage)
+        text = Text()
+        for place, stage in enumerate(STAGES):
+            over = place < now or stage == self._display.stage == "done"
+            style = "green" if over else "bold cyan" if place == now else "dim"
+            text.append(stage, style).append(SEPARATOR if stage != "done" else "", "dim")
+        return text
+
+
+@contextmanager
+def transfer(console: Console, what: str, size: int) -> Iterator[Callable[[int], object]]:
+    """A bar of bytes; the caller says how many have gone so far."""
+    if not console.is_terminal:
+        console.print(what)
+        yield lambda sent: None
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(BAR_WIDTH), DownloadColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(what, total=size)
+        yield lambda sent: bar.update(task, completed=sent)

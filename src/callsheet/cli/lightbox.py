@@ -1,0 +1,49 @@
+"""`callsheet lightbox`: the built-in engine, in ComfyUI's place."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from pathlib import Path
+
+import typer
+
+from callsheet.cli.console import err
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import configure_logs
+
+PACKAGES = ("aiohttp", "av", "numpy", "PIL")
+
+
+def lightbox(
+    host: str | None = typer.Option(None, help="Address to listen on (lightbox.host)."),
+    port: int | None = typer.Option(None, help="Port to listen on, 0 for a free one (lightbox.port)."),
+    directory: Path | None = typer.Option(None, help="Where input, output and temp are (lightbox.directory)."),
+    as_cloud: bool = typer.Option(False, "--as-cloud", help="Answer as Comfy Cloud (lightbox.as_cloud)."),
+    probes: bool = typer.Option(False, "--probes", help="Offer nodes that misbehave on purpose (lightbox.probes)."),
+) -> None:
+    """Run an engine that speaks ComfyUI's API and renders on the CPU."""
+    options = {"host": host, "port": port, "directory": directory, "as_cloud": as_cloud or None}
+    given = {name: value for name, value in {**options, "probes": probes or None}.items() if value is not None}
+    settings = load_settings(**({"lightbox": given} if given else {}))
+    configure_logs(settings.log.level, settings.log.format)
+    asyncio.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    try:
+        from callsheet.lightbox.server import running_lightbox
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.split(".")[0] not in PACKAGES:
+            raise
+        raise OperatorError(
+            f"Lightbox needs its packages ({error.name} is missing): pip install 'callsheet[lightbox]'"
+        ) from None
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    chosen = settings.lightbox
+    async with running_lightbox(chosen, chosen.directory or settings.home / "lightbox") as running:
+        err.print(f"Lightbox renders at {running.url} (Ctrl-C stops it).", style="dim")
+        await stop.wait()

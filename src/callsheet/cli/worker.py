@@ -1,0 +1,109 @@
+"""`callsheet worker`: the agent beside an engine. Needs no server part."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import typer
+
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import configure_logs
+
+if TYPE_CHECKING:
+    from callsheet.providers.engine import Engine
+    from callsheet.worker.agent import Agent
+    from callsheet.worker.config import AgentConfig
+
+
+def worker(
+    api_url: str | None = typer.Option(None, help="Address of the control plane (worker.api_url)."),
+    fleet: str | None = typer.Option(None, help="Slug of its fleet (worker.fleet)."),
+    workflows: str | None = typer.Option(None, help="Or the workflows it serves, comma separated (worker.workflows)."),
+    engine_url: str | None = typer.Option(None, help="Address of its ComfyUI (engine.url)."),
+    worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
+) -> None:
+    """Run jobs of a control plane on the engine of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
+    given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id}
+    overrides: dict[str, dict[str, str]] = {
+        "worker": {name: value for name, value in given.items() if value is not None}
+    }
+    if engine_url is not None:
+        overrides["engine"] = {"url": engine_url}
+    settings = load_settings(**overrides)
+    config = agent_config(settings)
+    configure_logs(settings.log.level, settings.log.format)
+    asyncio.run(_run(settings, config))
+
+
+async def _run(settings: Settings, config: AgentConfig) -> None:
+    from callsheet.worker.agent import Agent
+
+    agent = Agent(config, engines_of(settings))
+    _stop_on_signals(agent)
+    await agent.run()
+
+
+def agent_config(settings: Settings) -> AgentConfig:
+    from callsheet.worker.config import AgentConfig
+
+    given = settings.worker
+    if given.secret is None:
+        raise OperatorError(
+            "A worker needs the fleet secret: `callsheet fleets secret` prints it on the control plane; "
+            "give it as FLEET_SECRET."
+        )
+    if given.fleet is None and not given.workflows:
+        raise OperatorError("A worker needs a fleet (FLEET_SLUG, or --fleet) or workflows (--workflows).")
+    # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
+    worker_id = given.id or re.sub(r"[^A-Za-z0-9._:@-]+", "-", socket.gethostname()).strip("-.")[:200] or "worker"
+    return AgentConfig(
+        api_url=given.api_url or settings.public_url,
+        worker_id=worker_id,
+        secret=given.secret.get_secret_value(),
+        directory=settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id),
+        fleet=given.fleet,
+        stage=given.stage,
+        workflows=given.workflows,
+        max_concurrency=given.max_concurrency,
+        heartbeat_seconds=given.heartbeat_seconds,
+        prefetch=given.prefetch,
+        capabilities=given.capabilities,
+        capacity_type=given.capacity_type,
+        instance_type=given.instance_type,
+        cache_bytes=given.cache_bytes,
+        stop_seconds=given.stop_seconds,
+        metadata_url=given.metadata_url,
+        metadata_seconds=given.metadata_seconds,
+        asg_name=given.asg_name,
+        asg_region=given.asg_region,
+        asg_endpoint_url=given.asg_endpoint_url,
+    )
+
+
+def engines_of(settings: Settings) -> list[Engine]:
+    """Comfy Cloud where its key is given, the engine of this machine otherwise."""
+    from callsheet.providers.comfy_cloud import ComfyCloud
+    from callsheet.providers.comfyui import ComfyUI, Patience
+
+    engine, key = settings.engine, settings.worker.cloud_api_key
+    patience = Patience(engine.stall_seconds, engine.absent_seconds)
+    if key is not None:
+        return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]
+    return [ComfyUI(engine.url, patience=patience, directory=engine.directory)]
+
+
+def _stop_on_signals(agent: Agent) -> None:
+    """The first lets running jobs finish for a while, the second does not."""
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+
+        def stop(name: str = number.name) -> None:
+            seconds = 0.0 if agent.departure.has_begun else agent.config.stop_seconds
+            agent.departure.begin(name, seconds)
+
+        loop.add_signal_handler(number, stop)

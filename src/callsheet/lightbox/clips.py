@@ -1,0 +1,246 @@
+"""Video files: what is in them, frame by frame, and how they are written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+from av.audio.stream import AudioStream
+from av.container import InputContainer, OutputContainer
+from av.video.frame import VideoFrame
+from av.video.reformatter import ColorRange, Colorspace, Interpolation
+from av.video.stream import VideoStream
+
+from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.sound import Sound, sound_of
+
+# From this height on, a video that does not say uses the colours of HD television.
+HD_HEIGHT = 720
+BT709, BT601 = 1, 5
+UNSPECIFIED = 2
+# FFmpeg's quick conversion darkens by 1.3 of 255 each time a picture goes through it; this one by 0.1 at most.
+ROUNDING = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+# A gap in a damaged file is filled for so long at most, in seconds.
+LONGEST_GAP = 10
+AAC_RATES = (8000, 11025, 12000, 16000, 22050, 24000, 32000, 44100, 48000, 64000, 88200, 96000)
+OPUS_RATE = 48000
+# A rate no camera has: the container is wrong about it.
+MAX_RATE = 1000
+
+Step = Callable[[int, int, Picture | None], None]
+
+
+@dataclass(frozen=True)
+class Clip:
+    """A video between nodes."""
+
+    frames: Frames
+    rate: Fraction
+    sound: Sound | None
+    # The file it comes from, while nothing has been done to it.
+    untouched: Path | None = None
+
+    def __repr__(self) -> str:
+        return f"clip({self.frames!r} at {float(self.rate):.3f} fps, {self.sound!r})"
+
+
+@dataclass(frozen=True)
+class Format:
+    """How a kind of file is encoded."""
+
+    container: str
+    video_codec: str
+    video_options: Mapping[str, str]
+    sound_codec: str
+    container_options: Mapping[str, str]
+
+
+MP4 = Format(
+    "mp4",
+    "libx264",
+    {"preset": "veryfast", "crf": "18"},
+    "aac",
+    # The index in front, so that a browser can play while it loads.
+    {"movflags": "+faststart+use_metadata_tags"},
+)
+
+
+def webm(codec: str, crf: float) -> Format:
+    options = {
+        "vp9": ("libvpx-vp9", {"crf": str(int(crf)), "b": "0", "deadline": "good", "cpu-used": "5", "row-mt": "1"}),
+        "av1": ("libsvtav1", {"crf": str(int(crf)), "preset": "10"}),
+    }
+    name, chosen = options[codec]
+    return Format("webm", name, chosen, "libopus", {})
+
+
+def open_clip(path: Path) -> Clip:
+    """Raises what PyAV says of a file that is no video."""
+    with av.open(str(path)) as container:
+        if not container.streams.video:
+            raise ValueError(f"there is no video in {path.name}")
+        stream = container.streams.video[0]
+        first = next(container.decode(stream), None)
+        if first is None:
+            raise ValueError(f"there are no frames in {path.name}")
+        rate = _rate(stream)
+        start, turns = float(first.time or 0), _turns(first)
+        expected = stream.frames or round(_seconds(container, stream) * rate)
+        width, height = (first.height, first.width) if turns % 2 else (first.width, first.height)
+    frames = Frames(width, height, expected, lambda: _decoded(path, rate))
+    return Clip(frames, rate, sound_of(path, start), path)
+
+
+def _rate(stream: VideoStream) -> Fraction:
+    rate = stream.average_rate or stream.base_rate or stream.guessed_rate
+    return Fraction(rate) if rate is not None and 0 < rate <= MAX_RATE else Fraction(25)
+
+
+def _seconds(container: InputContainer, stream: VideoStream) -> float:
+    if stream.duration and stream.time_base:
+        return float(stream.duration * stream.time_base)
+    return (container.duration or 0) / av.time_base
+
+
+def _turns(frame: VideoFrame) -> int:
+    """Quarter turns against the clock: a telephone held upright films lying down and says so."""
+    return round(frame.rotation / 90) % 4
+
+
+def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
+    """The pictures at a constant rate: where the file's is not, one is shown again or left out, so that sound and
+    picture stay together."""
+    with av.open(str(path)) as container:
+        stream = container.streams.video[0]
+        stream.thread_type = "AUTO"
+        start: float | None = None
+        shown, last = 0, None
+        for frame in container.decode(stream):
+            time = (start or 0.0) + shown / rate if frame.pts is None else frame.time
+            start = time if start is None else start
+            position = round((time - start) * rate)
+            if position < shown:
+                continue
+            if last is not None:
+                for _ in range(min(position - shown, round(LONGEST_GAP * rate))):
+                    yield last
+            last = _picture(frame)
+            shown = position + 1
+            yield last
+
+
+def _picture(frame: VideoFrame) -> Picture:
+    hd = frame.colorspace == BT709 or (frame.colorspace == UNSPECIFIED and frame.height >= HD_HEIGHT)
+    source = Colorspace.ITU709 if hd else Colorspace.ITU601
+    plain = frame.reformat(format="rgb24", src_colorspace=source, interpolation=ROUNDING)
+    return np.ascontiguousarray(np.rot90(plain.to_ndarray(), _turns(frame)))
+
+
+def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, Any], step: Step) -> None:
+    """Encodes while the frames are made; `step` hears of every one and may raise to stop."""
+    with av.open(str(path), "w", format=format.container, options=dict(format.container_options)) as container:
+        for key, value in metadata.items():
+            container.metadata[key] = json.dumps(value)
+        stream = container.add_stream(format.video_codec, rate=clip.rate, options=dict(format.video_options))
+        assert isinstance(stream, VideoStream)
+        sound = _SoundTrack(container, format, clip.sound) if clip.sound is not None else None
+        count = 0
+        for picture in clip.frames:
+            if count == 0:
+                _shape(stream, picture)
+            step(count, clip.frames.expected, picture)
+            container.mux(stream.encode(_video_frame(picture, count, clip.rate)))
+            count += 1
+            if sound is not None:
+                sound.write_until(count / clip.rate)
+        if count == 0:
+            raise ValueError("there are no frames to save")
+        container.mux(stream.encode(None))
+        if sound is not None:
+            sound.finish()
+    step(count, count, None)
+
+
+def _shape(stream: VideoStream, picture: Picture) -> None:
+    height, width = picture.shape[:2]
+    # Half the colours in each direction: the size must be even.
+    stream.width, stream.height = width + width % 2, height + height % 2
+    stream.pix_fmt = "yuv420p"
+    stream.codec_context.colorspace = BT709 if height >= HD_HEIGHT else BT601
+    stream.codec_context.color_range = ColorRange.MPEG
+
+
+def _video_frame(picture: Picture, position: int, rate: Fraction) -> VideoFrame:
+    height, width = picture.shape[:2]
+    if width % 2 or height % 2:
+        picture = np.pad(picture, ((0, height % 2), (0, width % 2), (0, 0)), mode="edge")
+    # On the picture's own memory: a copy costs 8 ms at 1080p, more than the conversion.
+    frame = VideoFrame.from_numpy_buffer(np.ascontiguousarray(picture), format="rgb24")
+    target = Colorspace.ITU709 if height >= HD_HEIGHT else Colorspace.ITU601
+    frame = frame.reformat(format="yuv420p", dst_colorspace=target, interpolation=ROUNDING)
+    frame.pts, frame.time_base = position, 1 / rate
+    return frame
+
+
+class _SoundTrack:
+    """Written beside the picture, never far ahead of it: a container that gets one after the other holds the first."""
+
+    def __init__(self, container: OutputContainer, format: Format, sound: Sound) -> None:
+        rate = sound.rate if sound.rate in AAC_RATES else OPUS_RATE
+        layout = sound.layout if sound.layout in ("mono", "stereo") else "stereo"
+        self._container = container
+        stream = container.add_stream(
+            format.sound_codec, rate=OPUS_RATE if format.sound_codec == "libopus" else rate, layout=layout
+        )
+        assert isinstance(stream, AudioStream)
+        self._stream = stream
+        self._frames = iter(sound)
+        self._waiting = next(self._frames, None)
+        self._started = False
+
+    def write_until(self, seconds: Fraction) -> None:
+        while self._waiting is not None and (self._waiting.time or 0.0) < seconds:
+            self._container.mux(self._stream.encode(self._waiting))
+            self._started = True
+            self._waiting = next(self._frames, None)
+
+    def finish(self) -> None:
+        """What is longer than the picture is left out."""
+        if self._started:
+            self._container.mux(self._stream.encode(None))
+
+
+def is_plain_mp4(path: Path) -> bool:
+    """Whether its streams can be kept as they are."""
+    with av.open(str(path)) as container:
+        codecs = [stream.codec_context.name for stream in container.streams if stream.type in ("video", "audio")]
+        return "mp4" in container.format.name and set(codecs) <= {"h264", "aac", "mp3"} and codecs.count("h264") == 1
+
+
+def copy_streams(source: Path, path: Path, metadata: Mapping[str, Any], step: Step) -> None:
+    """The same picture and sound in a new file, without a loss and without the work."""
+    with (
+        av.open(str(source)) as opened,
+        av.open(str(path), "w", format="mp4", options=dict(MP4.container_options)) as new,
+    ):
+        for key, value in metadata.items():
+            new.metadata[key] = json.dumps(value)
+        kept = {
+            each.index: new.add_stream_from_template(each) for each in (*opened.streams.video, *opened.streams.audio)
+        }
+        total = opened.streams.video[0].frames
+        count = 0
+        for packet in opened.demux([opened.streams[index] for index in kept]):
+            if packet.dts is None:
+                continue
+            if packet.stream.type == "video":
+                count += 1
+                step(count, total, None)
+            packet.stream = kept[packet.stream.index]
+            new.mux(packet)

@@ -1,0 +1,88 @@
+"""The one thread that renders, one prompt after the other."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.lightbox.execution import Engine, Outcome
+from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.node import Registry
+from callsheet.lightbox.prompt_queue import Item, PromptQueue
+from callsheet.lightbox.sockets import Preview, Sockets
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class Executor:
+    def __init__(self, registry: Registry, folders: Folders, queue: PromptQueue, sockets: Sockets) -> None:
+        self.queue = queue
+        # What runs for which client id, for a socket that comes back.
+        self.current_node: dict[str, str] = {}
+        self.engine = Engine(registry, folders, self, queue.interrupted)
+        self._sockets = sockets
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._forget = threading.Event()
+        # A daemon: a node that wedges must not keep the process from ending.
+        self._thread = threading.Thread(target=self._work, name="lightbox-executor", daemon=True)
+
+    def start(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        self.queue.close()
+        await asyncio.to_thread(self._thread.join, 5)
+        self._loop = None
+
+    def forget_results(self) -> None:
+        """After the prompt that runs, if one does."""
+        self._forget.set()
+
+    def announce_queue(self) -> None:
+        self.publish("status", self.status(), None)
+
+    def status(self) -> dict[str, Any]:
+        return {"status": {"exec_info": {"queue_remaining": self.queue.remaining}}}
+
+    def publish(self, event: str, data: Mapping[str, Any], client: str | None) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._sockets.publish, event, data, client)
+
+    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._sockets.publish_preview, preview, client, with_metadata)
+
+    def now_at(self, client: str | None, node_id: str | None) -> None:
+        self.current_node = {client: node_id} if client is not None and node_id is not None else {}
+
+    def _work(self) -> None:
+        while (taken := self.queue.take()) is not None:
+            ticket, item = taken
+            if self._forget.is_set():
+                self._forget.clear()
+                self.engine.forget_results()
+            self.announce_queue()
+            self._run(ticket, item)
+
+    def _run(self, ticket: int, item: Item) -> None:
+        outcome = self._outcome(item)
+        self.queue.finish(ticket, outcome.record())
+        self.announce_queue()
+        self.now_at(None, None)
+        client = item.extra_data.get("client_id")
+        if client is not None:
+            # After the history has it: the one message a client may rely on.
+            self.publish("executing", {"node": None, "prompt_id": item.prompt_id}, str(client))
+        log.info("prompt_finished", prompt_id=item.prompt_id, success=outcome.success)
+
+    def _outcome(self, item: Item) -> Outcome:
+        try:
+            return self.engine.run(item)
+        except Exception:
+            # ComfyUI's thread dies of a graph like this, and the server never renders again (comfyui-api.md §8).
+            log.exception("prompt_broke_the_engine", prompt_id=item.prompt_id)
+            return Outcome(success=False)

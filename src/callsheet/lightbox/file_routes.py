@@ -1,0 +1,183 @@
+"""Files in and out: `/upload/image`, `/upload/mask` and `/view`."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import json
+import mimetypes
+import os
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from aiohttp import web
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from callsheet.lightbox.folders import Folders, written
+
+# What a browser would run if it were served as what it is.
+ACTIVE_TYPES = ("text/html", "text/html-sandboxed", "application/xhtml+xml", "text/javascript", "text/css")
+Save = Callable[[web.FileField, Path], None]
+
+
+class FileRoutes:
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
+        # One after the other: two uploads at once could take the same free name, and one of them be lost.
+        self._writing = asyncio.Lock()
+
+    def routes(self) -> list[web.RouteDef]:
+        return [
+            web.post("/upload/image", self.upload_image),
+            web.post("/upload/mask", self.upload_mask),
+            web.get("/view", self.view),
+        ]
+
+    async def upload_image(self, request: web.Request) -> web.Response:
+        # aiohttp writes the file to disk as it arrives.
+        form = await request.post()
+        return await self._write(form, copy_file)
+
+    async def upload_mask(self, request: web.Request) -> web.Response:
+        form = await request.post()
+
+        def save(file: web.FileField, path: Path) -> None:
+            self._save_masked(file, path, json.loads(str(form["original_ref"])))
+
+        return await self._write(form, save)
+
+    async def _write(self, form: Mapping[str, Any], save: Save) -> web.Response:
+        async with self._writing:
+            return await asyncio.to_thread(self._upload, form, save)
+
+    def _upload(self, form: Mapping[str, Any], save: Save) -> web.Response:
+        file = form.get("image")
+        kind = form.get("type", "input")
+        folder = self._folders.by_type(kind)
+        if file is None:
+            return web.Response(status=400)
+        if not isinstance(file, web.FileField) or folder is None:
+            raise TypeError("image must be a file, and type one of input, output and temp")
+        name, subfolder = file.filename, str(form.get("subfolder", ""))
+        target = folder / os.path.normpath(subfolder)
+        path = Path(os.path.abspath(target / name))
+        if not name or not path.is_relative_to(folder):
+            return web.Response(status=400)
+        target.mkdir(parents=True, exist_ok=True)
+        if form.get("overwrite") not in ("true", "1"):
+            name, path, there = _free_name(file, name, path, target)
+            if there:
+                return _uploaded(name, subfolder, kind)
+        save(file, path)
+        return _uploaded(name, subfolder, kind)
+
+    def _save_masked(self, file: web.FileField, path: Path, original: Mapping[str, Any]) -> None:
+        """Writes the original with the alpha of `file`. Where there is no such original, nothing: ComfyUI's way."""
+        name, folder = self._folders.split_annotation(original["filename"])
+        folder = folder or self._folders.by_type(original.get("type", "output"))
+        if not name or name.startswith("/") or ".." in name or folder is None:
+            return
+        source = Path(os.path.abspath(folder / original.get("subfolder", "") / name))
+        if not source.is_relative_to(folder) or not source.is_file():
+            return
+        with Image.open(source) as opened, Image.open(file.file) as mask:
+            info = PngInfo()
+            for key, text in getattr(opened, "text", {}).items():
+                info.add_text(key, text)
+            masked = opened.convert("RGBA")
+            masked.putalpha(mask.convert("RGBA").getchannel("A"))
+            masked.save(path, "PNG", compress_level=4, pnginfo=info)
+
+    async def view(self, request: web.Request) -> web.StreamResponse:
+        found = find_file(self._folders, request.query)
+        if isinstance(found, int):
+            return web.Response(status=found)
+        disposition = {"Content-Disposition": f'filename="{found.name}"'}
+        preview, channel = request.query.get("preview"), request.query.get("channel", "rgba")
+        if preview is not None:
+            body, media_type = await asyncio.to_thread(_smaller, found, preview, channel)
+            return web.Response(body=body, content_type=media_type, headers=disposition)
+        if channel in ("rgb", "a"):
+            body = await asyncio.to_thread(_channel, found, channel)
+            return web.Response(body=body, content_type="image/png", headers=disposition)
+        guessed = mimetypes.guess_type(found.name)[0] or "application/octet-stream"
+        safe = "application/octet-stream" if guessed in ACTIVE_TYPES else guessed
+        return web.FileResponse(found, headers={**disposition, "Content-Type": safe})
+
+
+def find_file(folders: Folders, query: Mapping[str, str]) -> Path | int:
+    """The file a `/view` asks for, or the status that refuses it."""
+    if "filename" not in query:
+        return 404
+    name, folder = folders.split_annotation(query["filename"])
+    # Any two dots in a row, also harmless ones: `a..b.png` cannot be viewed (comfyui-api.md §4).
+    if not name or name.startswith("/") or ".." in name or "\0" in name:
+        return 400
+    folder = folder or folders.by_type(query.get("type", "output"))
+    if folder is None:
+        return 400
+    if "subfolder" in query:
+        inside = Path(os.path.abspath(folder / query["subfolder"].replace("\0", "")))
+        if not inside.is_relative_to(folder):
+            return 403
+        folder = inside
+    path = folder / os.path.basename(name)
+    return path if path.is_file() else 404
+
+
+def content_hash(file: web.FileField) -> hashlib._Hash:
+    """Of the whole file, which is then at its start again."""
+    digest = hashlib.sha256()
+    while piece := file.file.read(1 << 20):
+        digest.update(piece)
+    file.file.seek(0)
+    return digest
+
+
+def copy_file(file: web.FileField, path: Path) -> None:
+    with written(path) as part, part.open("wb") as target:
+        shutil.copyfileobj(file.file, target, 1 << 20)
+
+
+def _free_name(file: web.FileField, name: str, path: Path, folder: Path) -> tuple[str, Path, bool]:
+    """A name nothing else has; and whether these very bytes are there already under it."""
+    stem, ending = os.path.splitext(name)
+    digest, counter = None, 1
+    while path.exists():
+        digest = digest or content_hash(file).digest()
+        with path.open("rb") as there:
+            if hashlib.file_digest(there, "sha256").digest() == digest:
+                return name, path, True
+        name = f"{stem} ({counter}){ending}"
+        path, counter = folder / name, counter + 1
+    return name, path, False
+
+
+def _uploaded(name: str, subfolder: str, kind: str) -> web.Response:
+    return web.json_response({"name": name, "subfolder": subfolder, "type": kind})
+
+
+def _smaller(path: Path, preview: str, channel: str) -> tuple[bytes, str]:
+    kind, _, quality = preview.partition(";")
+    kind = kind if kind in ("webp", "jpeg") else "webp"
+    encoded = io.BytesIO()
+    with Image.open(path) as image:
+        picture = image.convert("RGB") if kind == "jpeg" or channel == "rgb" else image
+        picture.save(encoded, kind.upper(), quality=int(quality) if quality.isdecimal() else 90)
+    return encoded.getvalue(), f"image/{kind}"
+
+
+def _channel(path: Path, channel: str) -> bytes:
+    encoded = io.BytesIO()
+    with Image.open(path) as image:
+        if channel == "rgb":
+            picture = image.convert("RGB")
+        else:
+            picture = Image.new("RGBA", image.size)
+            picture.putalpha(image.convert("RGBA").getchannel("A"))
+        picture.save(encoded, "PNG")
+    return encoded.getvalue()

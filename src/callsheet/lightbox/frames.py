@@ -1,0 +1,78 @@
+"""Pictures as they flow between nodes: a batch is a pipeline that is evaluated while it is saved.
+
+ComfyUI holds a batch in memory as one tensor: ten minutes of 1080p are 112 GB of it as bytes. Here a batch knows how
+to make its pictures one after the other, so that only the one in work is held.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+# Rows, columns and three channels of a picture; rows and columns alone of a mask.
+Picture = NDArray[np.uint8]
+Transform = Callable[[Picture], Picture]
+
+
+@dataclass(frozen=True)
+class Frames:
+    width: int
+    height: int
+    # How many there will be: exact for images, what the container promises for video (0 if it does not say).
+    expected: int
+    source: Callable[[], Iterator[Picture]]
+    # A tuple and a loop, not nested generators: a chain of 600 nodes would reach the recursion limit.
+    transforms: tuple[Transform, ...] = ()
+    # Pictures that cost nothing to get again: what is done to them is done at once, so that a fault is reported at
+    # the node that made it.
+    held: bool = False
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        return (self.expected, self.height, self.width)
+
+    def __iter__(self) -> Iterator[Picture]:
+        for picture in self.source():
+            for transform in self.transforms:
+                picture = transform(picture)
+            yield picture
+
+    def first(self) -> Picture:
+        for picture in self:
+            return picture
+        raise ValueError("the batch has no pictures")
+
+    def map(self, transform: Transform, width: int | None = None, height: int | None = None) -> Frames:
+        """The same pictures, changed; `width` and `height` where the change is one of size."""
+        changed = replace(
+            self, width=width or self.width, height=height or self.height, transforms=(*self.transforms, transform)
+        )
+        return repeated(changed.first(), self.expected) if self.held else changed
+
+    def beside(self, other: Frames) -> Iterator[tuple[Picture, Picture]]:
+        """Pairs; the last picture of a shorter `other` stays."""
+        theirs = iter(other)
+        last = next(theirs, None)
+        if last is None:
+            raise ValueError("the second batch has no pictures")
+        for mine in self:
+            yield mine, last
+            last = next(theirs, last)
+
+    def followed_by(self, other: Frames) -> Frames:
+        return Frames(
+            self.width, self.height, self.expected + other.expected, lambda: itertools.chain(iter(self), iter(other))
+        )
+
+    def __repr__(self) -> str:
+        return f"frames({self.expected} of {self.width}x{self.height})"
+
+
+def repeated(picture: Picture, count: int = 1) -> Frames:
+    """A batch of one picture `count` times; the picture is held once."""
+    height, width = picture.shape[:2]
+    return Frames(width, height, count, lambda: itertools.repeat(picture, count), held=True)

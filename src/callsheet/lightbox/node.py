@@ -1,0 +1,142 @@
+"""What a node is: a small class that says what it takes and gives, and runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Protocol
+
+from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.frames import Picture
+
+# A type name such as IMAGE, or the choices of a list.
+Kind = str | tuple[str, ...]
+NUMBER_LIMIT = 0xFFFFFFFFFFFFFFFF
+
+
+@dataclass(frozen=True)
+class Input:
+    kind: Kind
+    # None where ComfyUI lists the type alone.
+    options: Mapping[str, Any] | None = None
+    optional: bool = False
+
+    @property
+    def config(self) -> list[Any]:
+        """As ComfyUI describes it, in `/object_info` and in its error messages."""
+        kind = list(self.kind) if isinstance(self.kind, tuple) else self.kind
+        return [kind] if self.options is None else [kind, dict(self.options)]
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        if isinstance(self.kind, tuple):
+            return self.kind
+        return tuple((self.options or {}).get("options", ())) if self.kind == "COMBO" else None
+
+
+@dataclass(frozen=True)
+class Output:
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """A value that stops the nodes it reaches without failing the run."""
+
+    message: str | None
+
+
+@dataclass(frozen=True)
+class Result:
+    values: tuple[Any, ...] = ()
+    # What `/history` and the `executed` message show of it.
+    shown: Mapping[str, list[Any]] | None = None
+
+
+class Context(Protocol):
+    """What a running node may ask of the engine."""
+
+    folders: Folders
+    prompt: Mapping[str, Any]
+    extra_pnginfo: Any
+    previews: bool
+
+    def check(self) -> None:
+        """Raises when the run was interrupted."""
+
+    def progress(self, value: int, total: int, picture: Picture | None = None, always: bool = False) -> None:
+        """Tells how far the node is; the picture is sent as a preview where previews are asked for, or `always`."""
+
+
+class Node:
+    """One kind of node. The attributes are what `/object_info` says about it."""
+
+    name: ClassVar[str]
+    display_name: ClassVar[str | None] = None
+    description: ClassVar[str] = ""
+    category: ClassVar[str] = "image"
+    module: ClassVar[str] = "lightbox"
+    inputs: ClassVar[Mapping[str, Input]] = {}
+    outputs: ClassVar[tuple[Output, ...]] = ()
+    is_output: ClassVar[bool] = False
+    # Wants the graph and extra_pnginfo for the metadata of its file.
+    writes_metadata: ClassVar[bool] = False
+    # ComfyUI describes its newer nodes with more keys.
+    newer_schema: ClassVar[bool] = False
+    experimental: ClassVar[bool] = False
+    # Inputs that `refuse` judges instead of the list of choices.
+    judged: ClassVar[tuple[str, ...]] = ()
+
+    @classmethod
+    def input_config(cls, name: str, folders: Folders) -> list[Any]:
+        """For `/object_info`: overridden where the choices are files."""
+        return cls.inputs[name].config
+
+    @classmethod
+    def refuse(cls, name: str, value: Any, folders: Folders) -> str | None:
+        """Why a judged input cannot be used, or None."""
+        return None
+
+    @classmethod
+    def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:
+        """Something that changes when the node must run again though its inputs are the same."""
+        return None
+
+    # Takes the context and, by name, the inputs that were given.
+    run: ClassVar[Callable[..., Result]]
+
+
+@dataclass(frozen=True)
+class Registry:
+    """The nodes of one engine."""
+
+    nodes: Mapping[str, type[Node]] = field(default_factory=dict)
+
+    def describe(self, name: str, folders: Folders) -> dict[str, Any]:
+        """One entry of `/object_info`."""
+        node = self.nodes[name]
+        required = {key: node.input_config(key, folders) for key, each in node.inputs.items() if not each.optional}
+        optional = {key: node.input_config(key, folders) for key, each in node.inputs.items() if each.optional}
+        kinds_of_hidden = {"prompt": "PROMPT", "extra_pnginfo": "EXTRA_PNGINFO"} if node.writes_metadata else {}
+        hidden = {key: [kind] if node.newer_schema else kind for key, kind in kinds_of_hidden.items()}
+        inputs: dict[str, Mapping[str, Any]] = {"required": required}
+        inputs |= {key: each for key, each in (("optional", optional), ("hidden", hidden)) if each}
+        kinds, names = [each.kind for each in node.outputs], [each.name for each in node.outputs]
+        newer = {"output_tooltips": [None] * len(kinds), "output_matchtypes": None} if node.newer_schema else {}
+        flags = {"deprecated": False, "experimental": node.experimental, "api_node": False} if node.newer_schema else {}
+        return {
+            "input": inputs,
+            "input_order": {key: list(each) for key, each in inputs.items()},
+            "output": kinds,
+            "output_is_list": [False] * len(kinds),
+            "output_name": names,
+            **newer,
+            "name": name,
+            "display_name": node.display_name if node.display_name or node.newer_schema else name,
+            "description": node.description,
+            "python_module": node.module,
+            "category": node.category,
+            "output_node": node.is_output,
+            **flags,
+        }

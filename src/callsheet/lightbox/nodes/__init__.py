@@ -1,0 +1,39 @@
+"""The nodes, by kind, and the one list of them."""
+
+from __future__ import annotations
+
+from callsheet.lightbox.node import Node, Registry
+from callsheet.lightbox.nodes import (
+    adjust,
+    audio,
+    blend,
+    generate,
+    images,
+    masks,
+    motion,
+    overlays,
+    probes,
+    saving,
+    texts,
+    video,
+)
+
+_NODES: tuple[type[Node], ...] = (
+    *images.NODES,
+    *saving.NODES,
+    *masks.NODES,
+    *adjust.NODES,
+    *blend.NODES,
+    *overlays.NODES,
+    *texts.NODES,
+    *generate.NODES,
+    *video.NODES,
+    *motion.NODES,
+    *audio.NODES,
+)
+
+
+def build_registry(with_probes: bool = False) -> Registry:
+    """Every node; the ones that misbehave on purpose only where a test wants them."""
+    nodes = (*_NODES, *probes.NODES) if with_probes else _NODES
+    return Registry({node.name: node for node in nodes})

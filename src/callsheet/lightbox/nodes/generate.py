@@ -1,0 +1,56 @@
+"""Pictures from words alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import ClassVar
+
+import numpy as np
+from PIL import Image, ImageFilter
+
+from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.landscapes import Landscape
+from callsheet.lightbox.node import NUMBER_LIMIT, Context, Input, Node, Result
+from callsheet.lightbox.nodes.images import IMAGE
+
+# How far a picture is from being done shows as this much blur, as a share of its shorter side.
+FIRST_BLUR = 0.12
+
+
+class TextToImage(Node):
+    name = "LightboxTextToImage"
+    display_name = "Text to Image"
+    description = "A landscape that the words and the seed decide; the same two always give the same picture."
+    category = "generate"
+    inputs: ClassVar = {
+        "text": Input("STRING", {"default": "", "multiline": True, "dynamicPrompts": True}),
+        "seed": Input("INT", {"default": 0, "min": 0, "max": NUMBER_LIMIT, "control_after_generate": True}),
+        "width": Input("INT", {"default": 768, "min": 16, "max": 4096, "step": 8}),
+        "height": Input("INT", {"default": 512, "min": 16, "max": 4096, "step": 8}),
+        "steps": Input("INT", {"default": 8, "min": 1, "max": 1000}),
+        "batch_size": Input("INT", {"default": 1, "min": 1, "max": 64}, optional=True),
+    }
+    outputs = (IMAGE,)
+
+    def run(
+        self, context: Context, *, text: str, seed: int, width: int, height: int, steps: int, batch_size: int = 1
+    ) -> Result:
+        picture = Landscape.imagined(text, seed).paint(width, height)
+        for step in range(1, steps + 1):
+            context.progress(step, steps, _unfinished(picture, step / steps) if context.previews else None)
+
+        def batch() -> Iterator[Picture]:
+            yield picture
+            for further in range(1, batch_size):
+                yield Landscape.imagined(text, seed + further).paint(width, height)
+
+        return Result((Frames(width, height, batch_size, batch, held=batch_size == 1),))
+
+
+def _unfinished(picture: Picture, share: float) -> Picture:
+    image = Image.fromarray(picture)
+    blur = min(image.size) * FIRST_BLUR * (1 - share)
+    return np.asarray(image.filter(ImageFilter.GaussianBlur(blur)))
+
+
+NODES: tuple[type[Node], ...] = (TextToImage,)

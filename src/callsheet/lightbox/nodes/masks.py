@@ -1,0 +1,58 @@
+"""Masks: one channel, white where something is meant."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from PIL import Image
+
+from callsheet.lightbox.frames import Frames, Picture, repeated
+from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.nodes.images import IMAGE, LoadFile
+
+MASK = Output("MASK", "MASK")
+CHANNELS = ("alpha", "red", "green", "blue")
+
+
+class LoadImageMask(LoadFile):
+    name = "LoadImageMask"
+    display_name = "Load Image (as Mask)"
+    category = "mask"
+    module = "nodes"
+    inputs: ClassVar = {"image": Input((), {"image_upload": True}), "channel": Input(CHANNELS, {})}
+    outputs = (MASK,)
+
+    def run(self, context: Context, *, image: str, channel: str) -> Result:
+        with Image.open(context.folders.named_in_graph(image)) as opened:
+            plane = np.asarray(opened.convert("RGBA").getchannel(channel[0].upper()))
+        return Result((repeated(255 - plane if channel == "alpha" else plane),))
+
+
+class MaskToImage(Node):
+    name = "MaskToImage"
+    display_name = "Convert Mask to Image"
+    category = "mask"
+    module = "comfy_extras.nodes_mask"
+    inputs: ClassVar = {"mask": Input("MASK")}
+    outputs = (IMAGE,)
+
+    def run(self, context: Context, *, mask: Frames) -> Result:
+        return Result((mask.map(lambda plane: np.repeat(plane[..., None], 3, axis=2)),))
+
+
+class InvertMask(Node):
+    name = "InvertMask"
+    category = "mask"
+    module = "comfy_extras.nodes_mask"
+    inputs: ClassVar = {"mask": Input("MASK")}
+    outputs = (MASK,)
+
+    def run(self, context: Context, *, mask: Frames) -> Result:
+        def invert(plane: Picture) -> Picture:
+            return 255 - plane
+
+        return Result((mask.map(invert),))
+
+
+NODES: tuple[type[Node], ...] = (LoadImageMask, MaskToImage, InvertMask)

@@ -1,0 +1,62 @@
+"""Time: slower and faster."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import ClassVar
+
+import numpy as np
+from PIL import Image
+
+from callsheet.lightbox.clips import Clip
+from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.nodes.video import CATEGORY, VIDEO
+
+SPEED_DENOMINATOR = 1000
+
+
+class VideoSpeed(Node):
+    name = "LightboxVideoSpeed"
+    display_name = "Video Speed"
+    description = "Slows a video down (below 1) or speeds it up, at the same frame rate and with the pitch kept."
+    category = CATEGORY
+    inputs: ClassVar = {
+        "video": Input("VIDEO"),
+        "speed": Input("FLOAT", {"default": 1.0, "min": 0.1, "max": 10.0, "step": 0.05}),
+        "keep_audio": Input("BOOLEAN", {"default": True}, optional=True),
+    }
+    outputs = (VIDEO,)
+
+    def run(self, context: Context, *, video: Clip, speed: float, keep_audio: bool = True) -> Result:
+        if speed == 1 and keep_audio:
+            return Result((video,))
+        exact = Fraction(speed).limit_denominator(SPEED_DENOMINATOR)
+        sound = video.sound.at_speed(float(exact)) if video.sound is not None and keep_audio else None
+        frames = video.frames
+        paced = Frames(frames.width, frames.height, math.ceil(frames.expected / exact), lambda: _paced(frames, exact))
+        return Result((Clip(paced, video.rate, sound),))
+
+
+def _paced(frames: Frames, speed: Fraction) -> Iterator[Picture]:
+    """Takes a picture at every multiple of `speed`; between two pictures, a mixture of them."""
+    made, count = 0, 0
+    before: Picture | None = None
+    for count, picture in enumerate(frames, 1):
+        while (place := made * speed) <= count - 1:
+            share = place - (count - 2)
+            yield picture if before is None or share == 1 else _mixed(before, picture, float(share))
+            made += 1
+        before = picture
+    while before is not None and made * speed < count:
+        yield before
+        made += 1
+
+
+def _mixed(before: Picture, after: Picture, share: float) -> Picture:
+    return np.asarray(Image.blend(Image.fromarray(before), Image.fromarray(after), share))
+
+
+NODES: tuple[type[Node], ...] = (VideoSpeed,)

@@ -1,0 +1,115 @@
+"""Nodes that sleep, fail and block on purpose, with the names and inputs of the ones the recordings were made with.
+
+Offered only where `lightbox.probes` asks for them: they stand in for badly behaved custom nodes when a client is
+tried out.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any, ClassVar
+
+from callsheet.lightbox.frames import Frames
+from callsheet.lightbox.node import Blocker, Context, Input, Node, Result
+from callsheet.lightbox.nodes.images import IMAGE
+
+CATEGORY = "probe"
+FAULTS: dict[str, type[BaseException]] = {
+    "RuntimeError": RuntimeError,
+    "ValueError": ValueError,
+    "OOM": MemoryError,
+    # These two end the executor's thread: the server goes on answering and never renders again.
+    "SystemExit": SystemExit,
+    "BaseException": BaseException,
+}
+SHOWN: dict[str, dict[str, list[Any]]] = {
+    "text": {"text": ["hello", "wörld"]},
+    "nan": {"value": [float("nan"), float("inf")]},
+    "gifs_vhs": {
+        "gifs": [
+            {
+                "filename": "x_00001.mp4",
+                "subfolder": "",
+                "type": "output",
+                "format": "video/h264-mp4",
+                "frame_rate": 8.0,
+                "workflow": "x_00001.png",
+                "fullpath": "/opt/data/output/x_00001.mp4",
+            }
+        ]
+    },
+}
+
+
+class ProbeSleep(Node):
+    name = "ProbeSleep"
+    category = CATEGORY
+    inputs: ClassVar = {
+        "image": Input("IMAGE"),
+        "seconds": Input("FLOAT", {"default": 1.0, "min": 0.0, "max": 3600.0}),
+        "steps": Input("INT", {"default": 10, "min": 1, "max": 10000}),
+        "preview": Input("BOOLEAN", {"default": False}),
+        "salt": Input("STRING", {"default": ""}, optional=True),
+    }
+    outputs = (IMAGE,)
+
+    def run(
+        self, context: Context, *, image: Frames, seconds: float, steps: int, preview: bool, salt: str = ""
+    ) -> Result:
+        context.previews = preview
+        for step in range(1, steps + 1):
+            time.sleep(seconds / steps)
+            context.progress(step, steps, image.first() if preview else None)
+        return Result((image,))
+
+
+class ProbeHang(Node):
+    name = "ProbeHang"
+    category = CATEGORY
+    description = "Works without a word and cannot be interrupted."
+    inputs: ClassVar = {
+        "image": Input("IMAGE"),
+        "seconds": Input("FLOAT", {"default": 5.0, "min": 0.0, "max": 86400.0}),
+    }
+    outputs = (IMAGE,)
+
+    def run(self, context: Context, *, image: Frames, seconds: float) -> Result:
+        time.sleep(seconds)
+        return Result((image,))
+
+
+class ProbeFail(Node):
+    name = "ProbeFail"
+    category = CATEGORY
+    inputs: ClassVar = {
+        "image": Input("IMAGE"),
+        "message": Input("STRING", {"default": "boom"}),
+        "kind": Input(tuple(FAULTS)),
+    }
+    outputs = (IMAGE,)
+
+    def run(self, context: Context, *, image: Frames, message: str, kind: str) -> Result:
+        raise FAULTS[kind](message)
+
+
+class ProbeBlock(Node):
+    name = "ProbeBlock"
+    category = CATEGORY
+    inputs: ClassVar = {"image": Input("IMAGE"), "message": Input("STRING", {"default": ""})}
+    outputs = (IMAGE,)
+
+    def run(self, context: Context, *, image: Frames, message: str) -> Result:
+        return Result((Blocker(message or None),))
+
+
+class ProbeUI(Node):
+    name = "ProbeUI"
+    category = CATEGORY
+    is_output = True
+    inputs: ClassVar = {"image": Input("IMAGE"), "mode": Input(tuple(SHOWN))}
+
+    def run(self, context: Context, *, image: Frames, mode: str) -> Result:
+        return Result(shown=SHOWN[mode])
+
+
+NODES: tuple[type[Node], ...] = (ProbeSleep, ProbeHang, ProbeFail, ProbeBlock, ProbeUI)

@@ -1,0 +1,190 @@
+"""Pictures into files: one each, or as an animation."""
+
+from __future__ import annotations
+
+import json
+import random
+import string
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
+
+from callsheet.lightbox.animations import GIF, Style, animated_png, webp, write_animation
+from callsheet.lightbox.folders import SavePlace, written
+from callsheet.lightbox.frames import Frames
+from callsheet.lightbox.node import Context, Input, Node, Result
+
+PREFIX_TOOLTIP = (
+    "The prefix for the file to save. This may include formatting information such as %date:yyyy-MM-dd% or "
+    "%Empty Latent Image.width% to include values from nodes."
+)
+SAVES = "Saves the input images to your ComfyUI output directory."
+FPS = {"default": 6.0, "min": 0.01, "max": 1000.0, "step": 0.01}
+PREFIX = {"default": "ComfyUI", "multiline": False}
+
+
+def shown_file(place: SavePlace, name: str, kind: str) -> dict[str, str]:
+    return {"filename": name, "subfolder": place.subfolder, "type": kind}
+
+
+def shown_animation(place: SavePlace, name: str) -> Mapping[str, list[Any]]:
+    return {"images": [shown_file(place, name, "output")], "animated": [True]}
+
+
+def _metadata(context: Context) -> PngInfo:
+    info = PngInfo()
+    info.add_text("prompt", json.dumps(context.prompt))
+    # Must be an object: a string fails the run here, as it does in ComfyUI.
+    for key in context.extra_pnginfo or ():
+        info.add_text(key, json.dumps(context.extra_pnginfo[key]))
+    return info
+
+
+def _save_pictures(context: Context, images: Frames, prefix: str, kind: str, compress_level: int) -> Result:
+    # A constant in the place of pictures fails here, in the words ComfyUI fails with.
+    _, height, width = images.shape
+    place = context.folders.place_for(prefix, kind, width, height)
+    info = _metadata(context)
+    shown = []
+    for position, picture in enumerate(images):
+        if not images.held:
+            # ComfyUI cannot be interrupted here. Its pictures are there already, though; these may be a long video.
+            context.progress(position, images.expected)
+        name = place.file_name("png", position)
+        with written(place.folder / name) as part:
+            Image.fromarray(picture).save(part, "PNG", pnginfo=info, compress_level=compress_level)
+        shown.append(shown_file(place, name, kind))
+    return Result(shown={"images": shown})
+
+
+class SaveImage(Node):
+    name = "SaveImage"
+    display_name = "Save Image"
+    description = SAVES
+    module = "nodes"
+    is_output = True
+    writes_metadata = True
+    inputs: ClassVar = {
+        "images": Input("IMAGE", {"tooltip": "The images to save."}),
+        "filename_prefix": Input("STRING", {"default": "ComfyUI", "tooltip": PREFIX_TOOLTIP}),
+    }
+
+    def run(self, context: Context, *, images: Frames, filename_prefix: str) -> Result:
+        return _save_pictures(context, images, filename_prefix, "output", compress_level=4)
+
+
+class PreviewImage(Node):
+    name = "PreviewImage"
+    display_name = "Preview Image"
+    description = SAVES
+    module = "nodes"
+    is_output = True
+    writes_metadata = True
+    inputs: ClassVar = {"images": Input("IMAGE")}
+
+    def run(self, context: Context, *, images: Frames) -> Result:
+        # Not a secret: keeps the previews of several runs apart.
+        mark = "".join(random.choices(string.ascii_lowercase, k=5))  # noqa: S311
+        return _save_pictures(context, images, f"ComfyUI_temp_{mark}", "temp", compress_level=1)
+
+
+class SaveImageWebsocket(Node):
+    name = "SaveImageWebsocket"
+    category = "api/image"
+    module = "custom_nodes.websocket_image_save"
+    is_output = True
+    inputs: ClassVar = {"images": Input("IMAGE")}
+
+    def run(self, context: Context, *, images: Frames) -> Result:
+        for position, picture in enumerate(images):
+            context.progress(position, images.expected, picture, always=True)
+        return Result()
+
+    @classmethod
+    def fingerprint(cls, values: Mapping[str, Any], folders: Any) -> Any:
+        raise ValueError("sends its pictures anew each time")
+
+
+def _save_animation(context: Context, images: Frames, prefix: str, ending: str, fps: float, style: Style) -> Result:
+    place = context.folders.place_for(prefix, "output", images.width, images.height)
+    name = place.file_name(ending)
+    with written(place.folder / name) as part:
+        write_animation(part, images, fps, style, context.progress)
+    return Result(shown=shown_animation(place, name))
+
+
+class SaveAnimatedWEBP(Node):
+    name = "SaveAnimatedWEBP"
+    category = "image/animation"
+    module = "comfy_extras.nodes_images"
+    newer_schema = True
+    is_output = True
+    writes_metadata = True
+    inputs: ClassVar = {
+        "images": Input("IMAGE", {}),
+        "filename_prefix": Input("STRING", PREFIX),
+        "fps": Input("FLOAT", FPS),
+        "lossless": Input("BOOLEAN", {"default": True}),
+        "quality": Input("INT", {"default": 80, "min": 0, "max": 100}),
+        "method": Input("COMBO", {"multiselect": False, "options": ["default", "fastest", "slowest"]}),
+    }
+
+    def run(
+        self,
+        context: Context,
+        *,
+        images: Frames,
+        filename_prefix: str,
+        fps: float,
+        lossless: bool,
+        quality: int,
+        method: str,
+    ) -> Result:
+        effort = {"default": 4, "fastest": 0, "slowest": 6}[method]
+        return _save_animation(context, images, filename_prefix, "webp", fps, webp(lossless, quality, effort))
+
+
+class SaveAnimatedPNG(Node):
+    name = "SaveAnimatedPNG"
+    category = "image/animation"
+    module = "comfy_extras.nodes_images"
+    newer_schema = True
+    is_output = True
+    writes_metadata = True
+    inputs: ClassVar = {
+        "images": Input("IMAGE", {}),
+        "filename_prefix": Input("STRING", PREFIX),
+        "fps": Input("FLOAT", FPS),
+        "compress_level": Input("INT", {"default": 4, "min": 0, "max": 9}),
+    }
+
+    def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float, compress_level: int) -> Result:
+        return _save_animation(context, images, filename_prefix, "png", fps, animated_png(compress_level))
+
+
+class SaveAnimatedGIF(Node):
+    name = "LightboxSaveGIF"
+    display_name = "Save GIF"
+    category = "image/animation"
+    is_output = True
+    inputs: ClassVar = {
+        "images": Input("IMAGE"),
+        "filename_prefix": Input("STRING", PREFIX),
+        # A GIF counts hundredths of a second; players slow down anything under two of them.
+        "fps": Input("FLOAT", {"default": 12.0, "min": 0.1, "max": 50.0, "step": 0.1}),
+    }
+
+    def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float) -> Result:
+        return _save_animation(context, images, filename_prefix, "gif", fps, GIF)
+
+
+NODES: tuple[type[Node], ...] = (
+    SaveImage,
+    PreviewImage,
+    SaveImageWebsocket,
+    SaveAnimatedWEBP,
+    SaveAnimatedPNG,
+    SaveAnimatedGIF,
+)

@@ -1,0 +1,47 @@
+"""Text between nodes, and any value as text."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, ClassVar
+
+from callsheet.lightbox.node import Context, Input, Node, Output, Result
+
+STRING = Output("STRING", "STRING")
+
+
+class PrimitiveString(Node):
+    name = "PrimitiveString"
+    display_name = "String"
+    category = "utils/primitive"
+    module = "comfy_extras.nodes_primitive"
+    newer_schema = True
+    inputs: ClassVar = {"value": Input("STRING", {"multiline": False})}
+    outputs = (STRING,)
+
+    def run(self, context: Context, *, value: str) -> Result:
+        return Result((value,))
+
+
+class PreviewAny(Node):
+    name = "PreviewAny"
+    display_name = "Preview as Text"
+    category = "utils"
+    module = "comfy_extras.nodes_preview_any"
+    is_output = True
+    inputs: ClassVar = {"source": Input("*", {})}
+
+    def run(self, context: Context, *, source: Any) -> Result:
+        if isinstance(source, str):
+            text = source
+        elif isinstance(source, int | float | bool):
+            text = str(source)
+        else:
+            try:
+                text = json.dumps(source)
+            except (TypeError, ValueError):
+                text = repr(source)
+        return Result(shown={"text": [text]})
+
+
+NODES: tuple[type[Node], ...] = (PrimitiveString, PreviewAny)

@@ -1,0 +1,90 @@
+"""Lightbox as a whole: folders, queue, executor, sockets and routes, started and stopped together."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from aiohttp import web
+
+from callsheet.lightbox.answers import same_origin, troubles
+from callsheet.lightbox.cloud import CloudRoutes, cloud_key
+from callsheet.lightbox.executor import Executor
+from callsheet.lightbox.file_routes import FileRoutes
+from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.info_routes import InfoRoutes, features
+from callsheet.lightbox.nodes import build_registry
+from callsheet.lightbox.prompt_queue import PromptQueue
+from callsheet.lightbox.prompt_routes import PromptRoutes
+from callsheet.lightbox.sockets import Sockets
+from callsheet.settings import LightboxSettings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+MEGABYTE = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class RunningLightbox:
+    url: str
+    folders: Folders
+
+
+@asynccontextmanager
+async def running_lightbox(settings: LightboxSettings, directory: Path) -> AsyncIterator[RunningLightbox]:
+    """An engine that answers until the block ends."""
+    folders = Folders.under(directory)
+    folders.prepare()
+    max_upload = settings.max_upload_megabytes * MEGABYTE
+    known = features(max_upload)
+    sockets = Sockets(known, everybody_hears=settings.as_cloud)
+    registry = build_registry(settings.probes)
+    executor = Executor(registry, folders, PromptQueue(), sockets)
+    prompts, files = PromptRoutes(executor, registry), FileRoutes(folders)
+    info = InfoRoutes(registry, folders, known)
+
+    async def listen(request: web.Request) -> web.StreamResponse:
+        return await sockets.listen(request, executor.status(), executor.current_node)
+
+    if settings.as_cloud:
+        key = cloud_key(settings.cloud_api_key.get_secret_value())
+        app = web.Application(client_max_size=max_upload, middlewares=[troubles, key])
+        cloud = CloudRoutes(executor, prompts, files, folders)
+        app.add_routes([web.get("/ws", listen), *cloud.routes(), *_under_api(info.routes())])
+    else:
+        app = web.Application(client_max_size=max_upload, middlewares=[troubles, same_origin])
+        routes = [*prompts.routes(), *files.routes(), *info.routes(), web.get("/ws", listen)]
+        app.add_routes([*routes, *_under_api(routes)])
+        app.add_routes([web.get("/api/jobs", prompts.jobs), web.get("/api/jobs/{job_id}", prompts.job)])
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        listening = _bind(settings.host, settings.port)
+        await web.SockSite(runner, listening).start()
+        executor.start()
+        host, port = listening.getsockname()[:2]
+        log.info("lightbox_listens", host=host, port=port, as_cloud=settings.as_cloud, directory=str(directory))
+        try:
+            yield RunningLightbox(f"http://{host if ':' not in host else f'[{host}]'}:{port}", folders)
+        finally:
+            await executor.stop()
+    finally:
+        await sockets.close()
+        await runner.cleanup()
+
+
+def _under_api(routes: Iterable[web.RouteDef]) -> list[web.RouteDef]:
+    return [web.RouteDef(each.method, f"/api{each.path}", each.handler, each.kwargs) for each in routes]
+
+
+def _bind(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=128)
+    except OSError as error:
+        raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}.") from None

@@ -1,0 +1,127 @@
+"""The WebSocket side: who listens, and which messages reach whom."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import WSMsgType, web
+
+PREVIEW = 1
+PREVIEW_WITH_METADATA = 4
+IMAGE_TYPES = {"image/jpeg": 1, "image/png": 2}
+# A listener that far behind does not read at all.
+MAX_WAITING = 20_000
+
+
+@dataclass(frozen=True)
+class Preview:
+    """An encoded picture on its way to a listener."""
+
+    image: bytes
+    media_type: str
+    metadata: Mapping[str, Any]
+
+    def packed(self, with_metadata: bool) -> bytes:
+        if not with_metadata:
+            return struct.pack(">II", PREVIEW, IMAGE_TYPES[self.media_type]) + self.image
+        metadata = json.dumps({**self.metadata, "image_type": self.media_type}).encode()
+        return struct.pack(">II", PREVIEW_WITH_METADATA, len(metadata)) + metadata + self.image
+
+
+@dataclass
+class _Listener:
+    socket: web.WebSocketResponse
+    waiting: asyncio.Queue[str | bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
+    wants_metadata: bool = False
+
+    async def send_waiting(self) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                message = await self.waiting.get()
+                await (self.socket.send_str(message) if isinstance(message, str) else self.socket.send_bytes(message))
+
+
+class Sockets:
+    """All methods run in the server's loop; `publish` from another thread by `call_soon_threadsafe`."""
+
+    def __init__(self, features: Mapping[str, Any], everybody_hears: bool = False) -> None:
+        self._features = features
+        # Comfy Cloud ignores the client id: every socket of the account gets every message.
+        self._everybody_hears = everybody_hears
+        self._listeners: dict[str, _Listener] = {}
+        self._open: set[web.WebSocketResponse] = set()
+
+    async def listen(
+        self, request: web.Request, status: Mapping[str, Any], current_node: Mapping[str, str]
+    ) -> web.WebSocketResponse:
+        """Serves one socket until it closes. `current_node` says what runs for which client id."""
+        socket = web.WebSocketResponse()
+        await socket.prepare(request)
+        client = request.query.get("clientId", "") or uuid.uuid4().hex
+        if self._everybody_hears:
+            client = uuid.uuid4().hex
+        listener = self._listeners[client] = _Listener(socket)
+        self._open.add(socket)
+        sender = asyncio.create_task(listener.send_waiting())
+        self.publish("status", {**status, "sid": client}, client)
+        if client in current_node:
+            self.publish("executing", {"node": current_node[client]}, client)
+        try:
+            await self._read(socket, listener)
+        finally:
+            sender.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await sender
+            self._open.discard(socket)
+            # By name, not by socket: a second socket of the same client goes silent when the first one closes.
+            # ComfyUI does this, and an agent has to survive it.
+            self._listeners.pop(client, None)
+        return socket
+
+    async def _read(self, socket: web.WebSocketResponse, listener: _Listener) -> None:
+        first = True
+        async for message in socket:
+            if message.type == WSMsgType.TEXT and first:
+                self._take_features(message.data, listener)
+            first = False
+
+    def _take_features(self, text: str, listener: _Listener) -> None:
+        with contextlib.suppress(ValueError):
+            said = json.loads(text)
+            if isinstance(said, dict) and said.get("type") == "feature_flags":
+                flags = said.get("data")
+                listener.wants_metadata = isinstance(flags, dict) and bool(flags.get("supports_preview_metadata"))
+                self._put(listener, json.dumps({"type": "feature_flags", "data": self._features}))
+
+    def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
+        """To one client, or to everybody where there is none."""
+        hearing = self._hearing(client)
+        # Only for somebody: the state of a long graph is a long message, and there is one for every node.
+        message = json.dumps({"type": event, "data": data}) if hearing else ""
+        for listener in hearing:
+            self._put(listener, message)
+
+    def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
+        """To those who asked for metadata, or to those who did not."""
+        for listener in self._hearing(client):
+            if listener.wants_metadata is with_metadata:
+                self._put(listener, preview.packed(with_metadata))
+
+    def _hearing(self, client: str | None) -> list[_Listener]:
+        if client is None or self._everybody_hears:
+            return list(self._listeners.values())
+        return [self._listeners[client]] if client in self._listeners else []
+
+    def _put(self, listener: _Listener, message: str | bytes) -> None:
+        with contextlib.suppress(asyncio.QueueFull):
+            listener.waiting.put_nowait(message)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(socket.close(code=1001, message=b"going away") for socket in list(self._open)))

@@ -1,0 +1,116 @@
+"""HTTP to an engine: every call timed and logged, every way a connection fails told apart from what the engine says."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from callsheet.providers.engine import EngineError, EngineUnreachable, Fetched
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
+PIECE = 262_144
+# Between two pieces of an answer, not for the whole of it: a gigabyte may take its time.
+SECONDS = httpx.Timeout(60.0, connect=5.0)
+# Asked every two seconds of every run.
+_POLLED = ("/history", "/queue", "/api/job", "/system_stats")
+
+
+class EngineHttp:
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None):
+        self.url = url.rstrip("/")
+        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, headers=dict(headers or {}))
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def call(self, method: str, path: str, **options: Any) -> httpx.Response:
+        """The whole answer, whatever its status."""
+        async with self.stream(method, path, **options) as answer:
+            await _read(answer)
+        return answer
+
+    async def get_object(self, path: str) -> dict[str, Any]:
+        """A JSON object, or EngineUnreachable: an engine in trouble answers 500 in plain text."""
+        answer = await self.call("GET", path)
+        body = json_of(answer)
+        if answer.status_code != 200 or not isinstance(body, dict):
+            raise EngineUnreachable("The engine does not answer as it should.", path=path, status=answer.status_code)
+        return body
+
+    @asynccontextmanager
+    async def stream(self, method: str, path: str, **options: Any) -> AsyncIterator[httpx.Response]:
+        """The answer as soon as its headers are there. A path may be a whole address elsewhere."""
+        started = time.perf_counter()
+        address = path if "://" in path else f"{self.url}{path}"
+        shown = path.partition("?")[0]
+        try:
+            async with self._client.stream(method, address, **options) as answer:
+                self._note(method, shown, answer.status_code, started)
+                yield answer
+        except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
+            self._note(method, shown, type(error).__name__, started)
+            raise EngineUnreachable("The engine cannot be reached.", reason=type(error).__name__, path=shown) from error
+
+    async def save(self, path: str, target: Path, **options: Any) -> Fetched:
+        """An answer's body as a file, piece by piece, with its checksum."""
+        async with self.stream("GET", path, **options) as answer:
+            if answer.status_code != 200:
+                raise unreadable(answer.status_code)
+            return await save_body(answer, target)
+
+    def _note(self, method: str, path: str, result: int | str, started: float) -> None:
+        note = log.debug if method == "GET" and path.startswith(_POLLED) else log.info
+        note(
+            "engine.call",
+            method=method,
+            path=path.partition("?")[0],
+            result=result,
+            milliseconds=round((time.perf_counter() - started) * 1000, 1),
+        )
+
+
+async def save_body(answer: httpx.Response, target: Path) -> Fetched:
+    digest, size = hashlib.sha256(), 0
+    with target.open("wb") as file:
+        async for piece in answer.aiter_bytes(PIECE):
+            # In a thread: hashing and writing a gigabyte would hold up every heartbeat for seconds.
+            await asyncio.to_thread(_keep, file.write, digest.update, piece)
+            size += len(piece)
+    return Fetched(size, digest.hexdigest())
+
+
+def unreadable(status: int) -> EngineError:
+    # A name with two dots is refused, a file that was removed meanwhile is not there: neither gets better by waiting.
+    return EngineError(
+        "output_unreadable",
+        f"The engine does not hand out what it made ({status}).",
+        retryable=status >= 500,
+        details={"status": status},
+    )
+
+
+def json_of(answer: httpx.Response) -> object:
+    """The body, or None. Python's parser takes the bare NaN and Infinity that custom nodes produce."""
+    try:
+        body: object = answer.json()
+    except ValueError:
+        return None
+    return body
+
+
+async def _read(answer: httpx.Response) -> None:
+    await answer.aread()
+
+
+def _keep(write: Any, update: Any, piece: bytes) -> None:
+    write(piece)
+    update(piece)

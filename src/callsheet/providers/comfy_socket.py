@@ -1,0 +1,141 @@
+"""The one socket to an engine: kept open over all runs, opened again when it is lost.
+
+One per client id, because ComfyUI drops a second socket of the same id from its table when the first closes: it then
+stays open and silent. Whoever follows a run asks over HTTP as well.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from random import Random
+from typing import Any
+
+import websockets
+from websockets.asyncio.client import ClientConnection, connect
+
+from callsheet.providers.following import Following
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+
+log = get_logger(__name__)
+
+PREVIEW, PREVIEW_WITH_METADATA = 1, 4
+_PICTURES = {1: "image/jpeg", 2: "image/png"}
+# A preview of a large picture as PNG; anything above is not a preview.
+LARGEST_MESSAGE = 64 * 1024 * 1024
+FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
+OPEN_SECONDS = 5.0
+
+
+class EngineSocket:
+    def __init__(self, address: str, random: Random | None = None):
+        # May hold an API key: never logged.
+        self._address = address
+        self._random = random or Random()  # noqa: S311 (jitter)
+        self._runs: dict[str, Following] = {}
+        self._current: str | None = None
+        self._connected = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def following(self, following: Following) -> Iterator[None]:
+        self._runs[following.run.id] = following
+        try:
+            yield
+        finally:
+            self._runs.pop(following.run.id, None)
+
+    async def ready(self, seconds: float = OPEN_SECONDS) -> bool:
+        """Opens it the first time; answers whether it is open. A run may go on without."""
+        if self._task is None:
+            self._task = asyncio.create_task(self._keep_open())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._connected.wait()
+        return self._connected.is_set()
+
+    async def close(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _keep_open(self) -> None:
+        failures = 0
+        while True:
+            try:
+                # Pings of our own: ComfyUI sends none. A render that holds its interpreter may be slow to answer one.
+                async with connect(
+                    self._address,
+                    open_timeout=OPEN_SECONDS,
+                    ping_interval=20,
+                    ping_timeout=60,
+                    close_timeout=1,
+                    max_size=LARGEST_MESSAGE,
+                    proxy=None,
+                ) as socket:
+                    failures = 0
+                    await self._read(socket)
+            except (OSError, TimeoutError, websockets.WebSocketException) as error:
+                log.debug("engine.socket_lost", reason=type(error).__name__)
+            finally:
+                self._connected.clear()
+            failures += 1
+            await asyncio.sleep(backoff_seconds(failures, 0.2, 5.0, self._random))
+
+    async def _read(self, socket: ClientConnection) -> None:
+        await socket.send(FLAGS)
+        self._connected.set()
+        async for message in socket:
+            if isinstance(message, bytes):
+                self._picture(message)
+            else:
+                self._message(message)
+
+    def _message(self, text: str) -> None:
+        try:
+            message: Any = json.loads(text)
+        except ValueError:
+            return
+        data = message.get("data") if isinstance(message, dict) else None
+        if not isinstance(data, dict):
+            return
+        # After a reconnect one message has no prompt_id: of several runs it could be anybody's.
+        run_id = data.get("prompt_id")
+        if message.get("type") == "executing" and run_id is not None:
+            self._current = str(run_id)
+        following = self._runs.get(str(run_id))
+        if following is not None:
+            following.said(str(message.get("type")), data)
+
+    def _picture(self, message: bytes) -> None:
+        found = picture_in(message)
+        if found is None:
+            return
+        mime_type, picture, run_id = found
+        following = self._runs.get(run_id or self._current or "")
+        if following is not None:
+            following.previewed(mime_type, picture)
+
+
+def picture_in(message: bytes) -> tuple[str, bytes, str | None] | None:
+    """Type, bytes and run of a preview; older engines do not say whose it is."""
+    if len(message) < 8:
+        return None
+    event, number = struct.unpack(">II", message[:8])
+    if event == PREVIEW and number in _PICTURES:
+        return _PICTURES[number], message[8:], None
+    if event != PREVIEW_WITH_METADATA or len(message) < 8 + number:
+        return None
+    try:
+        metadata = json.loads(message[8 : 8 + number])
+    except ValueError:
+        return None
+    if not isinstance(metadata, dict):
+        return None
+    run_id = metadata.get("prompt_id")
+    return str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], str(run_id) if run_id else None

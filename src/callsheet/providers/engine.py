@@ -1,0 +1,124 @@
+"""What the worker asks of an engine, whichever it is: take files, run a graph, say how it goes, give the results.
+
+A provider of this kind has no memory of jobs: whoever calls it knows its runs by the ids it gave them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+Graph = dict[str, dict[str, Any]]
+
+
+class EngineError(Exception):
+    """A run that ended badly. `message` is for users and names no path; the rest is for admins."""
+
+    def __init__(
+        self,
+        type: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        details: Mapping[str, Any] | None = None,
+        traceback: str | None = None,
+    ):
+        super().__init__(message)
+        self.type = type
+        self.message = message
+        self.retryable = retryable
+        self.details = dict(details or {})
+        self.traceback = traceback
+
+
+class EngineUnreachable(EngineError):
+    """No answer, or none that makes sense: nothing is known about any run."""
+
+    def __init__(self, message: str, **details: Any):
+        super().__init__("engine_unreachable", message, retryable=True, details=details)
+
+
+class EngineStuck(EngineError):
+    """It answers, but runs nothing any more: only a restart helps, so it must get no further job."""
+
+    def __init__(self, message: str, **details: Any):
+        super().__init__("engine_stuck", message, retryable=True, details=details)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One execution of a graph. `id` is ours, new for every attempt; `output_node` is whose files count, if not all."""
+
+    id: str
+    graph: Graph
+    output_node: str | None = None
+    extra_data: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Something a run made: a file to be fetched, or a text that is here already."""
+
+    node_id: str
+    name: str
+    folder: str = ""
+    store: str = "output"
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """An output on our own disk."""
+
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    """What an engine is, for admins: its version and its devices."""
+
+    version: str | None
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Watcher(Protocol):
+    """Who wants to know how a run is going. Called often and from the run's own task: it must not wait."""
+
+    def started(self) -> None: ...
+
+    def progressed(self, percent: float | None, message: str | None) -> None: ...
+
+    def previewed(self, mime_type: str, picture: bytes) -> None: ...
+
+
+class Engine(Protocol):
+    provider: str
+
+    async def describe(self) -> Description:
+        """Raises EngineError where it cannot take a job now."""
+        ...
+
+    async def upload(self, path: Path, name: str, run_id: str) -> str:
+        """Gives it a file; answers what a graph calls it by."""
+        ...
+
+    async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+        """Submits and follows to the end. Cancelled, it leaves the engine as it is: call `cancel`."""
+        ...
+
+    async def cancel(self, run_id: str) -> None:
+        """Takes the run out of the queue or stops it, and no other. Never raises EngineError."""
+        ...
+
+    async def fetch(self, output: Output, target: Path) -> Fetched:
+        """Writes the output to a new file, piece by piece."""
+        ...
+
+    async def forget(self, run_id: str) -> None:
+        """Removes what the run left behind, as far as that can be reached. Never raises EngineError."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,135 @@
+"""How ComfyUI says that something went wrong, as errors of ours. Pure.
+
+Its own texts hold server paths, dumps of tensors and lists of model files: those are for admins, and trimmed for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.providers.engine import EngineError
+from callsheet.toolbox.redaction import redact_text
+
+LONGEST_MESSAGE = 2000
+LONGEST_TRACEBACK = 20_000
+# Named in the text with every choice there is, model files among them.
+_TELLING = frozenset({"value_not_in_list", "exception_during_validation", "exception_during_inner_validation"})
+# ComfyUI runs elsewhere under these names; the last is Comfy Cloud's.
+_OUT_OF_MEMORY = ("outofmemory", "oomerror")
+# Faults of the machine or of its account's files, not of the job.
+_RETRYABLE_IN_CLOUD = frozenset({"ModelDownloadError", "ImageDownloadError"})
+TOO_LARGE = 413
+
+
+def of_refused_prompt(status: int, body: object) -> EngineError:
+    """An answer to POST /prompt that is not 200."""
+    if not isinstance(body, dict) or not isinstance(body.get("error"), dict | str):
+        # It got itself in trouble, as it says, over a body it cannot read: the next attempt would fare no better.
+        return EngineError("invalid_workflow", f"The engine cannot read this workflow ({status}).")
+    error = body["error"] if isinstance(body["error"], dict) else {"message": body["error"]}
+    problems = _node_problems(body.get("node_errors"))
+    said = "; ".join(problems[:5]) or _text(error.get("details")) or _text(error.get("message"))
+    details = {"error": error, "node_errors": body.get("node_errors") or {}}
+    return EngineError("invalid_workflow", said or "The engine refused the workflow.", details=details)
+
+
+def of_node_errors(node_errors: object, output_node: str | None) -> EngineError | None:
+    """200 means that some output could be run; whether ours could is said here."""
+    if not isinstance(node_errors, dict) or not node_errors:
+        return None
+    stopped = {str(each) for node in node_errors.values() for each in _dependents(node)} | set(node_errors)
+    if output_node is not None and output_node not in stopped:
+        return None
+    said = "; ".join(_node_problems(node_errors)[:5])
+    return EngineError(
+        "invalid_workflow", said or "The engine refused a node.", details={"node_errors": dict(node_errors)}
+    )
+
+
+def of_execution_error(data: Mapping[str, Any]) -> EngineError:
+    """`execution_error` of history or socket. Without the inputs, which are tensors printed at length."""
+    kind = _text(data.get("exception_type")) or "Error"
+    raw = _text(data.get("exception_message"))
+    memory = any(name in kind.lower() for name in _OUT_OF_MEMORY) or "out of memory" in raw.lower()
+    # The advice ComfyUI appends is for whoever sits at the machine.
+    message = raw.partition("TIPS:")[0].strip() if memory else raw
+    details = {name: data.get(name) for name in ("node_id", "node_type", "exception_type") if data.get(name)}
+    frames = data.get("traceback")
+    return EngineError(
+        "out_of_memory" if memory else "execution_error",
+        message or ("The engine ran out of memory." if memory else f"A node failed ({kind})."),
+        retryable=memory or kind in _RETRYABLE_IN_CLOUD,
+        details=details,
+        traceback=redact_text("".join(map(str, frames)))[:LONGEST_TRACEBACK] if isinstance(frames, list) else None,
+    )
+
+
+def interrupted() -> EngineError:
+    """By somebody else: our own interruptions never wait for this."""
+    return EngineError("interrupted", "The run was interrupted at the engine.", retryable=True)
+
+
+def lost(run_id: str) -> EngineError:
+    return EngineError(
+        "run_lost", "The engine was restarted and no longer knows the run.", retryable=True, details={"run": run_id}
+    )
+
+
+def of_history(entry: Mapping[str, Any]) -> EngineError | None:
+    """How a finished run ended: None is well."""
+    status = entry.get("status")
+    if not isinstance(status, dict) or status.get("status_str") != "error":
+        return None
+    for event, data in reversed(_messages(status)):
+        if event == "execution_interrupted":
+            return interrupted()
+        if event == "execution_error":
+            return of_execution_error(data)
+    return EngineError("execution_error", "The engine says that the run failed, and not why.")
+
+
+def cached_nodes(entry: Mapping[str, Any]) -> set[str]:
+    status = entry.get("status")
+    messages = _messages(status) if isinstance(status, dict) else []
+    nodes = [data.get("nodes") for event, data in messages if event == "execution_cached"]
+    return {str(node) for each in nodes if isinstance(each, list) for node in each}
+
+
+def _messages(status: Mapping[str, Any]) -> list[tuple[str, Mapping[str, Any]]]:
+    messages = status.get("messages")
+    pairs = (
+        [each for each in messages if isinstance(each, list) and len(each) == 2] if isinstance(messages, list) else []
+    )
+    return [(str(event), data) for event, data in pairs if isinstance(data, dict)]
+
+
+def _node_problems(node_errors: object) -> list[str]:
+    if not isinstance(node_errors, dict):
+        return []
+    found: list[str] = []
+    for node_id, node in node_errors.items():
+        if not isinstance(node, dict):
+            continue
+        name = _text(node.get("class_type")) or f"Node {node_id}"
+        problems = node.get("errors") or []
+        found += [f"{name}: {_problem(error)}" for error in problems if isinstance(error, dict)]
+    return found
+
+
+def _problem(error: Mapping[str, Any]) -> str:
+    message, details = _text(error.get("message")), _text(error.get("details"))
+    extra = error.get("extra_info")
+    if error.get("type") in _TELLING:
+        name = _text(extra.get("input_name")) if isinstance(extra, dict) else ""
+        return f"{message} ({name})" if name else message
+    return f"{message} ({details})" if details and details != message else message
+
+
+def _dependents(node: object) -> list[Any]:
+    found = node.get("dependent_outputs") if isinstance(node, dict) else None
+    return found if isinstance(found, list) else []
+
+
+def _text(value: object) -> str:
+    return redact_text(value[:LONGEST_MESSAGE]).strip() if isinstance(value, str) else ""

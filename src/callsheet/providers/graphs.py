@@ -1,0 +1,135 @@
+"""Graphs before they are sent: files put in, outputs given names of their own, traps refused. Pure.
+
+Only parsed values are touched, never JSON as text: a name with quotes in it would rewrite the graph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from pathlib import PurePosixPath
+from typing import Any
+
+from callsheet.providers.engine import EngineError, Graph
+
+# A chain of 1,000 nodes is refused by the engine's own recursion, one of 1,200 that no output reaches ends its executor
+# for good; 600 were seen to pass.
+LONGEST_CHAIN = 600
+FOLDER = "callsheet"
+_UNSAFE = re.compile(r"[^\w.-]+")
+
+
+def folder_of(run_id: str) -> str:
+    """Where the files of a run lie in the engine's directories: nobody else's are there."""
+    return f"{FOLDER}/{run_id}"
+
+
+def checked_graph(workflow: object) -> Graph:
+    """The graph, if an engine survives it. A node without `inputs` that no output reaches is accepted with 200 and then
+    kills ComfyUI's executor thread, so that is looked at here."""
+    if not isinstance(workflow, dict) or not workflow:
+        raise invalid("The workflow has no nodes.")
+    for node_id, node in workflow.items():
+        if not isinstance(node, dict) or not isinstance(node.get("class_type"), str):
+            raise invalid(f"Node {node_id} of the workflow has no class_type.", node_id=str(node_id))
+        if not isinstance(node.get("inputs"), dict):
+            raise invalid(f"Node {node_id} of the workflow has no inputs.", node_id=str(node_id))
+    _refuse_long_chains(workflow)
+    return workflow
+
+
+def checked_extra_data(value: object) -> dict[str, Any]:
+    """Other than an object is answered with 500; an `extra_pnginfo` that is none breaks the job list for all."""
+    if not isinstance(value, dict):
+        return {}
+    usable = isinstance(value.get("extra_pnginfo", {}), dict)
+    return dict(value) if usable else {name: each for name, each in value.items() if name != "extra_pnginfo"}
+
+
+def with_files(graph: Graph, names: Mapping[str, str]) -> Graph:
+    """The graph with the engine's names of the files where their placeholders were, each text in one pass: what was put
+    in is not looked at again."""
+    placeholders = sorted((each for each in names if each), key=len, reverse=True)
+    if not placeholders:
+        return graph
+    pattern = re.compile("|".join(map(re.escape, placeholders)))
+    return _with_inputs(graph, lambda _, value: _replaced(value, lambda text: pattern.sub(_named(names), text)))
+
+
+def with_own_outputs(graph: Graph, run_id: str) -> Graph:
+    """Every `filename_prefix` leads into the run's own folder. That keeps the engine from answering with a file of an
+    earlier run out of its cache, and shows whose file it is."""
+
+    def renamed(name: str, value: Any) -> Any:
+        if name != "filename_prefix" or isinstance(value, list):
+            return value
+        last = PurePosixPath(str(value).replace("\\", "/")).name
+        # The engine's /view refuses every name with two dots in it, and `%batch_num%` overwrites earlier files.
+        safe = re.sub(r"\.{2,}", ".", _UNSAFE.sub("-", last)).strip("-.")[:80]
+        return f"{folder_of(run_id)}/{safe or 'output'}"
+
+    return _with_inputs(graph, renamed)
+
+
+def refuse_foreign_files(graph: Graph) -> None:
+    """ComfyUI's loaders open any path of the machine that a graph names."""
+    for node_id, node in graph.items():
+        if "load" not in node["class_type"].lower():
+            continue
+        for name, value in node["inputs"].items():
+            if isinstance(value, str) and _leads_outside(value):
+                raise invalid(f"Node {node_id} names a file outside the engine's folders.", node_id=node_id, input=name)
+
+
+def invalid(message: str, **details: Any) -> EngineError:
+    return EngineError("invalid_workflow", message, details=details)
+
+
+def _leads_outside(value: str) -> bool:
+    path = value.strip().replace("\\", "/")
+    return path.startswith(("/", "~")) or re.match(r"[A-Za-z]:/", path) is not None or ".." in path.split("/")
+
+
+def _with_inputs(graph: Graph, change: Callable[[str, Any], Any]) -> Graph:
+    return {
+        node_id: {**node, "inputs": {name: change(name, value) for name, value in node["inputs"].items()}}
+        for node_id, node in graph.items()
+    }
+
+
+def _named(names: Mapping[str, str]) -> Callable[[re.Match[str]], str]:
+    return lambda found: names[found[0]]
+
+
+def _replaced(value: Any, replace: Callable[[str], str]) -> Any:
+    match value:
+        case str():
+            return replace(value)
+        case list():
+            return [_replaced(item, replace) for item in value]
+        case dict():
+            return {name: _replaced(member, replace) for name, member in value.items()}
+    return value
+
+
+def _refuse_long_chains(graph: Graph) -> None:
+    """Without recursion of our own, and without following a circle for ever: the engine refuses those by itself."""
+    depth: dict[str, int] = {}
+    for start in graph:
+        waiting, under_way = [start], set[str]()
+        while waiting:
+            node_id = waiting[-1]
+            before = [each for each in _sources(graph, node_id) if each not in depth and each not in under_way]
+            if node_id not in depth and before and node_id not in under_way:
+                under_way.add(node_id)
+                waiting.extend(before)
+                continue
+            waiting.pop()
+            depth.setdefault(node_id, 1 + max((depth.get(each, 0) for each in _sources(graph, node_id)), default=0))
+            if depth[node_id] > LONGEST_CHAIN:
+                raise invalid(f"The workflow has a chain of more than {LONGEST_CHAIN} nodes.")
+
+
+def _sources(graph: Graph, node_id: str) -> list[str]:
+    links = (value for value in graph[node_id]["inputs"].values() if isinstance(value, list) and len(value) == 2)
+    return [str(link[0]) for link in links if isinstance(link[0], str | int) and str(link[0]) in graph]

@@ -1,0 +1,14 @@
+"""Results that are no files become files."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from callsheet.providers.engine import Fetched
+
+
+def save_text(text: str, target: Path) -> Fetched:
+    content = text.encode("utf-8", "replace")
+    target.write_bytes(content)
+    return Fetched(len(content), hashlib.sha256(content).hexdigest())

@@ -1,0 +1,273 @@
+"""The agent: takes jobs, runs them beside each other as far as the engine allows, and leaves in good order.
+
+While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold one
+lease more than it has places at the engine.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import time
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from callsheet.providers.engine import Engine
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.fleet import RegisterRequest
+from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
+from callsheet.worker.asset_cache import AssetCache
+from callsheet.worker.config import AgentConfig
+from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+from callsheet.worker.departure import Departure
+from callsheet.worker.health import Health
+from callsheet.worker.job_run import JobRun, Workplace
+from callsheet.worker.machine import Identity, Machine
+from callsheet.worker.private_files import claim
+from callsheet.worker.protection import Protection
+from callsheet.worker.reports import Report, ReportBox, lease_of
+from callsheet.worker.transfers import Transfers
+
+log = get_logger(__name__)
+
+# What a poll answers at once is not asked again at once.
+PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+# For the last reports on the way out.
+REPORT_SECONDS = 10.0
+
+
+class Agent:
+    def __init__(self, config: AgentConfig, engines: Sequence[Engine]):
+        self.config = config
+        self.departure = Departure()
+        self._changed = asyncio.Event()
+        self._engines: Mapping[str, Engine] = {engine.provider: engine for engine in engines}
+        self._health = {engine.provider: Health(engine, config.probe_seconds, self._changed.set) for engine in engines}
+        self._identity = Identity()
+        self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
+        self._runs: dict[JobRun, asyncio.Task[None]] = {}
+        self._poll_id = uuid.uuid4().hex
+        self._machine = Machine(config.metadata_url, config.metadata_seconds, self.departure)
+        self._protection = Protection(config.asg_name, config.asg_region, config.asg_endpoint_url)
+
+    async def run(self) -> None:
+        """Until it shall leave; raises OperatorError where it cannot even start."""
+        lock = claim(self.config.directory)
+        place = self._workplace()
+        background: list[asyncio.Task[None]] = []
+        try:
+            self._identity = await self._machine.identity()
+            background = [asyncio.create_task(health.keep()) for health in self._health.values()]
+            background.append(asyncio.create_task(self._machine.watch()))
+            background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
+            working = asyncio.create_task(self._work(place))
+            leaving = asyncio.create_task(self.departure.wait())
+            background += [working, leaving]
+            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            working.cancel()
+            [ended] = await asyncio.gather(working, return_exceptions=True)
+            await self._leave(place)
+            if isinstance(ended, Exception):
+                raise ended
+        finally:
+            await self._close(place, background)
+            lock.close()
+
+    async def _close(self, place: Workplace, background: Sequence[asyncio.Task[None]]) -> None:
+        for task in (*background, *self._runs.values()):
+            task.cancel()
+        await asyncio.gather(*background, *self._runs.values(), return_exceptions=True)
+        for engine in self._engines.values():
+            await engine.close()
+        await place.transfers.close()
+        await self._machine.close()
+        await self._plane.close()
+
+    def _workplace(self) -> Workplace:
+        directory = self.config.directory
+        # Of an agent that was killed.
+        shutil.rmtree(directory / "work", ignore_errors=True)
+        return Workplace(
+            self.config,
+            self._plane,
+            self._engines,
+            self._health,
+            AssetCache(directory / "cache", self.config.cache_bytes),
+            Transfers(),
+            ReportBox(directory / "reports", self._plane),
+            asyncio.Semaphore(self.config.max_concurrency),
+        )
+
+    async def _work(self, place: Workplace) -> None:
+        await self._until_well()
+        await self._plane.enter()
+        await place.reports.send_left_over()
+        log.info("worker.ready", worker_id=self.config.worker_id, providers=self._providers())
+        failures = 0
+        while True:
+            if not self._providers():
+                await self._be_unwell(place)
+                continue
+            if len(self._runs) > self.config.max_concurrency or (self._is_full and not self.config.prefetch):
+                await self._wait_for_change(None)
+                continue
+            began = time.monotonic()
+            try:
+                answer = await self._poll()
+            except (Unreachable, Refused) as error:
+                failures += 1
+                log.warning("worker.poll_failed", reason=str(error), failures=failures)
+                await asyncio.sleep(self._plane.pause(failures, error))
+                continue
+            failures = 0
+            await self._take(answer, place, time.monotonic() - began)
+
+    @property
+    def _is_full(self) -> bool:
+        return len(self._runs) >= self.config.max_concurrency
+
+    def _providers(self) -> list[str]:
+        return [provider for provider, health in self._health.items() if health.is_well]
+
+    async def _poll(self) -> PollAnswer | None:
+        """None: no engine is well any more. Only then is a poll given up: its job may be on the way already, and a
+        lease that never arrived is put back after a minute at the earliest."""
+        request = PollRequest(
+            current_load=len(self._runs),
+            max_concurrency=self.config.max_concurrency,
+            providers=self._providers(),
+            wait_seconds=self.config.wait_seconds,
+            poll_id=self._poll_id,
+            active_leases=[run.job.lease_token for run in self._runs],
+            prefetch=self._is_full,
+        )
+        asking = asyncio.create_task(self._plane.poll(request))
+        try:
+            while not asking.done():
+                changing = asyncio.create_task(self._changed.wait())
+                await asyncio.wait({asking, changing}, return_when=asyncio.FIRST_COMPLETED)
+                changing.cancel()
+                await asyncio.gather(changing, return_exceptions=True)
+                self._changed.clear()
+                if not asking.done() and not self._providers():
+                    return None
+            answer = asking.result()
+        finally:
+            asking.cancel()
+            await asyncio.gather(asking, return_exceptions=True)
+        self._poll_id = uuid.uuid4().hex
+        return answer
+
+    async def _take(self, answer: PollAnswer | None, place: Workplace, seconds: float) -> None:
+        if answer is None:
+            return
+        if answer.job is not None:
+            self._start(answer.job, place)
+            return
+        reason = answer.reason or "empty"
+        if reason == "draining" and not self._runs:
+            self.departure.begin("drained", None)
+        pause = PAUSE_SECONDS.get(reason, 1.0)
+        if seconds < pause:
+            await self._wait_for_change(pause)
+
+    def _start(self, job: WorkerJob, place: Workplace) -> None:
+        if any(run.job.lease_token == job.lease_token for run in self._runs):
+            return  # an answer that was on its way when the poll was repeated
+        log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
+        run = JobRun(job, place)
+        self._runs[run] = task = asyncio.create_task(run.execute())
+        self._protection.want(True)
+        task.add_done_callback(lambda _: self._ended(run))
+
+    def _ended(self, run: JobRun) -> None:
+        task = self._runs.pop(run)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("job.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
+        if not self._runs:
+            self._protection.want(False)
+        self._changed.set()
+
+    async def _wait_for_change(self, seconds: float | None) -> None:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._changed.wait()
+        self._changed.clear()
+
+    async def _until_well(self) -> None:
+        while not self._providers():
+            await self._wait_for_change(None)
+
+    async def _be_unwell(self, place: Workplace) -> None:
+        """Takes nothing; says so by leaving the fleet, as soon as nothing is in its hands, and comes back when it is
+        well again."""
+        if not self._runs and self._plane.is_registered:
+            reasons = "; ".join(health.reason for health in self._health.values())
+            await self._take_back_poll(place)
+            await self._plane.leave(f"engine unhealthy: {reasons}")
+            log.warning("worker.unhealthy", reason=reasons)
+        if not self._providers():
+            await self._wait_for_change(None)
+        if self._providers() and not self._plane.is_registered:
+            await self._plane.enter()
+
+    async def _take_back_poll(self, place: Workplace) -> None:
+        """A poll that was given up a moment ago may still be given a job, which would wait for its lease to run out.
+        Asked again under the same id, for nothing new, the control plane hands that job over, or looks twice before
+        it gives one to the other."""
+        asked = PollRequest(wait_seconds=0, poll_id=self._poll_id, providers=[], current_load=len(self._runs))
+        try:
+            answer = await self._plane.poll(asked)
+        except (Unreachable, Refused):
+            return
+        if answer.job is not None:
+            reason = self.departure.reason or "engine unhealthy"
+            await place.reports.send(answer.job, Report("requeue", {**lease_of(answer.job), "reason": reason}))
+
+    async def _leave(self, place: Workplace) -> None:
+        reason = self.departure.reason or "stopped"
+        log.info("worker.leaving", reason=reason, jobs=len(self._runs))
+        for run in list(self._runs):
+            if run.stage in ("preparing", "waiting"):
+                run.interrupt(reason)
+        await self._finish(self.departure)
+        for run in list(self._runs):
+            run.interrupt(reason)
+        if self._runs:
+            await asyncio.wait(list(self._runs.values()), timeout=REPORT_SECONDS)
+        # With reports still to send, the token must live on for the agent that sends them.
+        if self._plane.is_registered and place.reports.is_empty:
+            with suppress(TimeoutError, OperatorError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    await self._take_back_poll(place)
+                    await self._plane.leave(reason)
+        await self._protection.release()
+        log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
+
+    async def _finish(self, departure: Departure) -> None:
+        """As long as there is time, which may become less meanwhile."""
+        while self._runs:
+            left = departure.seconds_left()
+            if left is not None and left <= 0:
+                return
+            urged = asyncio.create_task(departure.urged())
+            await asyncio.wait({urged, *self._runs.values()}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            urged.cancel()
+            await asyncio.gather(urged, return_exceptions=True)
+
+    def _registration(self) -> RegisterRequest:
+        config = self.config
+        versions = {provider: health.version for provider, health in self._health.items() if health.version}
+        return RegisterRequest(
+            worker_id=config.worker_id,
+            max_concurrency=config.max_concurrency,
+            capabilities={"engines": versions, **config.capabilities},
+            capacity_type=config.capacity_type or self._identity.capacity_type,
+            instance_type=config.instance_type or self._identity.instance_type,
+            providers=list(self._engines),
+            fleet_slug=config.fleet,
+            stage=config.stage if config.fleet else None,
+            workflow_slugs=list(config.workflows) if not config.fleet else None,
+        )

@@ -1,0 +1,76 @@
+"""Downloaded files by their content, kept for later jobs up to a number of bytes; the longest unused goes first."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+Download = Callable[[Path], Awaitable[str]]
+_HASH = re.compile(r"[0-9a-f]{64}")
+
+
+class ChecksumDiffers(Exception):
+    """What was downloaded is not what the job says it is."""
+
+
+class AssetCache:
+    def __init__(self, directory: Path, most_bytes: int):
+        self._directory = directory
+        self._most_bytes = most_bytes
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for draft in directory.glob("*.draft"):
+            draft.unlink(missing_ok=True)
+
+    async def place(self, content_hash: str | None, target: Path, download: Download) -> bool:
+        """Puts the file at `target`; answers whether it was here already. Two jobs that want the same file download it
+        once. What lies at `target` is a link: clearing the cache does not take it away."""
+        if content_hash is None or not _HASH.fullmatch(content_hash) or self._most_bytes == 0:
+            _checked(content_hash, await download(target))
+            return False
+        lock = self._locks.setdefault(content_hash, asyncio.Lock())
+        async with lock:
+            kept = self._directory / content_hash
+            found = kept.exists()
+            if not found:
+                draft = self._directory / f"{uuid.uuid4().hex}.draft"
+                try:
+                    _checked(content_hash, await download(draft))
+                    draft.replace(kept)
+                finally:
+                    draft.unlink(missing_ok=True)
+            os.utime(kept)
+            _link(kept, target)
+        await asyncio.to_thread(self._clear)
+        return found
+
+    def _clear(self) -> None:
+        files = []
+        for path in self._directory.iterdir():
+            if _HASH.fullmatch(path.name):
+                status = path.stat()
+                files.append((status.st_mtime, status.st_size, path))
+        used = sum(size for _, size, _ in files)
+        for _, size, path in sorted(files):
+            if used <= self._most_bytes:
+                return
+            path.unlink(missing_ok=True)
+            used -= size
+
+
+def _checked(expected: str | None, found: str) -> None:
+    if expected is not None and _HASH.fullmatch(expected) and found != expected:
+        raise ChecksumDiffers(f"expected {expected}, got {found}")
+
+
+def _link(source: Path, target: Path) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # a file system without links
+        shutil.copyfile(source, target)

@@ -1,0 +1,37 @@
+"""What an agent is told at its start. Made from the settings by the command; nothing here reads the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+
+@dataclass(frozen=True, slots=True)
+class AgentConfig:
+    api_url: str
+    worker_id: str
+    secret: str = field(repr=False)
+    # Token, reports, cache and work in progress; one agent at a time.
+    directory: Path
+    fleet: str | None = None
+    stage: str = "production"
+    workflows: tuple[str, ...] = ()
+    max_concurrency: int = 1
+    heartbeat_seconds: float = 30.0
+    # Between two heartbeats that only tell progress.
+    progress_seconds: float = 1.0
+    prefetch: bool = True
+    capabilities: Mapping[str, Any] = field(default_factory=dict)
+    capacity_type: Literal["spot", "on-demand"] | None = None
+    instance_type: str | None = None
+    cache_bytes: int = 10_737_418_240
+    stop_seconds: float = 20.0
+    wait_seconds: float = 55.0
+    probe_seconds: float = 10.0
+    metadata_url: str | None = None
+    metadata_seconds: float = 5.0
+    asg_name: str | None = None
+    asg_region: str | None = None
+    asg_endpoint_url: str | None = None

@@ -1,0 +1,237 @@
+"""The worker protocol as a client speaks it: registers, keeps its token, and knows which refusals mean what."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel, ValidationError
+
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
+from callsheet.wire.worker import (
+    CompleteAnswer,
+    DispatchAnswer,
+    HeartbeatAnswer,
+    PollAnswer,
+    PollRequest,
+)
+from callsheet.worker.private_files import read_private, write_private
+
+log = get_logger(__name__)
+
+Said = TypeVar("Said", bound=BaseModel)
+ANSWER_SECONDS = 30.0
+# Beyond the wait a poll asks for: the control plane answers at its end, plus the way.
+POLL_MARGIN_SECONDS = 15.0
+RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 30.0
+_REPORTS: dict[str, type[CompleteAnswer] | type[DispatchAnswer]] = {
+    "complete": CompleteAnswer,
+    "fail": DispatchAnswer,
+    "requeue": DispatchAnswer,
+}
+
+
+class Unreachable(Exception):
+    """No answer, or one that says to come back later. Everything of the protocol may be repeated."""
+
+    def __init__(self, reason: str, retry_after: float | None = None):
+        super().__init__(reason)
+        self.retry_after = retry_after
+
+
+class Refused(Exception):
+    """An answer that stays the same however often it is asked for."""
+
+    def __init__(self, status: int, code: str, detail: str):
+        super().__init__(f"{status} {code}: {detail}")
+        self.status = status
+        self.code = code
+        self.detail = detail
+
+
+class ControlPlane:
+    def __init__(
+        self,
+        url: str,
+        secret: str,
+        token_file: Path,
+        registration: Callable[[], RegisterRequest],
+        *,
+        random: Random | None = None,
+    ):
+        self._client = httpx.AsyncClient(base_url=url.rstrip("/"), trust_env=False, timeout=ANSWER_SECONDS)
+        self._secret = secret
+        self._token_file = token_file
+        self._registration = registration
+        self._random = random or Random()  # noqa: S311 (jitter)
+        self._token: str | None = None
+        self._registering = asyncio.Lock()
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    @property
+    def is_registered(self) -> bool:
+        return self._token is not None
+
+    async def enter(self) -> None:
+        """With the token of the last time, if it was given for the same registration; with a new one otherwise."""
+        kept = read_private(self._token_file) or {}
+        token = kept.get("token")
+        if isinstance(token, str) and token:
+            self._token = token
+            if kept.get("registration") == self._fingerprint():
+                return
+            await self.leave("registers anew")
+        await self._register()
+
+    async def poll(self, request: PollRequest) -> PollAnswer:
+        seconds = (request.wait_seconds or 0) + POLL_MARGIN_SECONDS
+        return await self._ask("poll", request, PollAnswer, seconds)
+
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
+        return await self._ask("heartbeat", request, HeartbeatAnswer)
+
+    async def report(self, kind: str, body: dict[str, Any]) -> str:
+        """Sends one report; answers what its job's status is now."""
+        return (await self._ask(kind, body, _REPORTS[kind])).status
+
+    async def leave(self, reason: str) -> None:
+        """Once, and without insisting: a worker that does not say goodbye is noticed as well."""
+        try:
+            await self._post("deregister", DeregisterRequest(reason=reason), ANSWER_SECONDS)
+        except (Unreachable, Refused) as error:
+            log.warning("worker.deregister_failed", reason=str(error))
+        self._token = None
+        self._token_file.unlink(missing_ok=True)
+
+    def pause(self, failures: int, error: Exception | None = None) -> float:
+        """How long to wait after so many failures in a row, in seconds."""
+        jittered = backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, self._random)
+        asked = error.retry_after if isinstance(error, Unreachable) else None
+        return max(jittered, asked or 0.0)
+
+    async def _ask(
+        self, path: str, request: BaseModel | dict[str, Any], model: type[Said], seconds: float = ANSWER_SECONDS
+    ) -> Said:
+        if self._token is None:
+            await self._register()
+        token = self._token
+        try:
+            answer = await self._post(path, request, seconds)
+        except Refused as refused:
+            if refused.status != httpx.codes.UNAUTHORIZED:
+                raise
+            await self._register(instead_of=token)
+            answer = await self._post(path, request, seconds)
+        try:
+            said = model.model_validate(answer)
+        except ValidationError as error:
+            raise Unreachable(f"answered something else than {model.__name__}") from error
+        rotated = answer.get("rotated_token")
+        if isinstance(rotated, str) and rotated:
+            self._keep(rotated)
+            log.info("worker.token_rotated")
+        return said
+
+    async def _register(self, instead_of: str | None = None) -> None:
+        """Until it works, or never will. Of several that find the token dead, one registers."""
+        async with self._registering:
+            if self._token is not None and self._token != instead_of:
+                return
+            failures = 0
+            while True:
+                try:
+                    await self._register_once()
+                    return
+                except Unreachable as error:
+                    failures += 1
+                    seconds = self.pause(failures, error)
+                    log.warning("worker.not_registered", reason=str(error), retry_in_seconds=round(seconds, 1))
+                await asyncio.sleep(seconds)
+
+    async def _register_once(self) -> None:
+        request = self._registration()
+        try:
+            answer = await self._post("register", request, ANSWER_SECONDS, {"x-fleet-secret": self._secret})
+        except Refused as refused:
+            if refused.status == httpx.codes.UNAUTHORIZED:
+                raise OperatorError(
+                    "The control plane does not accept the fleet secret. `callsheet fleets secret` prints the right "
+                    "one there; give it as FLEET_SECRET."
+                ) from None
+            if refused.status in (httpx.codes.NOT_FOUND, httpx.codes.UNPROCESSABLE_ENTITY, httpx.codes.BAD_REQUEST):
+                raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
+            raise Unreachable(refused.detail, RETRY_CAP_SECONDS) from None
+        try:
+            registered = Registered.model_validate(answer)
+        except ValidationError as error:
+            raise Unreachable("answered something else than a registration") from error
+        self._keep(registered.token)
+        log.info(
+            "worker.registered",
+            worker_id=registered.worker_id,
+            fleet=registered.fleet_slug,
+            stage=registered.stage,
+            workflows=registered.workflows_assigned,
+            approved=registered.is_approved,
+        )
+
+    def _keep(self, token: str) -> None:
+        self._token = token
+        write_private(self._token_file, {"token": token, "registration": self._fingerprint()})
+
+    def _fingerprint(self) -> dict[str, Any]:
+        # What it is, not what runs on it: a new engine version is no reason to say goodbye.
+        return self._registration().model_dump(mode="json", exclude={"capabilities", "display_name", "instance_type"})
+
+    async def _post(
+        self,
+        path: str,
+        request: BaseModel | dict[str, Any],
+        seconds: float,
+        headers: dict[str, str] | None = None,
+    ) -> dict[str, Any]:
+        body = request.model_dump(mode="json", exclude_none=True) if isinstance(request, BaseModel) else request
+        sent = headers or {"authorization": f"Bearer {self._token}"}
+        try:
+            answer = await self._client.post(f"/api/worker/{path}", json=body, headers=sent, timeout=seconds)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise Unreachable(f"the control plane cannot be reached ({type(error).__name__})") from error
+        return _read(answer)
+
+
+def _read(answer: httpx.Response) -> dict[str, Any]:
+    try:
+        body = answer.json() if answer.content else {}
+    except ValueError:
+        body = None
+    status = answer.status_code
+    if answer.is_success and isinstance(body, dict):
+        return body
+    problem = body if isinstance(body, dict) else {}
+    code, detail = (
+        str(problem.get("code", "")),
+        str(problem.get("detail") or problem.get("title") or f"status {status}"),
+    )
+    # A worker that was alive a moment ago has to wait; so does everybody when the control plane has too much to do.
+    later = code == "already_registered" or status == httpx.codes.TOO_MANY_REQUESTS
+    if later or status >= 500 or not code:
+        raise Unreachable(detail, _retry_after(answer, problem) if later or status == 503 else None)
+    raise Refused(status, code, detail)
+
+
+def _retry_after(answer: httpx.Response, problem: dict[str, Any]) -> float | None:
+    for value in (answer.headers.get("retry-after"), problem.get("retry_after_seconds")):
+        try:
+            return min(600.0, max(0.0, float(str(value))))
+        except ValueError:
+            continue
+    return None

@@ -1,0 +1,86 @@
+"""Finished files to storage: announced with size and checksum, uploaded to the addresses that come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from callsheet.providers.engine import EngineError
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.worker import AnnouncedOutput
+from callsheet.worker.control_plane import Refused
+from callsheet.worker.lease_keeper import LeaseKeeper
+from callsheet.worker.transfers import TransferFailed, Transfers
+
+log = get_logger(__name__)
+
+# Of refusals; storage that is away is waited for as long as the lease may be held.
+ATTEMPTS = 4
+UPLOADS_AT_ONCE = 4
+_random = Random()  # noqa: S311 (jitter)
+
+
+@dataclass(frozen=True, slots=True)
+class Deliverable:
+    path: Path
+    name: str
+    mime_type: str
+    size: int
+    sha256: str
+
+    def described(self) -> dict[str, Any]:
+        return {"name": self.name, "mime_type": self.mime_type, "size": self.size, "sha256": self.sha256}
+
+
+async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: Transfers) -> list[dict[str, Any]]:
+    """Answers the files as the completion names them."""
+    waiting, refusals, failures = list(files), 0, 0
+    while waiting:
+        left, errors = await _attempt(waiting, keeper, transfers)
+        waiting = left
+        if not errors:
+            continue
+        failures += 1
+        refusals += not errors[0].is_passing
+        log.warning("job.upload_failed", reason=str(errors[0]), status=errors[0].status, files=len(waiting))
+        if refusals >= ATTEMPTS:
+            message = "The result could not be stored."
+            raise EngineError("upload_failed", message, retryable=True, details={"status": errors[0].status})
+        await asyncio.sleep(backoff_seconds(failures, 0.5, 10.0, _random))
+    return [file.described() for file in files]
+
+
+async def _attempt(
+    files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: Transfers
+) -> tuple[list[Deliverable], list[TransferFailed]]:
+    """Announced anew each time: addresses run out. Answers what is still to do, and why."""
+    try:
+        answer = await keeper.announce([AnnouncedOutput.model_validate(file.described()) for file in files])
+    except Refused as refused:
+        if keeper.ending == "lease_lost":
+            raise
+        raise EngineError(
+            "output_refused", "The result was not accepted.", details={"reason": refused.detail}
+        ) from None
+    uploads = {upload.name: upload for upload in answer.uploads or []}
+    at_once = asyncio.Semaphore(UPLOADS_AT_ONCE)
+
+    async def upload(file: Deliverable) -> TransferFailed | None:
+        address = uploads.get(file.name)
+        if address is None:
+            return TransferFailed("no address was given", 0)
+        async with at_once:
+            try:
+                await transfers.upload(address.url, address.headers, file.path)
+            except TransferFailed as failed:
+                return failed
+        return None
+
+    results = await asyncio.gather(*(upload(file) for file in files))
+    left = [file for file, failed in zip(files, results, strict=True) if failed is not None]
+    return left, [failed for failed in results if failed is not None]

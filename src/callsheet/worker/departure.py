@@ -1,0 +1,41 @@
+"""That the agent shall leave, why, and until when what it has in hand may be finished."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+
+class Departure:
+    """May be urged on: a machine that was advised to leave can later be told that it is taken away."""
+
+    def __init__(self) -> None:
+        self.reason: str | None = None
+        self._begun = asyncio.Event()
+        self._urged = asyncio.Event()
+        self._deadline: float | None = None
+
+    def begin(self, reason: str, seconds: float | None) -> None:
+        """`seconds` None leaves as much time as the jobs take. The earliest deadline counts."""
+        if seconds is not None:
+            deadline = time.monotonic() + max(0.0, seconds)
+            if self._deadline is None or deadline < self._deadline:
+                self._deadline, self.reason = deadline, reason
+        self.reason = self.reason or reason
+        self._begun.set()
+        self._urged.set()
+
+    @property
+    def has_begun(self) -> bool:
+        return self._begun.is_set()
+
+    async def wait(self) -> None:
+        await self._begun.wait()
+
+    async def urged(self) -> None:
+        """The next word about it."""
+        self._urged.clear()
+        await self._urged.wait()
+
+    def seconds_left(self) -> float | None:
+        return None if self._deadline is None else self._deadline - time.monotonic()

@@ -1,0 +1,68 @@
+"""Whether an engine can be given a job: asked again and again, and doubted at once when a run says so."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from contextlib import suppress
+
+from callsheet.providers.engine import Description, Engine, EngineError
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
+# While it is away: it is back within seconds of its start.
+RECOVERY_SECONDS = 1.0
+# An engine that is busy is slow to answer, and still well.
+ANSWER_SECONDS = 30.0
+
+
+class Health:
+    def __init__(self, engine: Engine, seconds: float, changed: Callable[[], None]):
+        self.is_well = False
+        self.reason = "was not asked yet"
+        self.version: str | None = None
+        self.description: Description | None = None
+        self._engine = engine
+        self._seconds = seconds
+        self._changed = changed
+        self._doubted = asyncio.Event()
+        # An engine that is away from the start is worth a word, too.
+        self._told = False
+
+    @property
+    def provider(self) -> str:
+        return self._engine.provider
+
+    def doubt(self, reason: str) -> None:
+        """No further job until it has answered again."""
+        self._set(False, reason)
+        self._doubted.set()
+
+    async def keep(self) -> None:
+        while True:
+            await self.look()
+            self._doubted.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds if self.is_well else min(RECOVERY_SECONDS, self._seconds)):
+                    await self._doubted.wait()
+
+    async def look(self) -> bool:
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                self.description = await self._engine.describe()
+        except (EngineError, TimeoutError) as error:
+            self._set(False, str(error) or "does not answer")
+        else:
+            self.version = self.description.version
+            self._set(True, "")
+        return self.is_well
+
+    def _set(self, is_well: bool, reason: str) -> None:
+        if is_well != self.is_well or (not is_well and not self._told):
+            self._told = True
+            note = log.info if is_well else log.warning
+            note("engine.well" if is_well else "engine.unwell", provider=self.provider, reason=reason)
+        changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason
+        if changed:
+            self._changed()

@@ -1,0 +1,258 @@
+"""One lease, from the moment it was given until its report was answered."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import traceback
+import uuid
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import structlog
+
+from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Output, Run
+from callsheet.providers.graphs import refuse_foreign_files, with_files, with_own_outputs
+from callsheet.providers.outputs import mime_type_of, public_names
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.together import all_of
+from callsheet.wire.worker import MOST_OUTPUTS, WorkerJob
+from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
+from callsheet.worker.config import AgentConfig
+from callsheet.worker.control_plane import ControlPlane, Refused
+from callsheet.worker.deliveries import Deliverable, deliver
+from callsheet.worker.health import Health
+from callsheet.worker.lease_keeper import LeaseKeeper
+from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
+from callsheet.worker.reports import ContentMismatch, Report, ReportBox, lease_of
+from callsheet.worker.transfers import TransferFailed, Transfers
+
+log = get_logger(__name__)
+
+Stage = Literal["preparing", "waiting", "rendering", "delivering", "reporting"]
+DOWNLOAD_ATTEMPTS = 8
+DELIVERY_ATTEMPTS = 3
+CANCEL_SECONDS = 15.0
+FORGET_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Workplace:
+    """What all runs of an agent share."""
+
+    config: AgentConfig
+    plane: ControlPlane
+    engines: Mapping[str, Engine]
+    health: Mapping[str, Health]
+    cache: AssetCache
+    transfers: Transfers
+    reports: ReportBox
+    # As many as the engine gets at once.
+    slots: asyncio.Semaphore
+
+
+class JobRun:
+    def __init__(self, job: WorkerJob, place: Workplace):
+        self.job = job
+        self.stage: Stage = "preparing"
+        self.run_id = str(uuid.uuid4())
+        self._place = place
+        config = place.config
+        self._keeper = LeaseKeeper(job, place.plane, config.heartbeat_seconds, config.progress_seconds)
+        self._folder = config.directory / "work" / str(job.lease_token)
+        self._submitted = False
+        self._made: list[Deliverable] | None = None
+        self._reason = ""
+
+    def interrupt(self, reason: str) -> None:
+        """The machine is needed elsewhere: the job goes back to the queue. A report under way is not stopped."""
+        if self.stage != "reporting":
+            self._reason = reason
+            self._keeper.end("interrupted")
+
+    async def execute(self) -> None:
+        """Never raises; ends when the report was answered, or nobody wants one."""
+        structlog.contextvars.bind_contextvars(job_id=str(self.job.job_id), dispatch_id=self.job.dispatch_id)
+        self._place.reports.write_will(self.job)
+        self._keeper.start()
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for _ in range(DELIVERY_ATTEMPTS):
+                if await self._told(await self._outcome()):
+                    return
+            lost = EngineError("upload_failed", "The result could not be stored.", retryable=True)
+            await self._told(failure(self.job, lost))
+        finally:
+            await self._keeper.stop()
+            await self._forgotten()
+            await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _told(self, report: Report | None) -> bool:
+        """Whether that was the last word."""
+        if report is None:
+            self._place.reports.tear_up(self.job)
+            log.info("job.dropped", reason=self._keeper.ending)
+            return True
+        before, self.stage = self.stage, "reporting"
+        try:
+            status = await self._place.reports.send(self.job, report)
+        except ContentMismatch as mismatch:
+            log.warning("job.files_not_found", reason=str(mismatch))
+            self.stage = before
+            return False
+        log.info("job.reported", kind=report.kind, status=status)
+        return True
+
+    async def _outcome(self) -> Report | None:
+        """What came of the run; None where its lease is lost."""
+        work = asyncio.create_task(self._work())
+        over = asyncio.create_task(self._keeper.over.wait())
+        try:
+            await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and not self._keeper.over.is_set():
+                return self._report_of(work)
+            return await self._stopped(work)
+        finally:
+            for task in (work, over):
+                task.cancel()
+            await asyncio.gather(work, over, return_exceptions=True)
+
+    def _report_of(self, work: asyncio.Task[Report]) -> Report | None:
+        error = work.exception()
+        return work.result() if error is None else self._failed(error)
+
+    def _failed(self, error: BaseException) -> Report | None:
+        if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
+            return None
+        if isinstance(error, EngineStuck | EngineUnreachable):
+            self._place.health[self.job.provider].doubt(str(error))
+            if not self._submitted:
+                return self._requeue("its engine cannot be reached")
+        if isinstance(error, EngineError):
+            log.warning("job.failed", type=error.type, reason=error.message, retryable=error.retryable)
+            return failure(self.job, error)
+        log.error("job.crashed", exc_info=error)
+        lines = "".join(traceback.format_exception(error))
+        unknown = EngineError("worker_error", "The worker failed.", retryable=True, traceback=redact_text(lines))
+        return failure(self.job, unknown)
+
+    async def _stopped(self, work: asyncio.Task[Report]) -> Report | None:
+        work.cancel()
+        await asyncio.gather(work, return_exceptions=True)
+        engine = self._place.engines.get(self.job.provider)
+        if self._submitted and engine is not None:
+            try:
+                async with asyncio.timeout(CANCEL_SECONDS):
+                    await engine.cancel(self.run_id)
+            except TimeoutError:
+                log.warning("job.cancel_timed_out")
+        match self._keeper.ending:
+            case "interrupted":
+                return self._requeue(self._reason)
+            case "run_limit":
+                limit = f"The run took longer than {self.job.run_limit_seconds} seconds."
+                return failure(self.job, EngineError("run_limit", limit))
+            case "canceled":
+                return failure(self.job, EngineError("canceled", "The job was canceled."))
+        return None
+
+    async def _work(self) -> Report:
+        engine = self._place.engines.get(self.job.provider)
+        if engine is None:
+            raise EngineError("no_engine", f"This worker has no engine for {self.job.provider!r}.", retryable=True)
+        if self._made is None:
+            self._made = await self._make(engine, engine_payload(self.job))
+        self.stage = "delivering"
+        outputs = await deliver(self._made, self._keeper, self._place.transfers)
+        metadata = {"engine": self._place.health[self.job.provider].version}
+        body = {**lease_of(self.job), "provider_job_id": self.run_id, "outputs": outputs, "metadata": metadata}
+        return Report("complete", body)
+
+    async def _make(self, engine: Engine, payload: EnginePayload) -> list[Deliverable]:
+        names = await self._prepared(engine, payload)
+        graph = with_files(payload.graph, names)
+        refuse_foreign_files(graph)
+        run = Run(self.run_id, with_own_outputs(graph, self.run_id), payload.output_node, payload.extra_data)
+        self.stage = "waiting"
+        async with self._place.slots:
+            if not self._place.health[self.job.provider].is_well:
+                # It went wrong under the job before this one.
+                raise EngineUnreachable(self._place.health[self.job.provider].reason)
+            self.stage = "rendering"
+            self._submitted = True
+            self._keeper.submitted()
+            outputs = await engine.run(run, self._keeper)
+        # Here the engine is free for the next.
+        return await self._fetched(engine, outputs[:MOST_OUTPUTS])
+
+    async def _prepared(self, engine: Engine, payload: EnginePayload) -> dict[str, str]:
+        """Every file of the job at the engine: its placeholder, and what the engine calls it."""
+        names = await all_of(
+            self._at_engine(engine, asset, number) for number, asset in enumerate(payload.assets, start=1)
+        )
+        return dict(zip((asset.placeholder for asset in payload.assets), names, strict=True))
+
+    async def _at_engine(self, engine: Engine, asset: Asset, number: int) -> str:
+        name = asset.file_name(number)
+        path = self._folder / name
+        await self._downloaded(asset, path)
+        try:
+            return await engine.upload(path, name, self.run_id)
+        finally:
+            path.unlink(missing_ok=True)
+
+    async def _downloaded(self, asset: Asset, path: Path) -> None:
+        download = self._place.transfers.download
+        url = asset.url
+        for attempt in range(1, DOWNLOAD_ATTEMPTS + 1):
+            try:
+                await self._place.cache.place(asset.content_hash, path, partial(download, url))
+                return
+            except (TransferFailed, ChecksumDiffers) as error:
+                log.warning("job.download_failed", key=asset.key, reason=str(error), attempt=attempt)
+                # Other bytes than promised may have been cut off on the way, but not three times.
+                passing = isinstance(error, TransferFailed) and error.is_passing
+                if attempt == DOWNLOAD_ATTEMPTS or (not passing and attempt > 2):
+                    raise EngineError(
+                        "input_unreadable", "A file of the job could not be fetched.", retryable=True
+                    ) from error
+                await asyncio.sleep(self._place.plane.pause(attempt))
+                url = refreshed(asset, await self._keeper.refresh())
+
+    async def _fetched(self, engine: Engine, outputs: Sequence[Output]) -> list[Deliverable]:
+        fetched = []
+        for number, (output, name) in enumerate(zip(outputs, public_names(outputs), strict=True), start=1):
+            path = self._folder / f"output-{number}"
+            got = await engine.fetch(output, path)
+            fetched.append(Deliverable(path, name, mime_type_of(name), got.size, got.sha256))
+        return fetched
+
+    async def _forgotten(self) -> None:
+        engine = self._place.engines.get(self.job.provider)
+        if self._submitted and engine is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FORGET_SECONDS):
+                    await engine.forget(self.run_id)
+
+    def _requeue(self, reason: str) -> Report:
+        return Report("requeue", {**lease_of(self.job), "reason": reason})
+
+
+def failure(job: WorkerJob, error: EngineError) -> Report:
+    body: dict[str, Any] = {
+        **lease_of(job),
+        "error_message": error.message,
+        "error": {
+            "type": error.type,
+            "message": error.message,
+            "details": error.details,
+            "traceback": error.traceback,
+            "retryable": error.retryable,
+        },
+    }
+    return Report("fail", body)

@@ -1,0 +1,169 @@
+"""Keeps one lease from the moment it was given until its report was answered, and hears when it is over.
+
+What the engine tells on the way goes with the heartbeats: the latest word only, and not more than one a second.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal
+
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.worker import (
+    MOST_PREVIEW_BYTES,
+    REASON,
+    AnnouncedOutput,
+    HeartbeatAnswer,
+    WorkerJob,
+)
+from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+
+log = get_logger(__name__)
+
+Body = dict[str, Any]
+Ending = Literal["lease_lost", "canceled", "run_limit", "interrupted"]
+_PREVIEW_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
+# A lease is renewed thrice in its time: two heartbeats may be lost.
+RENEWALS = 3.0
+
+
+class LeaseKeeper:
+    """`over` is set when the run shall stop, `ending` says why. It is also the engine's `Watcher`."""
+
+    def __init__(self, job: WorkerJob, plane: ControlPlane, heartbeat_seconds: float, progress_seconds: float):
+        self.over = asyncio.Event()
+        self.ending: Ending | None = None
+        self._job = job
+        self._plane = plane
+        self._heartbeat_seconds = heartbeat_seconds
+        self._progress_seconds = progress_seconds
+        self._ttl = job.lease_ttl_seconds
+        self._began: float | None = None
+        self._told_start = False
+        self._progress: Body | None = None
+        self._preview: Body | None = None
+        self._news = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        self._limit: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        self._task = asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    def end(self, ending: Ending) -> None:
+        """The first reason counts, except that a lost lease needs no report at all."""
+        if self.ending is None or ending == "lease_lost":
+            self.ending = ending
+        self.over.set()
+
+    def submitted(self) -> None:
+        """From here the run limit counts, whatever the engine says or does not say."""
+        self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
+
+    def started(self) -> None:
+        if self._began is None:
+            self._began = time.monotonic()
+            self._news.set()
+
+    def progressed(self, percent: float | None, message: str | None) -> None:
+        elapsed = round((time.monotonic() - self._began) * 1000) if self._began is not None else None
+        said = {"percent": percent, "message": (message or "")[:REASON] or None, "elapsed_ms": elapsed}
+        self._progress = {name: value for name, value in said.items() if value is not None}
+        self._news.set()
+
+    def previewed(self, mime_type: str, picture: bytes) -> None:
+        if mime_type in _PREVIEW_TYPES and len(picture) <= MOST_PREVIEW_BYTES:
+            self._preview = {"mime_type": mime_type, "data": base64.b64encode(picture).decode("ascii")}
+            self._news.set()
+
+    async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatAnswer:
+        """Addresses to upload to, however long the control plane is away."""
+        return await self._insist(self._message(outputs=[each.model_dump(mode="json") for each in outputs]))
+
+    async def refresh(self) -> HeartbeatAnswer:
+        """Fresh addresses of the inputs."""
+        return await self._insist(self._message(refresh_inputs=True))
+
+    async def _keep(self) -> None:
+        failures, sent = 0, 0.0
+        while True:
+            await self._wait(failures, sent)
+            sent = time.monotonic()
+            request = self._with_news()
+            try:
+                self._hear(await self._plane.heartbeat(request))
+                failures = 0
+            except Unreachable as error:
+                failures += 1
+                log.warning("lease.not_renewed", dispatch_id=self._job.dispatch_id, reason=str(error))
+            except Refused as refused:
+                self._refused(refused)
+                if self.ending == "lease_lost":
+                    return
+                failures += 1
+
+    async def _wait(self, failures: int, sent: float) -> None:
+        usual = min(self._heartbeat_seconds, self._ttl / RENEWALS)
+        if failures:
+            await asyncio.sleep(min(usual, self._plane.pause(failures)))
+            return
+        with suppress(TimeoutError):
+            async with asyncio.timeout(usual):
+                await self._news.wait()
+                if self._told_start or self._began is None:
+                    await asyncio.sleep(max(0.0, sent + self._progress_seconds - time.monotonic()))
+
+    def _with_news(self) -> Body:
+        self._news.clear()
+        starts = self._began is not None and not self._told_start
+        request = self._message(run_started=starts or None, progress=self._progress, preview=self._preview)
+        self._progress = self._preview = None
+        return request
+
+    def _hear(self, answer: HeartbeatAnswer) -> None:
+        self._ttl = answer.lease_ttl_seconds or self._ttl
+        self._told_start = self._told_start or self._began is not None
+        if answer.cancel_requested:
+            self.end("canceled")
+
+    def _refused(self, refused: Refused) -> None:
+        if refused.status in (404, 409):
+            log.warning("lease.lost", dispatch_id=self._job.dispatch_id, code=refused.code)
+            self.end("lease_lost")
+        else:
+            log.warning("lease.heartbeat_refused", code=refused.code, reason=refused.detail)
+
+    async def _insist(self, request: Body) -> HeartbeatAnswer:
+        failures = 0
+        while True:
+            try:
+                answer = await self._plane.heartbeat(request)
+            except Unreachable as error:
+                failures += 1
+                await asyncio.sleep(self._plane.pause(failures, error))
+                continue
+            except Refused as refused:
+                self._refused(refused)
+                raise
+            self._hear_addresses(answer)
+            return answer
+
+    def _hear_addresses(self, answer: HeartbeatAnswer) -> None:
+        self._ttl = answer.lease_ttl_seconds or self._ttl
+        if answer.cancel_requested:
+            self.end("canceled")
+
+    def _message(self, **fields: object) -> Body:
+        said = {name: value for name, value in fields.items() if value is not None}
+        return {"dispatch_id": self._job.dispatch_id, "lease_token": str(self._job.lease_token), **said}

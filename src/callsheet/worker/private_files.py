@@ -1,0 +1,46 @@
+"""Files of the agent that nobody else may read: the token, leases, reports."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from typing import IO, Any
+
+from callsheet.toolbox.errors import OperatorError
+
+
+def write_private(path: Path, value: dict[str, Any]) -> None:
+    """The whole file or none of it, also when the machine goes away in between."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        json.dump(value, file)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)
+
+
+def read_private(path: Path) -> dict[str, Any] | None:
+    """What was written, or None where there is nothing that can be used."""
+    try:
+        value = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    return value if isinstance(value, dict) else None
+
+
+def claim(directory: Path) -> IO[str]:
+    """The directory for this process alone, until it ends: two agents would send each other's reports."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = (directory / "agent.lock").open("w")
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise OperatorError(
+            f"Another worker runs in {directory}. Give this one an id of its own: CALLSHEET_WORKER__ID"
+        ) from None
+    return file

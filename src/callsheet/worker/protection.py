@@ -1,0 +1,77 @@
+"""Keeps an autoscaling group from ending this machine while a job runs. boto3 is only loaded where a group is named."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from typing import Any
+
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
+# Between two jobs it stays on: AWS limits how often it may be switched.
+IDLE_SECONDS = 5.0
+RETRY_SECONDS = 10.0
+RELEASE_SECONDS = 5.0
+
+
+class Protection:
+    def __init__(self, group: str | None, region: str | None = None, endpoint_url: str | None = None):
+        self._group = group
+        self._region = region
+        self._endpoint_url = endpoint_url
+        self._wanted = False
+        self._is_on = False
+        self._news = asyncio.Event()
+        self._client: Any = None
+        self._instance_id: str | None = None
+        self._switching = asyncio.Lock()
+
+    def want(self, on: bool) -> None:
+        self._wanted = on
+        self._news.set()
+
+    async def keep(self, instance_id: str | None) -> None:
+        self._instance_id = instance_id
+        if self._group is None or instance_id is None:
+            return
+        while True:
+            await self._news.wait()
+            self._news.clear()
+            if not self._wanted and self._is_on:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(IDLE_SECONDS):
+                        await self._news.wait()
+                        continue
+            if self._wanted != self._is_on and not await self._switch(self._wanted):
+                await asyncio.sleep(RETRY_SECONDS)
+                self._news.set()
+
+    async def release(self) -> None:
+        """On the way out, without waiting for AWS for long."""
+        self._wanted = False
+        if self._is_on:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RELEASE_SECONDS):
+                    await self._switch(False)
+
+    async def _switch(self, on: bool) -> bool:
+        async with self._switching:
+            try:
+                await asyncio.to_thread(self._call, on)
+            except Exception as error:  # noqa: BLE001 - botocore raises classes of its own making, and none may stop a job
+                log.warning("worker.protection_failed", on=on, reason=f"{type(error).__name__}: {error}")
+                return False
+        self._is_on = on
+        log.info("worker.protection", on=on)
+        return True
+
+    def _call(self, on: bool) -> None:
+        if self._client is None:
+            import boto3
+
+            self._client = boto3.client("autoscaling", region_name=self._region, endpoint_url=self._endpoint_url)
+        self._client.set_instance_protection(
+            InstanceIds=[self._instance_id], AutoScalingGroupName=self._group, ProtectedFromScaleIn=on
+        )

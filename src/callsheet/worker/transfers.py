@@ -1,0 +1,69 @@
+"""Files to and from storage, by signed addresses: piece by piece, with checksums, never with our token."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+import httpx
+
+PIECE = 262_144
+SECONDS = httpx.Timeout(60.0, connect=10.0)
+
+
+class TransferFailed(Exception):
+    """Storage said no, or nothing. `status` None is nothing; an address that ran out is 403 or 410."""
+
+    def __init__(self, reason: str, status: int | None = None):
+        super().__init__(reason)
+        self.status = status
+
+    @property
+    def is_passing(self) -> bool:
+        """Whether waiting may help: storage is away or busy."""
+        return self.status is None or self.status in (408, 429) or self.status >= 500
+
+
+class Transfers:
+    def __init__(self) -> None:
+        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True)
+
+    async def close(self) -> None:
+        await self._client.aclose()
+
+    async def download(self, url: str, target: Path) -> str:
+        """Answers the SHA-256 of what was written."""
+        digest = hashlib.sha256()
+        try:
+            async with self._client.stream("GET", url) as answer:
+                if answer.status_code != httpx.codes.OK:
+                    raise TransferFailed("the file was not handed out", answer.status_code)
+                with target.open("wb") as file:
+                    async for piece in answer.aiter_bytes(PIECE):
+                        await asyncio.to_thread(file.write, piece)
+                        digest.update(piece)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise TransferFailed(f"storage cannot be reached ({type(error).__name__})") from error
+        return digest.hexdigest()
+
+    async def upload(self, url: str, headers: Mapping[str, str], path: Path) -> None:
+        # With a length: signed addresses of S3 take no chunked body.
+        sent = {**headers, "content-length": str(_size(path))}
+        try:
+            answer = await self._client.put(url, headers=sent, content=_pieces(path))
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise TransferFailed(f"storage cannot be reached ({type(error).__name__})") from error
+        if not answer.is_success:
+            raise TransferFailed("the file was not taken", answer.status_code)
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size
+
+
+async def _pieces(path: Path) -> AsyncIterator[bytes]:
+    with path.open("rb") as file:
+        while piece := await asyncio.to_thread(file.read, PIECE):
+            yield piece

@@ -1,0 +1,271 @@
+"""`callsheet submit` and `callsheet watch`, as somebody uses them beside a running demo: real files, real effects."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from PIL import Image
+
+from tests.support.clips import decode, farthest, flat, make_clip, make_picture
+from tests.support.commands import Callsheet, Result
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The data directory of a demo that is running."""
+    home = tmp_path_factory.mktemp("submit") / "home"
+    with Callsheet(home.parent, HOME=str(home)).running("demo", "--port", "0") as demo:
+        demo.wait_for("Ctrl-C stops it")
+        yield home
+        ended = demo.end(signal.SIGINT)
+    assert ended.code == 0, ended
+    assert "Traceback" not in ended.err
+
+
+@pytest.fixture
+def callsheet(home: Path, tmp_path: Path) -> Callsheet:
+    """In a directory of its own, knowing no more than where the demo's data is."""
+    return Callsheet(tmp_path, HOME=str(home))
+
+
+@pytest.fixture
+def clip(tmp_path: Path) -> Path:
+    make_clip(tmp_path / "my clip.mp4", frames=12)
+    return tmp_path / "my clip.mp4"
+
+
+def admin(home: Path) -> httpx.Client:
+    login = json.loads((home / "demo" / "login.json").read_text())
+    headers = {"authorization": f"Bearer {login['api_key']}"}
+    return httpx.Client(base_url=login["url"], headers=headers, trust_env=False, timeout=30)
+
+
+def stages(result: Result) -> list[str]:
+    """Those that every job shows; a quick one may be through before it tells of its progress."""
+    shown = [line.split()[-1] for line in result.err.splitlines() if " s  " in line]
+    return [stage for stage in shown if stage not in ("render", "upload")]
+
+
+def fetched(result: Result) -> Path:
+    assert result.out.count("\n") == 1, result
+    return Path(result.out.strip())
+
+
+def test_a_video_comes_back_beside_the_one_that_was_sent(callsheet: Callsheet, clip: Path) -> None:
+    done = callsheet.succeed("submit", "negative", str(clip), "--watch")
+    assert fetched(done) == clip.with_name("my clip-negative.mp4")
+    assert stages(done) == ["queue", "lease", "done"]
+    assert "It cost 2 tokens" in done.err
+    before, after = decode(clip), decode(fetched(done))
+    assert len(after.frames) == len(before.frames) == 12
+    assert max(farthest(255 - one, other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
+    assert after.pitch == pytest.approx(before.pitch, abs=5)
+    # Once more overwrites nothing, and leaves no half of a file.
+    again = callsheet.succeed("submit", "negative", clip.name, "--watch")
+    assert fetched(again) == Path("my clip-negative-2.mp4")
+    assert sorted(path.name for path in clip.parent.iterdir()) == [
+        "my clip-negative-2.mp4",
+        "my clip-negative.mp4",
+        "my clip.mp4",
+    ]
+
+
+def test_words_are_written_on_the_video_as_they_are(callsheet: Callsheet, clip: Path) -> None:
+    words = 'He said "{{position}}" = 1 & ünï'
+    done = callsheet.succeed("submit", "caption", clip.name, "--set", f"prompt={words}", "--watch", "-o", "out.mp4")
+    assert fetched(done) == Path("out.mp4")
+    before, after = decode(clip), decode(clip.with_name("out.mp4"))
+    height = before.frames[0].shape[0]
+    changed = np.abs(after.frames[5].astype(int) - before.frames[5]).max(axis=2) > 60
+    assert changed[height * 2 // 3 :].any()
+    assert not changed[: height // 3].any()
+
+
+def test_a_picture_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Path) -> None:
+    Image.fromarray(flat(64, 64, (255, 0, 255))).save(clip.with_name("logo.png"))
+    chosen = ("--set", "logo=logo.png", "--set", "position=top-left", "--set", "size=0.5")
+    done = callsheet.succeed("submit", "watermark", clip.name, *chosen, "--watch", "--json").json
+    [file] = done["files"]
+    corner = decode(clip.with_name(file)).frames[6][20:40, 20:40].reshape(-1, 3).mean(axis=0)
+    assert corner[1] < 90 < 160 < corner[0]
+    ours = callsheet.succeed("submit", "watermark", clip.name, "--watch", "--json").json
+    other = decode(clip.with_name(ours["files"][0])).frames[6]
+    assert farthest(other[:40, :40], decode(clip).frames[6][:40, :40]) < 10
+
+
+def test_half_the_speed_is_twice_as_long(callsheet: Callsheet, clip: Path) -> None:
+    done = callsheet.succeed("submit", "slow-motion", clip.name, "--watch")
+    before, after = decode(clip), decode(clip.with_name(fetched(done).name))
+    assert (len(after.frames), after.rate) == (2 * len(before.frames), before.rate)
+    assert after.sound_seconds == pytest.approx(2 * before.sound_seconds, abs=0.3)
+
+
+def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
+    picture = make_picture(tmp_path / "photo.png")
+    done = callsheet.succeed("submit", "glow", "photo.png", "--set", "strength=1", "--watch")
+    after = np.asarray(Image.open(tmp_path / fetched(done)))
+    assert after.shape == picture.shape
+    assert after.mean() > picture.mean() + 10
+
+
+def test_words_alone_become_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
+    (tmp_path / "results").mkdir()
+    chosen = ("--set", "prompt=mountains at dawn", "--set", "seed=7", "--watch", "-o", "results")
+    done = callsheet.succeed("submit", "imagine", *chosen)
+    assert fetched(done) == Path("results/imagine.png")
+    with Image.open(tmp_path / "results" / "imagine.png") as image:
+        assert image.size == (768, 512)
+
+
+def test_a_job_can_be_left_alone_and_watched_later(callsheet: Callsheet, clip: Path) -> None:
+    left = callsheet.succeed("submit", "noir", clip.name)
+    job_id = left.out.strip().split()[-1]
+    first = callsheet.succeed("watch", job_id, "-o", "first.mp4")
+    # It has ended by now, and is told from its beginning all the same.
+    second = callsheet.succeed("watch", job_id)
+    assert stages(first) == stages(second) == ["queue", "lease", "done"]
+    one, other = clip.with_name("first.mp4"), clip.with_name(fetched(second).name)
+    assert one.read_bytes() == other.read_bytes()
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path) -> None:
+    slow = ("submit", "slow-motion", clip.name, "--set", "speed=0.1", "--watch")
+    with callsheet.running(*slow) as watching:
+        watching.wait_for(" s  queue")
+        ended = watching.end(signal.SIGINT)
+    assert (ended.code, ended.out) == (130, "")
+    assert "Traceback" not in ended.err
+    told = next(line for line in ended.err.splitlines() if "callsheet watch" in line)
+    done = callsheet.succeed("watch", told.split()[-1], "--json").json
+    assert (done["status"], len(done["files"])) == ("completed", 1)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nope", "my clip.mp4"), "There is no effect 'nope'. On offer: caption, glow, golden-hour"),
+        (("../me", "my clip.mp4"), "There is no effect '../me'."),
+        (("caption", "my clip.mp4"), "prompt: caption needs a value"),
+        (("caption", "my clip.mp4", "--set", "foo=1"), "foo: caption has no such property. It has: prompt, position."),
+        (("caption", "my clip.mp4", "--set", "prompt"), "--set takes KEY=VALUE"),
+        (("caption", "my clip.mp4", "--set", "prompt=a", "--set", "position=left"), "position: 'left' is none of"),
+        (("slow-motion", "my clip.mp4", "--set", "speed=fast"), "speed: 'fast' should be a number"),
+        (("watermark", "my clip.mp4", "--set", "logo=nothing.png"), "logo: there is no file nothing.png"),
+        (("watermark", "my clip.mp4", "--set", "logo=my clip.mp4"), "logo: should be an image"),
+        (("glow", "my clip.mp4"), "glow works on an image; my clip.mp4 is video/mp4"),
+        (("negative",), "negative works on a video: name the file"),
+        (("negative", "nothing.mp4"), "There is no file nothing.mp4"),
+        (("negative", "."), "There is no file ."),
+        (("imagine", "my clip.mp4", "--set", "prompt=a"), "imagine takes no file"),
+        (("imagine", "--set", "prompt=\udcff"), "prompt: its value is not text"),
+        (("imagine", "--set", "prompt=a", "-o", "nowhere/a.png"), "There is no directory nowhere."),
+        (("watermark", "my clip.mp4", "--set", f"logo={'a' * 5000}"), "logo: there is no file aaa"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence_before_anything_is_sent(
+    callsheet: Callsheet, clip: Path, monkeypatch: pytest.MonkeyPatch, arguments: tuple[str, ...], said: str
+) -> None:
+    monkeypatch.chdir(clip.parent)
+    assert said in callsheet.call("submit", *arguments).sentence
+
+
+def test_what_the_control_plane_refuses_names_the_property(callsheet: Callsheet, clip: Path) -> None:
+    refused = callsheet.run("submit", "slow-motion", clip.name, "--set", "speed=99")
+    assert (refused.code, refused.out) == (1, "")
+    assert "callsheet: speed: should be 10 or less." in refused.err
+
+
+def test_a_file_that_is_not_what_its_name_says_is_refused(callsheet: Callsheet, tmp_path: Path) -> None:
+    (tmp_path / "fake.mp4").write_bytes(b"%PDF-1.7 not a video at all" * 20)
+    refused = callsheet.run("submit", "negative", "fake.mp4", "--watch")
+    assert refused.code == 1
+    assert "look like application/pdf" in refused.err
+    (tmp_path / "empty.mp4").touch()
+    assert "empty.mp4 is empty" in callsheet.run("submit", "negative", "empty.mp4").err
+
+
+def test_a_video_that_cannot_be_decoded_fails_with_a_reason_and_costs_nothing(
+    callsheet: Callsheet, clip: Path, home: Path
+) -> None:
+    whole = clip.read_bytes()
+    clip.with_name("broken.mp4").write_bytes(whole[: len(whole) // 3])
+    with admin(home) as http:
+        before = http.get("/api/wallet").json()["balance"]
+        failed = callsheet.run("submit", "negative", "broken.mp4", "--watch")
+        assert http.get("/api/wallet").json()["balance"] == before
+    assert (failed.code, failed.out) == (1, "")
+    assert "has failed" in failed.err
+    assert "The 2 tokens came back." in failed.err
+
+
+def poor_key(home: Path, callsheet: Callsheet) -> str:
+    email = "poor@demo.example"
+    callsheet.succeed("users", "create", email, "--tenant", "demo", "--password-stdin", input="long enough to keep")
+    return str(callsheet.succeed("keys", "create", "--user", email).out.split()[-1])
+
+
+def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, home: Path) -> None:
+    login: dict[str, Any] = json.loads((home / "demo" / "login.json").read_text())
+    key = poor_key(home, callsheet)
+    elsewhere = Callsheet(clip.parent, HOME=str(clip.parent / "no home"), CLIENT__URL=login["url"])
+    assert "CALLSHEET_CLIENT__API_KEY" in elsewhere.refuse("submit", "negative", clip.name)
+    poor = elsewhere.having(CLIENT__API_KEY=key)
+    assert poor.refuse("submit", "negative", clip.name) == "negative costs 2 tokens, and you have 0."
+    assert "key is missing, wrong or revoked" in elsewhere.having(CLIENT__API_KEY="cs_no").refuse("submit", "negative")
+    # A job of somebody else is as good as none.
+    job_id = callsheet.succeed("submit", "imagine", "--set", "prompt=mine", "--json").json["id"]
+    assert "There is no such job" in poor.refuse("watch", job_id)
+    assert not (clip.parent / "no home").exists()
+
+
+def test_a_graph_of_ones_own_runs_on_ones_own_engine(
+    callsheet: Callsheet, clip: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """docs/how-to/connect-comfyui.md, step by step: the engine and its worker are processes of their own."""
+    graph = {
+        "1": {"class_type": "LoadVideo", "inputs": {"file": "some.mp4"}},
+        "2": {"class_type": "GetVideoComponents", "inputs": {"video": ["1", 0]}},
+        "3": {"class_type": "ImageFlip", "inputs": {"image": ["2", 0], "flip_method": "x-axis: vertically"}},
+        "4": {"class_type": "CreateVideo", "inputs": {"images": ["3", 0], "fps": ["2", 2], "audio": ["2", 1]}},
+        "5": {
+            "class_type": "SaveVideo",
+            "inputs": {"video": ["4", 0], "filename_prefix": "video/x", "format": "auto", "codec": "auto"},
+        },
+    }
+    clip.with_name("turn.json").write_text(json.dumps(graph))
+    callsheet.succeed("workflows", "import", "turn.json", "--yes")
+    callsheet.succeed("effects", "create", "turn", "--workflow", "turn", "--cost", "5", "--publish")
+    callsheet.succeed("fleets", "create", "gpu", "turn")
+    secret = callsheet.succeed("fleets", "secret").out.strip()
+    url = json.loads((home / "demo" / "login.json").read_text())["url"]
+    elsewhere = Callsheet(clip.parent, HOME=str(clip.parent / "gpu box"))
+    with elsewhere.running("lightbox", "--port", "0") as engine:
+        address = engine.wait_for("renders at").split("renders at ")[1].split()[0]
+        given = {"API_BASE_URL": url, "FLEET_SECRET": secret, "FLEET_SLUG": "gpu", "COMFYUI_BASE_URL": address}
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        with elsewhere.running("worker", "--id", "gpu-1") as worker:
+            worker.wait_for("worker.ready")
+            shown = {each["worker_id"]: each for each in callsheet.succeed("workers", "list", "--json").json}
+            assert (shown["gpu-1"]["is_live"], shown["gpu-1"]["workflows"]) == (True, ["turn"])
+            done = callsheet.succeed("submit", "turn", clip.name, "--watch")
+            ended = worker.end(signal.SIGTERM)
+        assert (ended.code, engine.end(signal.SIGINT).code) == (0, 0)
+    before, after = decode(clip), decode(clip.with_name(fetched(done).name))
+    assert "It cost 5 tokens" in done.err
+    assert max(farthest(one[::-1], other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
+    assert after.pitch == pytest.approx(before.pitch, abs=5)
+    assert "gpu-1" not in [each["worker_id"] for each in callsheet.succeed("workers", "list", "--json").json]
+
+
+def test_where_nobody_answers_that_is_said(tmp_path: Path, clip: Path) -> None:
+    callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
+    assert callsheet.refuse("submit", "negative", clip.name).startswith("Nobody answers at http://127.0.0.1:1")
+    assert callsheet.refuse("watch", "nonsense") == "'nonsense' is no id of a job."

@@ -1,0 +1,118 @@
+"""Small real videos and pictures, and what is in a file that came back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+from av.video.reformatter import Interpolation
+from numpy.typing import NDArray
+from PIL import Image
+
+Picture = NDArray[np.uint8]
+# Without these, every conversion darkens the picture a little.
+EXACT = Interpolation.BILINEAR | Interpolation.ACCURATE_RND | Interpolation.FULL_CHR_H_INT
+SOUND_RATE = 44100
+TONE = 440
+
+
+def flat(width: int, height: int, colour: tuple[int, int, int]) -> Picture:
+    return np.full((height, width, 3), colour, np.uint8)
+
+
+def scene(position: int, width: int = 64, height: int = 48) -> Picture:
+    """Large areas of colour, which survive a video codec, changing from frame to frame."""
+    picture = flat(width, height, (40 + position % 120, 90, 160))
+    picture[: height // 2, : width // 2] = (200, 180 - position % 100, 30)
+    return picture
+
+
+def make_picture(path: Path, width: int = 64, height: int = 48) -> Picture:
+    picture = scene(0, width, height)
+    Image.fromarray(picture).save(path)
+    return picture
+
+
+def make_clip(
+    path: Path,
+    frames: int = 24,
+    rate: int = 12,
+    width: int = 160,
+    height: int = 120,
+    sound: bool = True,
+    picture: Callable[[int, int, int], Picture] = scene,
+    hole: tuple[float, float] = (0.0, 0.0),
+) -> None:
+    """`hole`: from when to when, in seconds, there is no sound."""
+    with av.open(str(path), "w") as container:
+        video = container.add_stream("libx264", rate=rate, options={"preset": "ultrafast", "crf": "10"})
+        video.width, video.height, video.pix_fmt = width, height, "yuv420p"
+        audio = container.add_stream("aac", rate=SOUND_RATE, layout="stereo") if sound else None
+        samples = 0
+        for position in range(frames):
+            frame = av.VideoFrame.from_ndarray(picture(position, width, height), format="rgb24")
+            frame = frame.reformat(format="yuv420p", interpolation=EXACT)
+            frame.pts, frame.time_base = position, Fraction(1, rate)
+            container.mux(video.encode(frame))
+            while audio is not None and samples < (position + 1) / rate * SOUND_RATE:
+                if not hole[0] <= samples / SOUND_RATE < hole[1]:
+                    container.mux(audio.encode(_tone(samples)))
+                samples += 1024
+        container.mux(video.encode(None))
+        if audio is not None:
+            container.mux(audio.encode(None))
+
+
+def _tone(start: int) -> av.AudioFrame:
+    wave = (0.3 * np.sin(2 * np.pi * TONE * (start + np.arange(1024)) / SOUND_RATE)).astype(np.float32)
+    frame = av.AudioFrame.from_ndarray(np.stack([wave, wave]), format="fltp", layout="stereo")
+    frame.sample_rate, frame.pts, frame.time_base = SOUND_RATE, start, Fraction(1, SOUND_RATE)
+    return frame
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A video file, decoded."""
+
+    frames: list[Picture]
+    rate: float
+    video_codec: str
+    sound_codec: str | None
+    sound_seconds: float
+    loudness: float
+    pitch: float
+
+    @property
+    def seconds(self) -> float:
+        return len(self.frames) / self.rate
+
+
+def decode(path: Path) -> Seen:
+    with av.open(str(path)) as container:
+        video = container.streams.video[0]
+        decoded = (frame.reformat(format="rgb24", interpolation=EXACT) for frame in container.decode(video))
+        frames = [frame.to_ndarray() for frame in decoded]
+        rate, codec = float(video.average_rate or 0), video.codec_context.name
+    with av.open(str(path)) as container:
+        if not container.streams.audio:
+            return Seen(frames, rate, codec, None, 0.0, 0.0, 0.0)
+        audio = container.streams.audio[0]
+        resampler = av.AudioResampler("fltp", "mono", SOUND_RATE)
+        pieces = [piece.to_ndarray()[0] for frame in container.decode(audio) for piece in resampler.resample(frame)]
+        wave = np.concatenate(pieces)
+        heard = wave[len(wave) // 4 : 3 * len(wave) // 4]
+        spectrum = np.abs(np.fft.rfft(heard * np.hanning(len(heard))))
+        pitch = float(np.argmax(spectrum) * SOUND_RATE / len(heard))
+        return Seen(
+            frames, rate, codec, audio.codec_context.name, len(wave) / SOUND_RATE, float(np.abs(heard).max()), pitch
+        )
+
+
+def farthest(one: Picture, other: Picture) -> float:
+    """How far nine of ten values of the worst channel are at most; the rest lies on edges, where a codec blurs."""
+    assert one.shape == other.shape
+    return float(np.percentile(np.abs(one.astype(int) - other.astype(int)), 90, axis=(0, 1)).max())

@@ -1,0 +1,128 @@
+"""A real Lightbox on a free port, with directories of its own: in this process, or as a process to kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from callsheet.lightbox.server import RunningLightbox, running_lightbox
+from callsheet.settings import LightboxSettings
+from tests.support.waiting import until
+
+
+@asynccontextmanager
+async def lightbox_here(directory: Path, **settings: Any) -> AsyncIterator[RunningLightbox]:
+    """In this process: quick to start, and its folders are at hand. Probes are offered."""
+    chosen = LightboxSettings(**{"port": 0, "probes": True, **settings})
+    async with running_lightbox(chosen, directory) as running:
+        yield running
+
+
+@dataclass
+class LightboxProcess:
+    """`callsheet lightbox` as a user starts it; may be killed and started again on the same port."""
+
+    directory: Path
+    as_cloud: bool = False
+    probes: bool = True
+    port: int = 0
+    environment: dict[str, str] = field(default_factory=dict)
+    _process: asyncio.subprocess.Process | None = None
+    _drain: asyncio.Task[None] | None = None
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self) -> None:
+        flags = [flag for flag, given in (("--as-cloud", self.as_cloud), ("--probes", self.probes)) if given]
+        arguments = ["lightbox", "--port", str(self.port), "--directory", str(self.directory), *flags]
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "callsheet",
+            *arguments,
+            stderr=asyncio.subprocess.PIPE,
+            cwd=self.directory.parent,
+            env={**os.environ, "CALLSHEET_LOG__FORMAT": "json", **self.environment},
+        )
+        assert self._process.stderr is not None
+        async with asyncio.timeout(60):
+            async for line in self._process.stderr:
+                if found := re.search(rb"renders at http://[^ ]*:(\d+)", line):
+                    self.port = int(found[1])
+                    break
+            else:
+                raise RuntimeError("Lightbox did not start")
+        self._drain = asyncio.create_task(self._read_on(self._process.stderr))
+
+    async def _read_on(self, stream: asyncio.StreamReader) -> None:
+        # An unread pipe fills up and stops the process.
+        while await stream.readline():
+            pass
+
+    async def end(self, number: int = signal.SIGTERM) -> int:
+        assert self._process is not None
+        with contextlib.suppress(ProcessLookupError):
+            self._process.send_signal(number)
+        code = await self._process.wait()
+        if self._drain is not None:
+            await self._drain
+        return code
+
+    async def kill(self) -> None:
+        await self.end(signal.SIGKILL)
+
+
+@asynccontextmanager
+async def lightbox_process(directory: Path, **options: Any) -> AsyncIterator[LightboxProcess]:
+    process = LightboxProcess(directory, **options)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.end()
+
+
+async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = 60) -> dict[str, Any]:
+    """The history entry of a prompt, once there is one."""
+    entry: dict[str, Any] = {}
+
+    async def is_there() -> bool:
+        entry.update((await client.get(f"/history/{prompt_id}")).json().get(prompt_id, {}))
+        return bool(entry)
+
+    await until(is_there, seconds)
+    return entry
+
+
+async def render(client: httpx.AsyncClient, prompt: dict[str, Any], **request: Any) -> dict[str, Any]:
+    """Sends a graph and waits for its history entry."""
+    answer = await client.post("/prompt", json={"prompt": prompt, **request})
+    assert answer.status_code == 200, answer.text
+    return await finished(client, answer.json()["prompt_id"])
+
+
+async def idle(client: httpx.AsyncClient) -> None:
+    """Waits until nothing runs and nothing waits."""
+
+    async def is_idle() -> bool:
+        return bool((await client.get("/prompt")).json()["exec_info"]["queue_remaining"] == 0)
+
+    await until(is_idle)

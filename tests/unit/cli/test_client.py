@@ -1,0 +1,148 @@
+"""The commands' HTTP client against a server that breaks off, forgets and lies."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from aiohttp import web
+
+from callsheet.cli.client import Client
+from callsheet.cli.login import Login, login_of, write_demo_login
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.jobs import JobEvent, JobOutput, JobProgress
+
+JOB = UUID("01a1dfae-3c25-746b-a1a3-902ba2d1238a")
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@asynccontextmanager
+async def serving(path: str, handler: Handler) -> AsyncIterator[Client]:
+    app = web.Application()
+    app.router.add_route("*", path, handler)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, "127.0.0.1", 0)
+        await site.start()
+        async with Client(f"http://127.0.0.1:{runner.addresses[0][1]}", "cs_key") as client:
+            yield client
+    finally:
+        await runner.cleanup()
+
+
+def line(seq: int, status: str) -> bytes:
+    data = {"job_id": str(JOB), "seq": seq, "event": "job.transition", "to_status": status, "actor": "test"}
+    return f"id: {seq}\nevent: job.transition\ndata: {json.dumps({**data, 'at': '2026-01-01T00:00:00Z'})}\n\n".encode()
+
+
+PROGRESS = (
+    b'event: progress\ndata: {"job_id": "%s", "percent": 42.0, "updated_at": "2026-01-01T00:00:00Z"}\n\n'
+    % str(JOB).encode()
+)
+
+
+async def test_g9_a_stream_that_breaks_goes_on_after_the_last_event_that_was_seen() -> None:
+    asked: list[str | None] = []
+
+    async def stream(request: web.Request) -> web.StreamResponse:
+        asked.append(request.headers.get("last-event-id"))
+        if len(asked) == 2:
+            return web.json_response({"type": "about:blank"}, status=503)
+        answer = web.StreamResponse(headers={"content-type": "text/event-stream"})
+        await answer.prepare(request)
+        await answer.write(b": open\n\n")
+        if len(asked) == 1:
+            await answer.write(line(1, "queued") + line(2, "processing") + PROGRESS + b"event: job.trans")
+            assert request.transport is not None
+            request.transport.abort()
+        else:
+            await answer.write(b": nothing new\n\n" + line(3, "completed"))
+        return answer
+
+    lost: list[str] = []
+    async with serving("/api/ai-jobs/{job}/stream", stream) as client:
+        client.on_lost(lost.append)
+        told = [item async for item in client.events(JOB)]
+    assert [item.seq for item in told if isinstance(item, JobEvent)] == [1, 2, 3]
+    assert [item.percent for item in told if isinstance(item, JobProgress)] == [42.0]
+    assert asked == [None, "2", "2"]
+    assert len(lost) == 2
+
+
+async def test_a_job_that_has_ended_is_not_waited_for() -> None:
+    async def ended(request: web.Request) -> web.StreamResponse:
+        return web.Response(status=204)
+
+    async with serving("/api/ai-jobs/{job}/stream", ended) as client:
+        assert [item async for item in client.events(JOB)] == []
+
+
+async def test_a_submit_whose_answer_was_lost_is_asked_again_with_the_same_key() -> None:
+    keys: list[str] = []
+
+    async def submit(request: web.Request) -> web.StreamResponse:
+        keys.append((await request.json())["idempotency_key"])
+        if len(keys) == 1:
+            assert request.transport is not None
+            request.transport.abort()
+        now = "2026-01-01T00:00:00Z"
+        job = {"id": str(JOB), "kind": "effect", "status": "queued", "charge_cycle": 1, "cost": 1, "priority": 0}
+        return web.json_response({**job, "created_at": now, "submitted_at": now, "deadline_at": now}, status=201)
+
+    async with serving("/api/ai-jobs", submit) as client:
+        assert (await client.submit("negative", {})).id == JOB
+    assert len(keys) == 2
+    assert len(set(keys)) == 1
+
+
+async def test_the_key_does_not_go_to_storage_and_bytes_that_differ_are_not_kept(tmp_path: Path) -> None:
+    sent: list[str | None] = []
+
+    async def read(request: web.Request) -> web.StreamResponse:
+        sent.append(request.headers.get("authorization"))
+        return web.Response(body=b"something else")
+
+    async with serving("/object", read) as client:
+        output = JobOutput(
+            file_id=JOB, name="a.mp4", mime_type="video/mp4", size=14, sha256="0" * 64, url=f"{client.url}/object"
+        )
+        with pytest.raises(OperatorError, match="checksum differs"):
+            await client.fetch(output, tmp_path / "a.mp4", lambda got: None)
+    assert sent == [None]
+    assert os.listdir(tmp_path) == []
+
+
+async def test_what_is_not_callsheet_is_named_in_one_sentence() -> None:
+    async def page(request: web.Request) -> web.StreamResponse:
+        return web.Response(text="<html>", status=200 if request.path.endswith("x") else 404)
+
+    async with serving("/api/effects/{slug}", page) as client:
+        with pytest.raises(OperatorError, match="does not look like Callsheet"):
+            await client.effect("x")
+        with pytest.raises(OperatorError, match="answered 404"):
+            await client.effect("y")
+
+
+def test_the_demos_key_goes_to_the_demo_and_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    settings = load_settings(home=tmp_path)
+    with pytest.raises(OperatorError, match="CALLSHEET_CLIENT__API_KEY"):
+        login_of(settings)
+    (tmp_path / "demo").mkdir()
+    write_demo_login(settings, Login("http://127.0.0.1:8400", "cs_demo"))
+    assert login_of(settings) == Login("http://127.0.0.1:8400", "cs_demo")
+    assert login_of(load_settings(home=tmp_path, client={"url": "http://127.0.0.1:8400/"})).api_key == "cs_demo"
+    with pytest.raises(OperatorError, match="CALLSHEET_CLIENT__API_KEY"):
+        login_of(load_settings(home=tmp_path, client={"url": "http://elsewhere.example"}))
+    chosen = load_settings(home=tmp_path, client={"url": "http://elsewhere.example", "api_key": "cs_mine"})
+    assert login_of(chosen) == Login("http://elsewhere.example", "cs_mine")
+    (tmp_path / "demo" / "login.json").write_text("[]")
+    with pytest.raises(OperatorError, match="CALLSHEET_CLIENT__API_KEY"):
+        login_of(settings)

@@ -1,0 +1,54 @@
+"""What decides whether the demo's result is right: nothing but the negative, whole and with its sound, passes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from callsheet.cli.demo_clip import compare_negative, make_clip
+from tests.support import clips
+
+
+def negative(position: int, width: int, height: int) -> np.ndarray:
+    return 255 - clips.scene(position, width, height)
+
+
+@pytest.fixture
+def original(tmp_path: Path) -> Path:
+    clips.make_clip(tmp_path / "original.mp4")
+    return tmp_path / "original.mp4"
+
+
+def test_the_sample_clip_has_pictures_and_sound_and_nothing_lies_beside_it(tmp_path: Path) -> None:
+    make_clip(tmp_path / "sample.mp4")
+    seen = clips.decode(tmp_path / "sample.mp4")
+    assert (len(seen.frames), seen.rate, seen.video_codec, seen.sound_codec) == (72, 24, "h264", "aac")
+    assert seen.sound_seconds == pytest.approx(3, abs=0.1)
+    assert seen.loudness > 0.1
+    assert [path.name for path in tmp_path.iterdir()] == ["sample.mp4"]
+
+
+def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
+    clips.make_clip(tmp_path / "result.mp4", picture=negative)
+    verdict = compare_negative(original, tmp_path / "result.mp4")
+    assert verdict.problems == ()
+    assert verdict.frames == 24
+    assert verdict.pixel_error < 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"picture": clips.scene}, "off the negative"),
+        ({"picture": negative, "frames": 23}, "no partner"),
+        ({"picture": negative, "sound": False}, "of sound"),
+        ({"picture": negative, "width": 144}, "no partner of its size"),
+        ({"picture": negative, "rate": 24}, "it lasts"),
+    ],
+    ids=["the same pictures", "a frame less", "silent", "smaller", "twice as fast"],
+)
+def test_anything_else_is_named(tmp_path: Path, original: Path, changes: dict[str, object], said: str) -> None:
+    clips.make_clip(tmp_path / "result.mp4", **changes)  # type: ignore[arg-type]
+    assert said in "; ".join(compare_negative(original, tmp_path / "result.mp4").problems)

@@ -1,0 +1,85 @@
+"""What is shown of a job that is watched."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from io import StringIO
+from uuid import uuid4
+
+import pytest
+from rich.console import Console
+
+from callsheet.cli.display import BAR_WIDTH, JobDisplay, transfer
+from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+JOB = uuid4()
+
+
+def moved(status: JobStatus) -> JobEvent:
+    return JobEvent(job_id=JOB, seq=1, event="job.transition", to_status=status, actor="test", at=NOW)
+
+
+def progress(percent: float | None) -> JobProgress:
+    return JobProgress(job_id=JOB, percent=percent, message="SaveVideo 1/2 [red]", updated_at=NOW)
+
+
+WHOLE_LIFE = (
+    moved(JobStatus.PENDING),
+    moved(JobStatus.QUEUED),
+    moved(JobStatus.PROCESSING),
+    progress(None),
+    progress(50.0),
+    progress(99.0),
+    moved(JobStatus.COMPLETED),
+)
+
+
+def watched(console: Console, *told: JobEvent | JobProgress | str) -> JobDisplay:
+    with JobDisplay(console) as display:
+        for item in told:
+            display.lost(item) if isinstance(item, str) else display.tell(item)
+    return display
+
+
+def test_into_a_pipe_each_stage_is_one_line() -> None:
+    written = StringIO()
+    display = watched(Console(file=written), *WHOLE_LIFE)
+    assert [line.split()[-1] for line in written.getvalue().splitlines()] == list(display.stages)
+    assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_on_a_terminal_it_is_one_line_with_a_bar_that_is_full_at_the_end(width: int) -> None:
+    written = StringIO()
+    watched(Console(file=written, force_terminal=True, width=width), *WHOLE_LIFE)
+    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", line) for line in re.split(r"[\r\n]+", written.getvalue())]
+    last = [line for line in drawn if line.strip()][-1]
+    assert last.strip().startswith("queue → lease → render → upload → done")
+    assert last.count("━") == BAR_WIDTH
+    # Drawn over itself each time, and never broken into a second line.
+    assert all("queue" in line for line in drawn if line.strip())
+
+
+def test_a_job_that_goes_back_to_the_queue_is_shown_there_again() -> None:
+    written = StringIO()
+    again = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING))
+    watched(Console(file=written), *again)
+    assert [line.split()[-1] for line in written.getvalue().splitlines()] == ["queue", "lease", "queue", "lease"]
+
+
+def test_a_lost_connection_is_said_once_until_it_is_back() -> None:
+    written = StringIO()
+    told = (moved(JobStatus.QUEUED), "refused", "refused", moved(JobStatus.PROCESSING), "refused")
+    watched(Console(file=written), *told)
+    assert written.getvalue().count("connection lost") == 2
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_a_transfer_names_its_file_as_it_is(terminal: bool) -> None:
+    written = StringIO()
+    console = Console(file=written, force_terminal=terminal, width=120, markup=False)
+    with transfer(console, "Uploading a[b].mp4", 100) as counted:
+        counted(100)
+    assert "Uploading a[b].mp4" in written.getvalue()

@@ -1,0 +1,66 @@
+"""Files are fetched once, checked, and kept within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+from pathlib import Path
+
+import pytest
+
+from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
+
+
+class Storage:
+    def __init__(self, content: bytes):
+        self.content = content
+        self.hash = hashlib.sha256(content).hexdigest()
+        self.downloads = 0
+
+    async def __call__(self, target: Path) -> str:
+        self.downloads += 1
+
+        await asyncio.to_thread(target.write_bytes, self.content)
+        return hashlib.sha256(self.content).hexdigest()
+
+
+async def test_the_same_content_is_downloaded_once_also_by_two_jobs_at_once(tmp_path: Path) -> None:
+    cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")
+    await asyncio.gather(*(cache.place(storage.hash, tmp_path / f"job-{number}", storage) for number in range(5)))
+    assert storage.downloads == 1
+    assert [(tmp_path / f"job-{number}").read_bytes() for number in range(5)] == [b"a"] * 5
+
+
+@pytest.mark.parametrize("content_hash", [None, "", "not-a-hash", "../../etc/passwd"])
+async def test_without_a_usable_hash_nothing_is_kept(tmp_path: Path, content_hash: str | None) -> None:
+    cache, storage = AssetCache(tmp_path / "cache", 1000), Storage(b"a")
+    for number in range(2):
+        assert not await cache.place(content_hash, tmp_path / f"job-{number}", storage)
+    assert storage.downloads == 2
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+@pytest.mark.parametrize("most_bytes", [0, 1000])
+async def test_other_bytes_than_promised_are_not_used_and_not_kept(tmp_path: Path, most_bytes: int) -> None:
+    cache, storage = AssetCache(tmp_path / "cache", most_bytes), Storage(b"a")
+    with pytest.raises(ChecksumDiffers):
+        await cache.place("0" * 64, tmp_path / "job", storage)
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+async def test_what_was_unused_longest_goes_first_and_a_job_keeps_its_copy(tmp_path: Path) -> None:
+    cache = AssetCache(tmp_path / "cache", 250)
+    stored = [Storage(bytes([number]) * 100) for number in range(3)]
+    for number, storage in enumerate(stored):
+        await cache.place(storage.hash, tmp_path / f"job-{number}", storage)
+        if number < 2:
+            os.utime(tmp_path / "cache" / storage.hash, (number, number))
+    assert {path.name for path in (tmp_path / "cache").iterdir()} == {stored[1].hash, stored[2].hash}
+    assert (tmp_path / "job-0").read_bytes() == stored[0].content
+
+
+def test_a_download_that_was_cut_off_is_removed_at_the_next_start(tmp_path: Path) -> None:
+    (tmp_path / "half.draft").write_bytes(b"x")
+    AssetCache(tmp_path, 1000)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,153 @@
+"""How an agent gets in, stays in and comes back, against a server that says what the test wants."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.fleet import RegisterRequest
+from callsheet.wire.worker import PollRequest
+from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+
+Said = tuple[int, dict[str, Any], dict[str, str]]
+REGISTERED: Said = (
+    201,
+    {"worker_id": "w", "token": "first", "workflows_assigned": [], "stage": "s", "is_approved": True},
+    {},
+)
+EMPTY: Said = (200, {"job": None, "reason": "empty"}, {})
+
+
+def problem(status: int, code: str, **headers: str) -> Said:
+    return (
+        status,
+        {"code": code, "title": "No.", "detail": "No, thanks."},
+        {k.replace("_", "-"): v for k, v in headers.items()},
+    )
+
+
+class Scripted:
+    """Answers what was written down for it, in turn; the last again and again."""
+
+    def __init__(self, **answers: list[Said]):
+        self.answers = answers
+        self.asked: list[tuple[str, str, Any]] = []
+        self.url = ""
+
+    async def answer(self, request: web.Request) -> web.Response:
+        name = request.match_info["name"]
+        authorization = request.headers.get("authorization", "") or request.headers.get("x-fleet-secret", "")
+        self.asked.append((name, authorization, await request.json()))
+        line = self.answers[name]
+        status, body, headers = line.pop(0) if len(line) > 1 else line[0]
+        return web.Response(status=status, text=json.dumps(body), content_type="application/json", headers=headers)
+
+
+@asynccontextmanager
+async def talking(scripted: Scripted, directory: Path, worker_id: str = "w") -> AsyncIterator[ControlPlane]:
+    app = web.Application()
+    app.router.add_post("/api/worker/{name}", scripted.answer)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    url = f"http://127.0.0.1:{runner.addresses[0][1]}"
+    request = RegisterRequest(worker_id=worker_id, workflow_slugs=["a"])
+    plane = ControlPlane(url, "secret", directory / "token.json", lambda: request)
+    try:
+        yield plane
+    finally:
+        await plane.close()
+        await runner.cleanup()
+
+
+def names(scripted: Scripted) -> list[str]:
+    return [name for name, _, _ in scripted.asked]
+
+
+async def test_it_waits_as_long_as_it_is_told_where_its_id_was_alive_a_moment_ago(tmp_path: Path) -> None:
+    scripted = Scripted(register=[problem(409, "already_registered", Retry_After="0.05"), REGISTERED], poll=[EMPTY])
+    async with talking(scripted, tmp_path) as plane:
+        await plane.enter()
+        await plane.poll(PollRequest())
+    assert names(scripted) == ["register", "register", "poll"]
+    assert [who for _, who, _ in scripted.asked] == ["secret", "secret", "Bearer first"]
+
+
+@pytest.mark.parametrize(("status", "said"), [(401, "fleet secret"), (404, "No, thanks."), (422, "No, thanks.")])
+async def test_what_will_never_work_stops_it_with_a_sentence(tmp_path: Path, status: int, said: str) -> None:
+    async with talking(Scripted(register=[problem(status, "some_code")]), tmp_path) as plane:
+        with pytest.raises(OperatorError, match=said):
+            await plane.enter()
+
+
+async def test_a_rotated_token_is_used_from_then_on_and_kept(tmp_path: Path) -> None:
+    rotated: Said = (200, {"job": None, "reason": "empty", "rotated_token": "second"}, {})
+    scripted = Scripted(register=[REGISTERED], poll=[rotated, EMPTY])
+    async with talking(scripted, tmp_path) as plane:
+        await plane.enter()
+        await plane.poll(PollRequest())
+        await plane.poll(PollRequest())
+    assert [who for _, who, _ in scripted.asked] == ["secret", "Bearer first", "Bearer second"]
+    assert json.loads((tmp_path / "token.json").read_text())["token"] == "second"
+
+
+async def test_a_dead_token_is_replaced_and_the_question_asked_again(tmp_path: Path) -> None:
+    scripted = Scripted(register=[REGISTERED], poll=[problem(401, "unauthenticated"), EMPTY])
+    async with talking(scripted, tmp_path) as plane:
+        await plane.enter()
+        assert (await plane.poll(PollRequest())).reason == "empty"
+    assert names(scripted) == ["register", "poll", "register", "poll"]
+
+
+async def test_the_kept_token_is_used_by_the_next_start_unless_it_was_given_for_something_else(tmp_path: Path) -> None:
+    scripted = Scripted(register=[REGISTERED], poll=[EMPTY], deregister=[(204, {}, {})])
+    for _ in range(2):
+        async with talking(scripted, tmp_path) as plane:
+            await plane.enter()
+            await plane.poll(PollRequest())
+    assert names(scripted) == ["register", "poll", "poll"]
+    async with talking(scripted, tmp_path, worker_id="other") as plane:
+        await plane.enter()
+    assert names(scripted)[3:] == ["deregister", "register"]
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"token": 3}', '{"token": ""}'])
+async def test_a_broken_token_file_is_as_good_as_none(tmp_path: Path, content: str) -> None:
+    (tmp_path / "token.json").write_text(content)
+    scripted = Scripted(register=[REGISTERED])
+    async with talking(scripted, tmp_path) as plane:
+        await plane.enter()
+    assert names(scripted) == ["register"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        problem(503, "unavailable"),
+        problem(500, "internal"),
+        problem(429, "rate_limited"),
+        (200, {"job": 3}, {}),
+        (404, {"not": "ours"}, {}),
+    ],
+)
+async def test_what_may_pass_is_told_apart_from_what_will_not(tmp_path: Path, answer: Said) -> None:
+    async with talking(Scripted(register=[REGISTERED], poll=[answer]), tmp_path) as plane:
+        await plane.enter()
+        with pytest.raises(Unreachable):
+            await plane.poll(PollRequest())
+
+
+async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
+    scripted = Scripted(register=[REGISTERED], heartbeat=[problem(409, "lease_lost")])
+    async with talking(scripted, tmp_path) as plane:
+        await plane.enter()
+        with pytest.raises(Refused) as refused:
+            await plane.heartbeat({})
+    assert (refused.value.status, refused.value.code) == (409, "lease_lost")

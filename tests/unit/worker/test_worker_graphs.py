@@ -1,0 +1,133 @@
+"""Graphs are changed as values, never as text; what would hurt an engine is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.providers.engine import EngineError
+from callsheet.providers.graphs import (
+    LONGEST_CHAIN,
+    checked_extra_data,
+    checked_graph,
+    refuse_foreign_files,
+    with_files,
+    with_own_outputs,
+)
+
+
+def node(**inputs: Any) -> dict[str, Any]:
+    return {"class_type": "LoadImage", "inputs": inputs}
+
+
+def test_a_placeholder_is_replaced_wherever_a_text_has_it_and_nowhere_else() -> None:
+    graph = {"1": node(image="__IN__", nested={"a": ["x __IN__", 1]}, __IN__=3, link=["__IN__", 0])}
+    [changed] = with_files(graph, {"__IN__": "callsheet/r/1.png"}).values()
+    assert changed["inputs"] == {
+        "image": "callsheet/r/1.png",
+        "nested": {"a": ["x callsheet/r/1.png", 1]},
+        "__IN__": 3,
+        "link": ["callsheet/r/1.png", 0],
+    }
+    assert graph["1"]["inputs"]["image"] == "__IN__"
+
+
+def test_the_longest_placeholder_wins_and_what_was_put_in_is_not_looked_at_again() -> None:
+    names = {"__A__": "one", "__A__B__": "__A__"}
+    assert with_files({"1": node(image="__A__B__")}, names)["1"]["inputs"]["image"] == "__A__"
+
+
+@given(st.text(), st.text(min_size=1))
+def test_a_file_name_never_changes_the_shape_of_a_graph(name: str, placeholder: str) -> None:
+    graph = {"1": node(image=placeholder, other=4)}
+    changed = with_files(graph, {placeholder: name})
+    assert changed["1"]["inputs"] == {"image": name, "other": 4}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "expected"),
+    [
+        ("ComfyUI", "ComfyUI"),
+        ("video/ComfyUI", "ComfyUI"),
+        ("../../evil", "evil"),
+        ("C:\\temp\\x", "x"),
+        ("a..b", "a.b"),
+        ("bn_%batch_num%", "bn_-batch_num"),
+        ("", "output"),
+        ("日本", "日本"),
+    ],
+)
+def test_outputs_go_into_the_runs_own_folder_whatever_the_workflow_says(prefix: str, expected: str) -> None:
+    changed = with_own_outputs({"9": {"class_type": "SaveImage", "inputs": {"filename_prefix": prefix}}}, "run-1")
+    assert changed["9"]["inputs"]["filename_prefix"] == f"callsheet/run-1/{expected}"
+
+
+def test_a_prefix_that_another_node_makes_stays_a_link() -> None:
+    graph = {"9": {"class_type": "SaveImage", "inputs": {"filename_prefix": ["3", 0]}}}
+    assert with_own_outputs(graph, "run-1") == graph
+
+
+@pytest.mark.parametrize(
+    "workflow",
+    [
+        None,
+        [],
+        {},
+        "text",
+        {"1": None},
+        {"1": {"inputs": {}}},
+        {"1": {"class_type": "A"}},
+        {"1": {"class_type": "A", "inputs": []}},
+    ],
+)
+def test_a_graph_that_would_end_the_engine_is_refused(workflow: object) -> None:
+    with pytest.raises(EngineError) as refused:
+        checked_graph(workflow)
+    assert (refused.value.type, refused.value.retryable) == ("invalid_workflow", False)
+
+
+def chain(length: int) -> dict[str, Any]:
+    return {str(at): {"class_type": "A", "inputs": {"x": [str(at + 1), 0]}} for at in range(length)}
+
+
+def test_a_chain_too_long_for_the_engines_recursion_is_refused_also_where_no_output_reaches_it() -> None:
+    checked_graph(chain(LONGEST_CHAIN))
+    with pytest.raises(EngineError):
+        checked_graph(chain(LONGEST_CHAIN + 1))
+    with pytest.raises(EngineError):
+        checked_graph(dict(reversed(chain(LONGEST_CHAIN + 1).items())))
+
+
+def test_a_circle_is_left_to_the_engine() -> None:
+    checked_graph(
+        {"1": {"class_type": "A", "inputs": {"x": ["2", 0]}}, "2": {"class_type": "A", "inputs": {"x": ["1", 0]}}}
+    )
+
+
+@pytest.mark.parametrize("name", ["/etc/passwd", "../x.png", "a/../../x", "..\\x", "C:/x", "~/x", " /etc/passwd"])
+def test_a_loader_that_names_a_file_elsewhere_is_refused(name: str) -> None:
+    with pytest.raises(EngineError):
+        refuse_foreign_files({"1": node(image=name)})
+
+
+def test_a_prompt_may_say_anything() -> None:
+    refuse_foreign_files(
+        {"1": node(image="sub/x.png"), "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "/../"}}}
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, {}),
+        ("text", {}),
+        ({"a": 1}, {"a": 1}),
+        ({"extra_pnginfo": None, "a": 1}, {"a": 1}),
+        ({"extra_pnginfo": {"b": 1}}, {"extra_pnginfo": {"b": 1}}),
+    ],
+)
+def test_extra_data_that_breaks_the_engines_job_list_is_left_out(value: object, expected: dict[str, Any]) -> None:
+    assert checked_extra_data(value) == expected

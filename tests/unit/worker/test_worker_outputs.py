@@ -1,0 +1,119 @@
+"""What a run made is found in whatever shape a node reports it, and nothing that another run made."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.providers.engine import EngineError, Output
+from callsheet.providers.engine_errors import cached_nodes, of_history, of_node_errors, of_refused_prompt
+from callsheet.providers.outputs import mime_type_of, outputs_of, public_names, refuse_foreign
+from tests.support.engines import SAMPLES, sample
+
+GRAPH: dict[str, Any] = {"2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "callsheet/run-1/x"}}}
+JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner),
+    max_leaves=20,
+)
+
+
+def test_every_recorded_shape_gives_its_files() -> None:
+    shapes = sample("output_shapes")
+    for name, shape in shapes.items():
+        found = outputs_of(shape.get("outputs"))
+        expected = [
+            item["filename"]
+            for node in (shape.get("outputs") or {}).values()
+            for value in node.values()
+            for item in value
+            if isinstance(item, dict) and item["type"] == "output"
+        ]
+        if expected:
+            assert [output.name for output in found] == expected, name
+
+
+def test_every_recorded_history_is_read() -> None:
+    ends = {}
+    for path in sorted(SAMPLES.glob("history_*.json")):
+        if path.stem == "history_states":
+            continue
+        [entry] = sample(path.stem).values()
+        error = of_history(entry)
+        ends[path.stem] = (error.type, error.retryable) if error else None
+        assert cached_nodes(entry) <= set(entry["prompt"][2])
+    assert ends == {
+        "history_cached_no_client_id": None,
+        "history_error_with_partial_outputs": ("execution_error", False),
+        "history_interrupted": ("interrupted", True),
+        "history_oom_error": ("out_of_memory", True),
+        "history_runtime_error": ("execution_error", False),
+        "history_runtime_error_builtin": ("execution_error", False),
+        "history_success_no_client_id": None,
+    }
+
+
+def test_every_recorded_refusal_is_read_and_tells_no_choices_and_no_paths() -> None:
+    for name, case in sample("prompt_cases").items():
+        response = case["response"]
+        if response["http_status"] in (200, 403):
+            continue
+        error = of_refused_prompt(response["http_status"], response["body"])
+        assert (error.type, error.retryable) == ("invalid_workflow", False), name
+        assert error.message, name
+        assert "/opt/" not in error.message, name
+        assert "'alpha'" not in error.message, name
+
+
+@given(JSON)
+def test_whatever_an_engine_says_is_read_without_a_crash(value: Any) -> None:
+    outputs = outputs_of(value)
+    public_names(outputs)
+    of_refused_prompt(400, value)
+    of_node_errors(value, "2")
+    if isinstance(value, dict):
+        of_history(value)
+        cached_nodes(value)
+        of_history({"status": value})
+
+
+@pytest.mark.parametrize(
+    ("output", "cached"),
+    [
+        (Output("2", "other_00001_.png"), set[str]()),
+        (Output("2", "x_00001_.png", "callsheet/run-0"), set[str]()),
+        (Output("7", "old.png", store="temp"), {"7"}),
+    ],
+)
+def test_a_file_this_run_did_not_write_is_refused(output: Output, cached: set[str]) -> None:
+    with pytest.raises(EngineError) as refused:
+        refuse_foreign([output], GRAPH, "run-1", cached)
+    assert refused.value.type == "foreign_output"
+
+
+def test_a_file_this_run_wrote_is_taken() -> None:
+    own = [
+        Output("2", "x_00001_.png", "callsheet/run-1"),
+        Output("7", "new.png", store="temp"),
+        Output("7", "t", text="t"),
+    ]
+    refuse_foreign(own, GRAPH, "run-1", set())
+
+
+def test_names_are_made_unique_and_harmless() -> None:
+    names = ["a.png", "a.png", "../../b.png", "c\x00\n.png", "", "x" * 300 + ".png"]
+    public = public_names([Output("1", name) for name in names])
+    assert public[:4] == ["a.png", "a-2.png", "_.._b.png", "c__.png"]
+    assert public[4] == "output"
+    assert len(public[5]) < 200
+    assert len(set(public)) == len(public)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("A.MP4", "video/mp4"), ("x.webp", "image/webp"), ("x", "application/octet-stream")]
+)
+def test_the_kind_of_a_file_comes_from_its_extension(name: str, kind: str) -> None:
+    assert mime_type_of(name) == kind

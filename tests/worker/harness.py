@@ -1,0 +1,105 @@
+"""An agent at work: a real control plane, an engine that replays what ComfyUI said, and jobs of real people."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from callsheet.app import ControlPlane
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.engine import Engine
+from callsheet.worker.agent import Agent
+from callsheet.worker.config import AgentConfig
+from tests.support.engines import ReplayingEngine, replaying
+from tests.support.people import Person
+from tests.support.waiting import until
+from tests.support.workshop import Workshop, open_workshop
+
+_numbers = itertools.count(1)
+QUICK = Patience(stall=3600, absent=5, poll=0.05)
+GRAPH: dict[str, Any] = {
+    "1": {"class_type": "LoadImage", "inputs": {"image": "__INPUT_PATH__"}},
+    "3": {"class_type": "ProbeSleep", "inputs": {"image": ["1", 0], "seconds": 1.0}},
+    "2": {"class_type": "SaveImage", "inputs": {"images": ["3", 0], "filename_prefix": "mine"}},
+}
+
+
+@dataclass
+class Site:
+    shop: Workshop
+    engine: ReplayingEngine
+    directory: Path
+    agents: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def config(self, **changes: Any) -> AgentConfig:
+        given: dict[str, Any] = {
+            "api_url": self.shop.plane.settings.public_url,
+            "worker_id": f"agent-{next(_numbers)}",
+            "secret": self.shop.secret,
+            "directory": self.directory,
+            "workflows": (self.shop.desk.workflow,),
+            "heartbeat_seconds": 0.2,
+            "progress_seconds": 0.05,
+            "stop_seconds": 0.0,
+            "wait_seconds": 5.0,
+            "probe_seconds": 0.2,
+        }
+        return AgentConfig(**{**given, **changes})
+
+    def agent(self, *, patience: Patience = QUICK, engines: Sequence[Engine] | None = None, **changes: Any) -> Agent:
+        """Started; stopped at the end of the test at the latest."""
+        agent = Agent(self.config(**changes), engines or [ComfyUI(self.engine.url, patience=patience)])
+        agent.task = asyncio.create_task(agent.run())  # type: ignore[attr-defined]
+        self.agents.append(agent.task)  # type: ignore[attr-defined]
+        return agent
+
+    async def leave(self, agent: Agent, reason: str = "test") -> None:
+        agent.departure.begin(reason, 0)
+        await agent.task  # type: ignore[attr-defined]
+
+    async def person(self) -> Person:
+        return await self.shop.desk.person(tokens=1000)
+
+    async def submit(self, person: Person, **payload: Any) -> str:
+        job = await self.shop.engine_job(person, **{"workflow": GRAPH, "output_node_id": "2", **payload})
+        return str(job["id"])
+
+    async def ends(self, person: Person, job_id: str, status: str = "completed") -> dict[str, Any]:
+        async def is_there() -> bool:
+            shown = await self.shop.shown(person, job_id)
+            assert shown["status"] not in {"completed", "failed", "canceled", "expired"} - {status}, shown
+            return bool(shown["status"] == status)
+
+        await until(is_there)
+        return await self.shop.shown(person, job_id)
+
+    async def workers(self) -> list[Any]:
+        return await self.shop.central("SELECT * FROM comfyui_workers WHERE revoked_at IS NULL")
+
+    async def leases(self) -> int:
+        return len(await self.shop.central("SELECT 1 FROM ai_job_dispatches WHERE status = 'leased'"))
+
+    def left_over(self) -> list[Path]:
+        """Files of jobs, which must not stay; cache, token and lock may."""
+        # Not rglob, which stumbles over folders that go away meanwhile.
+        found = [os.walk(self.directory / name) for name in ("work", "reports")]
+        return [Path(folder) / name for walk in found for folder, _, names in walk for name in names]
+
+
+@asynccontextmanager
+async def open_site(plane: ControlPlane, directory: Path) -> AsyncIterator[Site]:
+    async with open_workshop(plane) as shop, replaying() as engine:
+        site = Site(shop, engine, directory)
+        try:
+            yield site
+        finally:
+            for task in site.agents:
+                task.cancel()
+                with suppress(asyncio.CancelledError, Exception):
+                    await task

@@ -1,0 +1,117 @@
+"""What each provider must never do to an engine that others share."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.providers.comfy_cloud import ComfyCloud
+from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of, view_query
+from callsheet.providers.engine import EngineError, Output, Run
+from callsheet.providers.graphs import with_own_outputs
+from tests.support.engines import KEY, PNG, replaying
+from tests.support.waiting import until
+
+QUICK = Patience(stall=3600, absent=5, poll=0.05)
+
+
+class Deaf:
+    def started(self) -> None: ...
+
+    def progressed(self, percent: float | None, message: str | None) -> None: ...
+
+    def previewed(self, mime_type: str, picture: bytes) -> None: ...
+
+
+def new_run() -> Run:
+    run_id = str(uuid.uuid4())
+    graph: dict[str, dict[str, Any]] = {
+        "1": {"class_type": "EmptyImage", "inputs": {}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}},
+    }
+    return Run(run_id, with_own_outputs(graph, run_id), "2")
+
+
+@pytest.mark.parametrize(("version", "interrupts"), [("0.3.56", False), ("0.3.57", True), ("unknown", False)])
+async def test_an_engine_that_would_interrupt_anybodys_run_is_never_asked_to(version: str, interrupts: bool) -> None:
+    async with replaying() as server:
+        server.version, server.scenario = version, "held"
+        engine = ComfyUI(server.url, patience=QUICK)
+        await engine.describe()
+        run = new_run()
+        running = asyncio.create_task(engine.run(run, Deaf()))
+        await until(lambda: server.running)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await engine.cancel(run.id)
+        assert bool(server.called("/interrupt")) is interrupts
+        await engine.close()
+
+
+async def test_one_socket_serves_all_runs_of_an_engine() -> None:
+    async with replaying() as server:
+        engine = ComfyUI(server.url, patience=QUICK)
+        for _ in range(3):
+            await engine.run(new_run(), Deaf())
+        assert len(server.sockets) == 1
+        assert {body["client_id"] for body in server.called("/prompt")} == set(server.sockets)
+        await engine.close()
+
+
+async def test_an_answer_out_of_the_engines_cache_is_refused() -> None:
+    async with replaying() as server:
+        # The recording's own folders are kept in this one: they are not the run's.
+        server.scenario = "SaveImage_two_nodes"
+        engine = ComfyUI(server.url, patience=QUICK)
+        with pytest.raises(EngineError) as refused:
+            await engine.run(new_run(), Deaf())
+        assert refused.value.type == "foreign_output"
+        await engine.close()
+
+
+async def test_a_submission_whose_answer_was_lost_is_not_sent_twice() -> None:
+    async with replaying() as server:
+        engine = ComfyUI(server.url, patience=QUICK)
+        run = new_run()
+        await engine.run(run, Deaf())
+        assert await engine._is_known(run.id)
+        assert not await engine._is_known("another")
+        await engine.close()
+
+
+async def test_the_cloud_key_goes_nowhere_but_to_the_cloud(tmp_path: Path) -> None:
+    async with replaying(as_cloud=True) as server:
+        engine = ComfyCloud(server.url, KEY, patience=QUICK)
+        [output, *_] = await engine.run(new_run(), Deaf())
+        await engine.fetch(output, tmp_path / "file")
+        assert (tmp_path / "file").read_bytes() == PNG
+        [headers] = server.views
+        assert KEY not in str(headers)
+        assert "x-api-key" not in {name.lower() for name in headers}
+        await engine.close()
+
+
+@pytest.mark.parametrize("status", [401, 402, 429])
+async def test_a_cloud_account_that_may_not_run_anything_is_not_asked_again_and_again(status: int) -> None:
+    async with replaying(as_cloud=True) as server:
+        server.refuses_with = status
+        engine = ComfyCloud(server.url, KEY, patience=QUICK)
+        with pytest.raises(EngineError) as refused:
+            await engine.run(new_run(), Deaf())
+        assert not refused.value.retryable
+        assert refused.value.type.startswith("cloud_")
+        assert len(server.called("/prompt")) == 1
+        await engine.close()
+
+
+def test_addresses_and_versions_are_read_as_they_are_written() -> None:
+    assert socket_address("https://host:1/path/") == "wss://host:1/path"
+    assert socket_address("http://host") == "ws://host"
+    assert version_of("0.7.0") == (0, 7, 0)
+    assert version_of("v0.3.57-3-gabc") == (0, 3, 57)
+    assert version_of(None) is None
+    assert view_query(Output("1", "a&b=ü/.png", "c d")) == "filename=a%26b%3D%C3%BC%2F.png&subfolder=c%20d&type=output"

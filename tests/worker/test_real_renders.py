@@ -1,0 +1,134 @@
+"""Real media in, real media out: the agent, a control plane and Lightbox as a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import av
+import numpy as np
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.providers.comfy_cloud import ComfyCloud
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.engine import Engine
+from tests.support.clips import make_clip
+from tests.support.graphs import video_graph
+from tests.support.lightbox import LightboxProcess, lightbox_process
+from tests.support.people import Person
+from tests.support.waiting import until
+from tests.worker.harness import Site, open_site
+
+PATIENCE = Patience(stall=60, absent=30, poll=0.2)
+
+
+@dataclass
+class Studio:
+    site: Site
+    lightbox: LightboxProcess
+    engine: Engine
+    clip: Path
+
+    async def submit(self, person: Person, graph: dict[str, Any]) -> str:
+        content = self.clip.read_bytes()
+        path = f"tenants/{person.tenant.id}/uploads/real/clip.mp4"
+        storage = self.site.shop.plane.storage
+        await storage.put(path, content, content_type="video/mp4")
+        asset = {
+            "key": "video",
+            "placeholder": "__INPUT_PATH__",
+            "path": path,
+            "content_hash": hashlib.sha256(content).hexdigest(),
+            "is_primary_input": True,
+        }
+        payload = {"workflow": graph, "assets": [asset], "output_node_id": "save"}
+        return await self.site.submit(person, **payload)
+
+    async def result(self, person: Person, job_id: str, target: Path) -> Path:
+        [file] = await self.site.shop.files(person, job_id)
+        assert (file["mime_type"], file["name"].endswith(".mp4")) == ("video/mp4", True)
+        content = await self.site.shop.plane.storage.read(file["path"], 100_000_000)
+        await asyncio.to_thread(target.write_bytes, content)
+        return target
+
+
+@pytest.fixture(params=["self_hosted", "cloud"])
+async def studio(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Studio]:
+    clip = tmp_path / "clip.mp4"
+    make_clip(clip)
+    async with (
+        lightbox_process(tmp_path / "lightbox", as_cloud=request.param == "cloud") as lightbox,
+        open_site(plane, tmp_path / "agent") as site,
+    ):
+        engine: Engine = ComfyUI(lightbox.url, patience=PATIENCE, directory=tmp_path / "lightbox")
+        if lightbox.as_cloud:
+            engine = ComfyCloud(lightbox.url, "lightbox", patience=PATIENCE)
+            # The workshop's jobs are all for this one.
+            engine.provider = "self_hosted"
+        yield Studio(site, lightbox, engine, clip)
+
+
+def pictures(path: Path) -> list[np.ndarray[Any, Any]]:
+    with av.open(str(path)) as container:
+        return [frame.to_ndarray(format="rgb24") for frame in container.decode(video=0)]
+
+
+async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(studio: Studio, tmp_path: Path) -> None:
+    studio.site.agent(engines=[studio.engine])
+    person = await studio.site.person()
+    job_id = await studio.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+    await studio.site.ends(person, job_id)
+    result = await studio.result(person, job_id, tmp_path / "result.mp4")
+    before, after = pictures(studio.clip), pictures(result)
+    assert len(after) == len(before)
+    assert all(np.abs((255 - a.astype(int)) - b).mean() < 6 for a, b in zip(before, after, strict=True))
+    with av.open(str(result)) as container:
+        assert len(container.streams.audio) == 1
+    await until(lambda: studio.site.left_over() == [])
+    if not studio.lightbox.as_cloud:
+        left = [path for store in ("input", "output") for path in (studio.lightbox.directory / store).rglob("*.mp4")]
+        assert left == []
+
+
+async def test_the_same_job_twice_is_rendered_twice(studio: Studio) -> None:
+    studio.site.agent(engines=[studio.engine])
+    person = await studio.site.person()
+    for _ in range(2):
+        job_id = await studio.submit(person, video_graph("__INPUT_PATH__", ("ImageInvert", {})))
+        await studio.site.ends(person, job_id)
+
+
+async def test_a_node_that_fails_fails_the_job_with_its_words(studio: Studio) -> None:
+    studio.site.agent(engines=[studio.engine])
+    person = await studio.site.person()
+    graph = video_graph("__INPUT_PATH__", ("ProbeFail", {"message": "the film tore", "kind": "RuntimeError"}))
+    job = await studio.site.ends(person, await studio.submit(person, graph), "failed")
+    assert job["error"]["message"] == "the film tore"
+
+
+async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
+    studio.site.agent(engines=[studio.engine])
+    person = await studio.site.person()
+    graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 1.5, "steps": 15, "preview": True}))
+    job_id = await studio.submit(person, graph)
+
+    async def renders() -> bool:
+        progress = (await studio.site.shop.shown(person, job_id)).get("progress") or {}
+        return bool(progress.get("message"))
+
+    await until(renders)
+    await studio.lightbox.kill()
+    await studio.lightbox.start()
+
+    async def was_put_back() -> bool:
+        rows = await studio.site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+        return [(row["status"], row["attempts"]) for row in rows] == [("queued", 1)]
+
+    await until(was_put_back)
+    await studio.site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
+    await studio.site.ends(person, job_id)
