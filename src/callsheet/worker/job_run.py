@@ -21,7 +21,7 @@ from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.together import all_of
-from callsheet.wire.worker import MOST_OUTPUTS, WorkerJob
+from callsheet.wire.worker import MOST_ANNOUNCED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane, Refused
@@ -188,7 +188,7 @@ class JobRun:
             self._keeper.submitted()
             outputs = await engine.run(run, self._keeper)
         # Here the engine is free for the next.
-        return await self._fetched(engine, outputs[:MOST_OUTPUTS])
+        return await self._fetched(engine, outputs[:MOST_ANNOUNCED])
 
     async def _prepared(self, engine: Engine, payload: EnginePayload) -> dict[str, str]:
         """Every file of the job at the engine: its placeholder, and what the engine calls it."""
