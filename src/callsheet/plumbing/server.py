@@ -30,6 +30,7 @@ class HttpServer:
         self._server: Server | None = None
         self._task: asyncio.Task[None] | None = None
         self._requests: set[asyncio.Task[None]] = set()
+        self._ends_requests = False
 
     async def start(self) -> None:
         address, port = await free_address(self._settings.host, self._settings.port)
@@ -58,6 +59,7 @@ class HttpServer:
         self._server.stop()  # type: ignore[no-untyped-call]
         _, pending = await asyncio.wait({self._task}, timeout=self._settings.shutdown_seconds)
         # Ending the server does not end them, and a request that hangs would hold up closing the databases.
+        self._ends_requests = True
         unfinished = {*pending, *self._requests}
         for task in unfinished:
             task.cancel()
@@ -74,6 +76,10 @@ class HttpServer:
         self._requests.add(task)
         try:
             await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            # Ended here, on purpose: granian would log it as a crash of the application, with its traceback.
+            if not self._ends_requests:
+                raise
         finally:
             self._requests.discard(task)
 

@@ -1,0 +1,281 @@
+"""What `callsheet demo` does: the whole product on this machine, and a real job through it.
+
+Control plane, engine and agent run in this one process: whatever ends it, by Ctrl-C or by kill -9, none of them is
+left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import time
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import httpx
+import typer
+
+from callsheet.cli.client import Client
+from callsheet.cli.console import err, print_json
+from callsheet.cli.demo import DEMO_HOST
+from callsheet.cli.demo_account import (
+    DEMO_EMAIL,
+    DEMO_PASSWORD,
+    DEMO_TENANT,
+    fill_wallet,
+    remembered_login,
+    seed_account,
+)
+from callsheet.cli.demo_catalog import FLEET, STAGE, seed_catalog
+from callsheet.cli.display import JobDisplay, Stage
+from callsheet.cli.sending import fetch_all, find_effect, follow, send
+from callsheet.cli.serve import stop_requested
+from callsheet.settings import Settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.jobs import Job, JobStatus
+
+if TYPE_CHECKING:
+    from callsheet.app import ControlPlane
+
+SHOWN_EFFECT = "negative"
+ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What came of the demo's own job."""
+
+    job: Job
+    file: Path
+    stages: Mapping[Stage, float]
+    verified: dict[str, Any]
+    balance: int
+
+
+async def run_demo(settings: Settings, leave: bool) -> None:
+    from callsheet.app import running_control_plane, with_free_port
+
+    _require_engine()
+    started = time.perf_counter()
+    stop = stop_requested()
+    settings = await with_free_port(settings)
+    failed = False
+    async with AsyncExitStack() as parts:
+        parts.enter_context(_alone(settings.home))
+        err.print("Starting PostgreSQL and the control plane …", style="dim")
+        # A second of imports and the clip itself, while PostgreSQL starts.
+        preparing = asyncio.create_task(asyncio.to_thread(_prepare, _sample(settings)))
+        parts.push_async_callback(_settled, preparing)
+        plane = await parts.enter_async_context(running_control_plane(settings))
+        user = await seed_account(plane)
+        login = await remembered_login(plane, user)
+        client = await parts.enter_async_context(Client(login.url, login.api_key))
+        err.print("Starting Lightbox and a worker …", style="dim")
+        effects = await seed_catalog(plane, client)
+        await fill_wallet(client, user)
+        await preparing
+        agent = await parts.enter_async_context(_engine_and_agent(plane))
+        checks = await _look(settings.public_url)
+        shown = await _unless(stop, agent, _show(settings, client))
+        if shown is not None:
+            summary = _summary(settings, checks, effects, shown, round(time.perf_counter() - started, 2))
+            failed = summary["status"] == "failed"
+            if leave:
+                print_json(summary)
+            else:
+                _introduce(summary, shown)
+                await _unless(stop, agent, stop.wait())
+        if not leave:
+            err.print("\nStopping …", style="dim")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _require_engine() -> None:
+    missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
+    if missing:
+        raise OperatorError(
+            f"The demo renders for real and needs Lightbox's packages ({missing[0]} is missing): "
+            "pip install 'callsheet[server,lightbox]'"
+        )
+
+
+@contextmanager
+def _alone(home: Path) -> Iterator[None]:
+    """The data directory for one demo at a time: a second one would take the first one's engine and login away."""
+    try:
+        (home / "demo").mkdir(parents=True, exist_ok=True)
+        lock = (home / "demo" / "lock").open("w")
+    except OSError as error:
+        raise OperatorError(
+            f"The data directory {home} cannot be used ({error.strerror}); set CALLSHEET_HOME to a directory of yours."
+        ) from None
+    with lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise OperatorError(f"A demo runs in {home} already. Name another directory with CALLSHEET_HOME.") from None
+        yield
+
+
+async def _settled(task: asyncio.Task[None]) -> None:
+    """However it ended: whatever stopped the start is what is told."""
+    await asyncio.gather(task, return_exceptions=True)
+
+
+def _sample(settings: Settings) -> Path:
+    return settings.home / "demo" / "sample.mp4"
+
+
+def _prepare(sample: Path) -> None:
+    from callsheet.cli.demo_clip import make_clip
+
+    import_module("callsheet.lightbox.server")
+    import_module("callsheet.worker.agent")
+    try:
+        if not sample.exists():
+            make_clip(sample)
+    except OSError as error:
+        raise OperatorError(f"{sample} cannot be written: {error.strerror}.") from None
+
+
+async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutine[Any, Any, Any]) -> Any:
+    """What the work answers; None where it was told to stop before. An agent that ends takes the demo with it."""
+    working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({working, stopping, agent}, return_when=asyncio.FIRST_COMPLETED)
+        if stop.is_set():
+            return None
+        if agent.done():
+            agent.result()
+            raise OperatorError("The worker left before its time.")
+        return working.result()
+    finally:
+        for task in (working, stopping):
+            task.cancel()
+        await asyncio.gather(working, stopping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[None]]:
+    """Lightbox on a free port and an agent beside it; the agent leaves before its engine does."""
+    from callsheet.fleet.secret import fleet_secret
+    from callsheet.lightbox.server import running_lightbox
+    from callsheet.plumbing.secrets import master_secret
+    from callsheet.providers.comfyui import ComfyUI
+    from callsheet.worker.agent import Agent
+    from callsheet.worker.config import AgentConfig
+
+    settings = plane.settings
+    directory = settings.home / "lightbox"
+    config = AgentConfig(
+        api_url=settings.public_url,
+        worker_id="demo",
+        secret=fleet_secret(settings.fleet, master_secret(settings)),
+        directory=settings.home / "worker" / "demo",
+        fleet=FLEET,
+        stage=STAGE,
+        progress_seconds=0.25,
+        capabilities={"gpu": "none: Lightbox renders on the CPU"},
+    )
+    chosen = {"host": DEMO_HOST, "port": 0, "as_cloud": False, "probes": False}
+    async with running_lightbox(settings.lightbox.model_copy(update=chosen), directory) as engine:
+        agent = Agent(config, [ComfyUI(engine.url, directory=directory)])
+        running = asyncio.create_task(agent.run())
+        try:
+            yield running
+        finally:
+            agent.departure.begin("demo ends", 0.0)
+            await asyncio.gather(running, return_exceptions=True)
+
+
+async def _show(settings: Settings, client: Client) -> Shown:
+    """A clip with sound goes through the public API, as anybody's would, and is looked at when it comes back."""
+    from callsheet.cli.demo_clip import compare_negative
+
+    sample = _sample(settings)
+    result = sample.with_name(f"sample-{SHOWN_EFFECT}.mp4")
+    job = await send(client, await find_effect(client, SHOWN_EFFECT), sample, {})
+    display = JobDisplay(err)
+    ended = await follow(client, job, display)
+    if ended.status is not JobStatus.COMPLETED:
+        reason = ended.error.message if ended.error is not None else "nobody says why"
+        raise OperatorError(f"The demo's job has {ended.status.value}: {reason}")
+    await fetch_all(client, ended, result, exact=True)
+    verdict = await asyncio.to_thread(compare_negative, sample, result)
+    balance = (await client.wallet()).balance
+    return Shown(ended, result, display.stages, asdict(verdict), balance)
+
+
+def _summary(
+    settings: Settings, checks: dict[str, int], effects: list[str], shown: Shown, seconds: float
+) -> dict[str, Any]:
+    works = all(status == 200 for status in checks.values()) and not shown.verified["problems"]
+    return {
+        "status": "ready" if works else "failed",
+        "url": settings.public_url,
+        "docs": f"{settings.public_url}/docs",
+        "tenant": DEMO_TENANT,
+        "email": DEMO_EMAIL,
+        "password": DEMO_PASSWORD,
+        "home": str(settings.home),
+        "checks": checks,
+        "effects": effects,
+        "job": {
+            "id": str(shown.job.id),
+            "effect": SHOWN_EFFECT,
+            "status": shown.job.status.value,
+            "cost": shown.job.cost,
+            "stages": shown.stages,
+            "output": str(shown.file),
+            "verified": shown.verified,
+        },
+        "balance": shown.balance,
+        "seconds": seconds,
+    }
+
+
+async def _look(url: str) -> dict[str, int]:
+    """Uses the control plane as a stranger would: over HTTP, signing in with the printed password."""
+    login = {"email": DEMO_EMAIL, "password": DEMO_PASSWORD}
+    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+        checks = {path: (await client.get(path)).status_code for path in ("/healthz", "/readyz", "/docs")}
+        checks["/api/auth/login"] = (await client.post("/api/auth/login", json=login)).status_code
+        checks["/api/me"] = (await client.get("/api/me")).status_code
+    return checks
+
+
+def _introduce(summary: dict[str, Any], shown: Shown) -> None:
+    verified = shown.verified
+    if verified["problems"]:
+        err.print(f"\n[bold red]The result is not right:[/] {'; '.join(verified['problems'])}.\n", markup=True)
+    else:
+        err.print(
+            f"\nDecoded and compared: {verified['frames']} frames, {verified['seconds']:.1f} s, sound kept, "
+            f"each pixel the opposite of what it was (within {verified['pixel_error']} of 255)."
+        )
+    err.print(f"It cost {shown.job.cost} tokens; {shown.balance} are left.")
+    err.print(f"\n[bold green]Callsheet is running[/] after {summary['seconds']} s.\n", markup=True)
+    err.print(f"  Before   {shown.file.with_name('sample.mp4')}")
+    err.print(f"  After    {shown.file}")
+    err.print(f"  API      {summary['docs']}")
+    err.print(f"  Login    {summary['email']}  /  {summary['password']}")
+    err.print(f"  Data     {summary['home']}\n")
+    err.print(f"  Effects  {', '.join(summary['effects'])}\n")
+    err.print("  In another terminal, with a video of yours:", style="dim")
+    command = _command()
+    err.print(f"    {command} submit caption clip.mp4 --set prompt='Hello there' --watch")
+    err.print(f"    {command} submit imagine --set prompt='mountains at dawn' --watch\n")
+    err.print("  On a machine with a GPU: docs/how-to/connect-comfyui.md\n", style="dim")
+    err.print("Ctrl-C stops it. The data stays for the next time.", style="dim")
+
+
+def _command() -> str:
+    """As it can be typed here: `make demo` installs into .venv, which need not be on anybody's path."""
+    local = Path(".venv/bin/callsheet")
+    return str(local) if local.exists() else "callsheet"

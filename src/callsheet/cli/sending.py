@@ -1,0 +1,257 @@
+"""What `callsheet submit` and `callsheet watch` do: upload, submit, follow, fetch, and say what it cost."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import mimetypes
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing
+from os.path import isdir, isfile
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from callsheet.cli.client import Client, Refused, media_type
+from callsheet.cli.console import err, out, print_json
+from callsheet.cli.display import JobDisplay, transfer
+from callsheet.cli.login import login_of
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.catalog import FILES, Effect, EffectProperty, PropertyType
+from callsheet.wire.jobs import Job, JobOutput, JobStatus
+from callsheet.wire.media import File
+
+
+def client_of(url: str | None) -> Client:
+    login = login_of(load_settings(**({"client": {"url": url}} if url is not None else {})))
+    return Client(login.url, login.api_key)
+
+
+async def submit_file(
+    client: Client,
+    slug: str,
+    file: Path | None,
+    values: Sequence[str],
+    watch_it: bool,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    async with client:
+        effect = await find_effect(client, slug)
+        given = read_values(effect, values)
+        check_input(effect, file)
+        beside = file.with_name(f"{file.stem}-{slug}") if file is not None else Path(slug)
+        target, exact = target_of(output, beside)
+        await _require_tokens(client, effect)
+        job = await send(client, effect, file, given)
+        if not watch_it:
+            print_json(job) if as_json else out.print(
+                f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}"
+            )
+            return
+        await _finish(client, job, target, exact, as_json)
+
+
+async def watch_job(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
+    async with client:
+        target, exact = target_of(output, Path(f"job-{job_id[-8:]}"))
+        job = await client.job(_job_id(job_id))
+        await _finish(client, job, target, exact, as_json)
+
+
+def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
+    """Where the result goes, and whether that is its whole name; looked at before there is a result to lose."""
+    chosen = default if output is None else output / default.name if isdir(output) else output
+    if not isdir(chosen.parent):
+        raise OperatorError(f"There is no directory {chosen.parent}.")
+    return chosen, output is not None and chosen is output
+
+
+def _job_id(text: str) -> UUID:
+    try:
+        return UUID(text)
+    except ValueError:
+        raise OperatorError(f"{text!r} is no id of a job.") from None
+
+
+async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: bool) -> None:
+    """Watches to the end, fetches, and says what it cost."""
+    try:
+        ended = await follow(client, job, JobDisplay(err))
+    except asyncio.CancelledError:
+        err.print(f"\nThe job goes on without you. Watch it again: callsheet watch {job.id}")
+        raise
+    if ended.status is not JobStatus.COMPLETED:
+        if as_json:
+            print_json(ended)
+        raise OperatorError(_ending(ended))
+    files = await fetch_all(client, ended, target, exact)
+    balance = (await client.wallet()).balance
+    if as_json:
+        print_json({**ended.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
+        return
+    for file in files:
+        out.print(str(file))
+    err.print(f"It cost {_tokens(ended.cost)}; {balance} are left.")
+
+
+async def find_effect(client: Client, slug: str) -> Effect:
+    try:
+        effect = await client.effect(slug)
+    except Refused as refused:
+        if refused.status not in (404, 422):
+            raise
+        offered = ", ".join(sorted(each.slug for each in await client.effects()))
+        raise OperatorError(f"There is no effect {slug!r}. On offer: {offered or 'nothing yet'}.") from None
+    if not effect.is_available:
+        raise OperatorError(f"{slug} takes no jobs for now: its workflow is switched off.")
+    return effect
+
+
+def check_input(effect: Effect, file: Path | None) -> None:
+    """Before anything is sent: an hour of uploading is a bad time to hear of it."""
+    if effect.input is None:
+        if file is not None:
+            raise OperatorError(f"{effect.slug} takes no file. Leave {file} out.")
+        return
+    if file is None:
+        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}: name the file.")
+    if not isfile(file):
+        raise OperatorError(f"There is no file {file}.")
+    kind = media_type(file)
+    if not kind.startswith(f"{effect.input.type}/"):
+        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}; {file} is {kind}.")
+    largest = effect.input.max_bytes
+    if largest is not None and file.stat().st_size > largest:
+        raise OperatorError(f"{file} is larger than the {largest} bytes {effect.slug} takes.")
+
+
+def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
+    """What `--set` said, each value of the type its property has; a file stays a path here."""
+    known = {each.key: each for each in effect.properties}
+    given: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator:
+            raise OperatorError(f"--set takes KEY=VALUE, not {pair!r}.")
+        if key not in known:
+            offered = ", ".join(known) or "none"
+            raise OperatorError(f"{key}: {effect.slug} has no such property. It has: {offered}.")
+        if not is_text(text):
+            raise OperatorError(f"{key}: its value is not text in UTF-8.")
+        given[key] = _value(known[key], text)
+    missing = [each.key for each in effect.properties if each.required and each.key not in given]
+    if missing:
+        raise OperatorError(f"{missing[0]}: {effect.slug} needs a value. Add --set {missing[0]}=…")
+    return given
+
+
+def is_text(value: str) -> bool:
+    """Arguments that are not UTF-8 arrive with halves of surrogate pairs in them."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def _value(each: EffectProperty, text: str) -> Any:
+    if each.type is PropertyType.TEXT:
+        return text
+    if each.type in FILES:
+        path = Path(text)
+        if not isfile(path):
+            raise OperatorError(f"{each.key}: there is no file {text}.")
+        if not media_type(path).startswith(f"{each.type.value}/"):
+            raise OperatorError(f"{each.key}: should be {_a(each.type.value)}; {text} is {media_type(path)}.")
+        return path
+    if each.type is PropertyType.CHOICE:
+        choices = each.limits.choices or []
+        for choice in choices:
+            if text in (str(choice), json.dumps(choice)):
+                return choice
+        raise OperatorError(f"{each.key}: {text!r} is none of {', '.join(str(choice) for choice in choices)}.")
+    wanted = bool if each.type is PropertyType.BOOLEAN else (int, float)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
+        kind = "true or false" if wanted is bool else "a number"
+        raise OperatorError(f"{each.key}: {text!r} should be {kind}.")
+    return value
+
+
+async def _require_tokens(client: Client, effect: Effect) -> None:
+    balance = (await client.wallet()).balance
+    if balance < effect.credits_cost:
+        raise OperatorError(f"{effect.slug} costs {_tokens(effect.credits_cost)}, and you have {balance}.")
+
+
+async def send(client: Client, effect: Effect, file: Path | None, values: Mapping[str, Any]) -> Job:
+    """Uploads what is a file and submits."""
+    given = dict(values)
+    for key, value in values.items():
+        if isinstance(value, Path):
+            given[key] = str((await _uploaded(client, value)).id)
+    if file is None:
+        return await client.submit(effect.slug, given)
+    uploaded = await _uploaded(client, file)
+    if effect.input is not None and effect.input.type == "video":
+        return await client.submit(effect.slug, given, video_id=str((await client.video(uploaded)).id))
+    return await client.submit(effect.slug, given, input_file_id=str(uploaded.id))
+
+
+async def _uploaded(client: Client, path: Path) -> File:
+    size = (await asyncio.to_thread(path.stat)).st_size
+    with transfer(err, f"Uploading {path.name}", size) as counted:
+        return await client.upload(path, counted)
+
+
+async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
+    """The job as it is when it has ended."""
+    client.on_lost(display.lost)
+    with display:
+        async with aclosing(client.events(job.id)) as events:
+            async for told in events:
+                display.tell(told)
+    return await client.job(job.id)
+
+
+async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list[Path]:
+    """Every file it made: the first as `target` says, with an ending if it has none of its own."""
+    files = []
+    for number, output in enumerate(job.outputs):
+        path = target if exact and number == 0 else free_name(target.with_name(target.name + _ending_of(output)))
+        with transfer(err, f"Fetching {path.name}", output.size) as counted:
+            await client.fetch(output, path, counted)
+        files.append(path)
+    return files
+
+
+def free_name(path: Path) -> Path:
+    """It, or the first of name-2, name-3 … that nothing has yet."""
+    number, chosen = 1, path
+    while chosen.exists():
+        number += 1
+        chosen = path.with_name(f"{path.stem}-{number}{path.suffix}")
+    return chosen
+
+
+def _ending_of(output: JobOutput) -> str:
+    """Only its ending is taken from a name that somebody else chose."""
+    found = re.search(r"\.[A-Za-z0-9]{1,10}$", output.name)
+    return found.group().lower() if found else mimetypes.guess_extension(output.mime_type) or ""
+
+
+def _ending(job: Job) -> str:
+    reason = f": {job.error.message.rstrip('.')}" if job.error is not None else ""
+    return f"Job {job.id} {'was' if job.status is JobStatus.CANCELED else 'has'} {job.status.value}{reason}. " + (
+        f"The {_tokens(job.cost)} came back." if job.cost else "It cost nothing."
+    )
+
+
+def _a(kind: str) -> str:
+    return f"an {kind}" if kind == "image" else f"a {kind}"
+
+
+def _tokens(count: int) -> str:
+    return f"{count} token" + ("" if count == 1 else "s")
