@@ -16,7 +16,7 @@ from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Asset, CreateAsset, CreatedAsset, Property
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import UploadRequest
 
 SQL = statements("callsheet.catalog")
@@ -71,7 +71,8 @@ class Assets:
                 ready = await SQL["confirm_asset"].row(connection, id=asset_id, path=path, sha256=sha256)
                 if ready is not None:
                     await record(connection, actor, "asset.confirm", "asset", asset_id, sha256=sha256)
-        except Exception:
+        except Refusal:
+            # Only then: a database that went away may have kept the row, which then names this object.
             await self._storage.delete(path)
             raise
         # The one that is kept may be that of a twin that was faster.
