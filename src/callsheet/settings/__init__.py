@@ -1,0 +1,45 @@
+"""One frozen tree of settings: environment over `.env` over TOML over defaults.
+
+Nothing else in Callsheet reads the environment. A wrong value stops the start with a sentence that names the
+setting, the value and what is allowed.
+"""
+
+from callsheet.settings.control_plane import (
+    DatabaseSettings,
+    FleetSettings,
+    IdentitySettings,
+    JobSettings,
+    LogSettings,
+    MediaSettings,
+    OutgoingSettings,
+    S3Settings,
+    ServerSettings,
+    StorageSettings,
+)
+from callsheet.settings.loading import load_settings
+from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.tree import Settings, setting_fields
+from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
+
+__all__ = [
+    "SHORT_NAMES",
+    "ClientSettings",
+    "DatabaseSettings",
+    "EngineSettings",
+    "FleetSettings",
+    "IdentitySettings",
+    "JobSettings",
+    "LightboxSettings",
+    "LogSettings",
+    "MediaSettings",
+    "OutgoingSettings",
+    "S3Settings",
+    "ServerSettings",
+    "Settings",
+    "SettingsError",
+    "StorageSettings",
+    "WorkerSettings",
+    "load_settings",
+    "setting_fields",
+    "variable_name",
+]

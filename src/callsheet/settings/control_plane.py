@@ -1,0 +1,208 @@
+"""The sections a control plane reads."""
+
+from __future__ import annotations
+
+import re
+from typing import Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+
+from callsheet.settings.values import MediaTypes, Names, Networks, Section, WebAddress
+
+
+class ServerSettings(Section):
+    host: str = Field("127.0.0.1", min_length=1, description="Address the control plane listens on.")
+    port: int = Field(8400, ge=0, le=65535, description="Port the control plane listens on; 0 takes a free one.")
+    public_url: WebAddress | None = Field(
+        None, description="Address people and workers reach it at, without a path. Default: http://host:port."
+    )
+    max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest JSON body accepted, in bytes.")
+    max_header_bytes: int = Field(
+        32_768, ge=4096, le=8_388_608, description="Largest request line and headers together, in bytes."
+    )
+    shutdown_seconds: float = Field(
+        10.0, ge=0, le=600, description="How long running requests may finish after a stop, in seconds."
+    )
+    trusted_proxies: Networks = Field(
+        (), description="Networks of the load balancers whose X-Forwarded-For is believed, comma separated."
+    )
+    metrics_token: SecretStr | None = Field(
+        None,
+        description="Bearer token that /metrics asks for. Default: none, anybody who reaches it may read it.",
+    )
+
+    @field_validator("public_url")
+    @classmethod
+    def _public_url_is_an_origin(cls, value: str | None) -> str | None:
+        if value is None:
+            return None
+        parts = urlsplit(value)
+        if parts.path.strip("/") or parts.query or parts.fragment:
+            raise ValueError("must be like https://callsheet.example.com, without a path")
+        return value.rstrip("/")
+
+
+class DatabaseSettings(Section):
+    dsn: SecretStr | None = Field(
+        None,
+        description="Address of the central database (PostgreSQL 15 or newer), postgresql://user:password@host/name. "
+        "Default: the embedded server in the data directory.",
+    )
+    connections: int = Field(10, ge=2, le=500, description="Most connections per database and process.")
+    # Below a millisecond PostgreSQL would read 0, which means no limit.
+    statement_seconds: float = Field(
+        30.0, ge=0.001, le=3600, description="Longest time one statement may run, in seconds."
+    )
+    migrate_on_start: bool = Field(
+        True, description="Whether starting brings the schema up to date. Otherwise: callsheet db migrate."
+    )
+
+    @field_validator("dsn")
+    @classmethod
+    def _dsn_is_postgresql(cls, value: SecretStr | None) -> SecretStr | None:
+        # Not urlsplit: its errors quote the address, password included.
+        if value is not None and not value.get_secret_value().startswith(("postgresql://", "postgres://")):
+            raise ValueError("must start with postgresql://")
+        return value
+
+
+class S3Settings(Section):
+    bucket: str | None = Field(None, min_length=3, max_length=63, description="Name of the bucket.")
+    endpoint_url: WebAddress | None = Field(
+        None, description="Address of an S3-compatible service. Default: Amazon's for the region."
+    )
+    public_endpoint_url: WebAddress | None = Field(
+        None,
+        description="Address browsers and workers reach the service at, where it differs from endpoint_url.",
+    )
+    region: str = Field("us-east-1", description="Region of the bucket.")
+    access_key_id: str | None = Field(
+        None, description="Access key. Default: the AWS chain (environment, profile, instance role)."
+    )
+    secret_access_key: SecretStr | None = Field(None, description="Secret of the access key.")
+    addressing: Literal["path", "virtual"] = Field(
+        "path", description="Whether the bucket stands in the path or in the host name."
+    )
+
+
+class StorageSettings(Section):
+    backend: Literal["local", "s3"] = Field(
+        "local",
+        description="Where objects live: files under the data directory, or an S3-compatible service.",
+    )
+    url_seconds: int = Field(
+        900,
+        ge=10,
+        le=604_800,
+        description="How long a signed address is good, in seconds (S3 allows 7 days).",
+    )
+    max_upload_bytes: int = Field(5_368_709_120, ge=1, description="Largest object that may be uploaded, in bytes.")
+    s3: S3Settings = Field(default_factory=S3Settings, description="The S3 backend.")
+
+
+class MediaSettings(Section):
+    allowed_types: MediaTypes = Field(
+        ("video/*", "image/*", "audio/*"),
+        description="Media types that may be uploaded, comma separated; video/* means every kind of video.",
+    )
+    upload_hours: int = Field(
+        24,
+        ge=1,
+        le=720,
+        description="How long an upload is waited for after its address expired, in hours; then it is swept.",
+    )
+    pending_uploads_per_user: int = Field(
+        100, ge=1, le=100_000, description="Most uploads of one user that may wait to be confirmed."
+    )
+    retention_days: int | None = Field(
+        None,
+        ge=1,
+        le=36_500,
+        description="How long videos and files are kept after they last changed, in days. Default: for ever.",
+    )
+
+
+class IdentitySettings(Section):
+    session_hours: int = Field(336, ge=1, le=8760, description="How long a browser session lasts, in hours.")
+    cookie_secure: bool | None = Field(
+        None, description="Whether the session cookie needs HTTPS. Default: yes where public_url is https."
+    )
+    login_attempts: int = Field(
+        10, ge=1, le=1000, description="Failed logins per account within the window before it has to wait."
+    )
+    login_attempts_per_address: int = Field(
+        50, ge=1, le=100_000, description="Failed logins per network address within the window."
+    )
+    login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
+
+
+class JobSettings(Section):
+    active_per_user: int = Field(5, ge=1, le=100_000, description="Most jobs of one user that may be under way.")
+    lifetime_seconds: int = Field(
+        86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
+    )
+    streams_per_user: int = Field(
+        100, ge=1, le=100_000, description="Most live streams of one user that a control plane keeps open."
+    )
+    queue_wait_alert_seconds: int = Field(
+        900, ge=1, le=31_536_000, description="Admins are alerted when a job has waited longer than this, in seconds."
+    )
+
+
+class FleetSettings(Section):
+    secret: SecretStr | None = Field(
+        None,
+        description="What workers register with; the same on every control plane; 16 characters or more. "
+        "Default: derived from secret_key; `callsheet fleets secret` prints it.",
+    )
+    secret_attempts_per_address: int = Field(
+        20, ge=1, le=100_000, description="Wrong fleet secrets per network address within login_window_seconds."
+    )
+    auto_approve: bool = Field(True, description="Whether a new worker gets jobs before an admin has approved it.")
+    max_workers: int = Field(50, ge=1, le=1_000_000, description="Most workers that may be registered.")
+    # A worker that polls with the longest wait is heard of every 55 seconds.
+    stale_seconds: int = Field(
+        300, ge=120, le=86_400, description="A worker not heard of for so long is removed, in seconds."
+    )
+    output_validation: Literal["enforce", "warn"] = Field(
+        "enforce",
+        description="Whether an output that is missing, empty or not what was declared refuses the completion, or is "
+        "only logged.",
+    )
+    audit_log_days: int | None = Field(
+        90, ge=1, le=36_500, description="How long the workers' log is kept, in days. Null: for ever."
+    )
+    validate_asg_instance: bool = Field(
+        False, description="Whether a worker whose id is like i-… must be in an autoscaling group of AWS."
+    )
+    asg_names: Names = Field(
+        (), description="The autoscaling groups it may be in, comma separated. Default: any of the account."
+    )
+    asg_region: str | None = Field(None, description="Their region. Default: that of the AWS chain.")
+    asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
+    asg_timeout_seconds: float = Field(
+        3.0, gt=0, le=60, description="How long AWS is waited for, in seconds; then the worker is let in."
+    )
+
+    @field_validator("secret")
+    @classmethod
+    def _secret_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]{16,}", value.get_secret_value()):
+            raise ValueError("must have 16 characters or more, letters, digits and signs without spaces")
+        return value
+
+
+class LogSettings(Section):
+    level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    format: Literal["auto", "json", "console"] = Field(
+        "auto", description="JSON lines, or coloured text; auto is text on a terminal."
+    )
+
+
+class OutgoingSettings(Section):
+    allow_networks: Networks = Field(
+        (), description="Private networks that user-supplied addresses may point to, comma separated."
+    )
+    timeout_seconds: float = Field(30.0, gt=0, le=3600, description="Longest time of one outgoing request, in seconds.")
+    max_bytes: int = Field(104_857_600, ge=1, description="Largest answer that is read, in bytes.")

@@ -1,0 +1,106 @@
+"""Reading the settings, and a sentence for everything that is wrong with them."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
+
+from callsheet.settings.tree import Settings, setting_fields
+from callsheet.settings.variables import (
+    CONFIG_VARIABLE,
+    PREFIX,
+    SHORT_NAMES,
+    SettingsError,
+    config_file,
+    read_config,
+    short_variables,
+    variable_name,
+    variables,
+)
+
+
+def load_settings(**overrides: Any) -> Settings:
+    """Reads the settings; `overrides` (options of the command line) win over every source."""
+    unknown = [*_unknown_variables(), *_unknown_sections()]
+    if unknown:
+        raise SettingsError("\n".join(unknown))
+    try:
+        return Settings(**overrides)
+    except ValidationError as invalid:
+        raise SettingsError("\n".join(_sentence(error, overrides) for error in invalid.errors())) from None
+
+
+def _unknown_variables() -> Iterator[str]:
+    # A misspelt variable that is silently ignored is the worst kind of configuration error.
+    known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE}
+    for name, (source, _) in sorted(variables().items()):
+        if name not in known:
+            yield f"{name} (from {source}) is not a setting. {_hint(name, known)}"
+
+
+def _unknown_sections() -> Iterator[str]:
+    file, known = config_file(), Settings.model_fields.keys()
+    if not file.exists():
+        if CONFIG_VARIABLE in variables():
+            yield f"{CONFIG_VARIABLE} is {str(file)!r}: there is no such file."
+        return
+    for name in read_config(file).keys() - known:
+        yield f"{name} in {file} is not a setting. {_hint(name, known)}"
+
+
+def _hint(name: str, known: Iterable[str]) -> str:
+    # Without the prefix they all share, which would make anything look close.
+    full = {each.removeprefix(PREFIX): each for each in known}
+    nearest = difflib.get_close_matches(name.removeprefix(PREFIX), full, n=1)
+    return f"Did you mean {full[nearest[0]]}?" if nearest else "`callsheet settings` lists them all."
+
+
+def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
+    path = [part for part in error["loc"] if isinstance(part, str)]
+    reason = re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
+    if error["type"] == "extra_forbidden":
+        name = ".".join(path)
+        hint = _hint(name, [".".join(names) for names, _ in setting_fields()])
+        return f"{name} in {config_file()} is not a setting. {hint}"
+    leaf = _leaf(path)
+    if leaf is None:
+        # Not with its value, which may hold a secret somewhere.
+        return f"{'.'.join(path)} in {config_file()} must be a table of settings." if path else f"{reason}."
+    names, field = leaf
+    secret = "SecretStr" in str(field.annotation)
+    value = "***" if secret else repr(error["input"])
+    name, source = _source(names, overrides)
+    return f"{name} is {value} (from {source}): {reason}. {field.description}"
+
+
+def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:
+    # pydantic's location goes on into unions and items: the longest setting that is a prefix of it is meant.
+    for names, field in setting_fields():
+        if tuple(path[: len(names)]) == names:
+            return names, field
+    return None
+
+
+def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> tuple[str, str]:
+    """What the setting was called where its value comes from, and where that is."""
+    own = variable_name(names)
+    if _is_given(names, overrides):
+        return own, "the command line"
+    if own in variables():
+        return own, variables()[own][0]
+    for short, (source, _) in short_variables().items():
+        if SHORT_NAMES[short] == tuple(names):
+            return short, source
+    return own, str(config_file())
+
+
+def _is_given(names: Sequence[str], overrides: object) -> bool:
+    if not names:
+        return True
+    return isinstance(overrides, Mapping) and names[0] in overrides and _is_given(names[1:], overrides[names[0]])

@@ -1,0 +1,132 @@
+"""The sections of what runs beside a control plane: engines, workers and the commands of people."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, field_validator
+
+from callsheet.settings.values import Names, Section, WebAddress
+
+
+class EngineSettings(Section):
+    url: WebAddress = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
+    directory: Path | None = Field(
+        None,
+        description="The engine's own directory, the one with input and output in it, where it is on this machine: "
+        "then what a job left there is removed after it. Default: nothing is.",
+    )
+    stall_seconds: float = Field(
+        600.0,
+        ge=1,
+        le=86_400,
+        description="An engine that has said nothing of a running job for so long is taken for stuck, in seconds.",
+    )
+    absent_seconds: float = Field(
+        120.0,
+        ge=1,
+        le=3600,
+        description="How long an engine may be unreachable before its job is put back, in seconds.",
+    )
+
+
+class WorkerSettings(Section):
+    """What `callsheet worker` needs. Several have a second, shorter variable (see `SHORT_NAMES`)."""
+
+    api_url: WebAddress | None = Field(
+        None, description="Address of the control plane. Default: that of server.public_url. Also: API_BASE_URL."
+    )
+    id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$",
+        description="The worker's own name, the same after a restart. Default: the host's name. Also: WORKER_ID.",
+    )
+    secret: SecretStr | None = Field(
+        None,
+        description="The fleet secret it registers with; `callsheet fleets secret` prints it on the control plane. "
+        "Also: FLEET_SECRET.",
+    )
+    fleet: str | None = Field(None, description="Slug of the fleet it belongs to. Also: FLEET_SLUG.")
+    stage: str = Field("production", description="Stage of that fleet. Also: FLEET_STAGE.")
+    workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
+    max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
+    heartbeat_seconds: float = Field(
+        30.0,
+        ge=0.1,
+        le=300,
+        description="Longest time between two heartbeats of a job, in seconds; a third of the lease where that is "
+        "shorter. Also: HEARTBEAT_INTERVAL_SECONDS.",
+    )
+    prefetch: bool = Field(
+        True, description="Whether it takes one job more than it runs, to fetch its files while the engine works."
+    )
+    capabilities: dict[str, Any] = Field(
+        default_factory=dict,
+        description='What admins should know of the machine, as JSON: {"gpu": "RTX 4090"}. Also: CAPABILITIES.',
+    )
+    capacity_type: Literal["spot", "on-demand"] | None = Field(
+        None, description="How the machine is paid for. Default: not said."
+    )
+    instance_type: str | None = Field(None, description="Kind of machine. Default: what EC2 says, if it is one.")
+    cloud_api_key: SecretStr | None = Field(
+        None,
+        description="Key of Comfy Cloud: then jobs of the provider `cloud` are run there, and no engine is needed. "
+        "Also: COMFY_CLOUD_API_KEY.",
+    )
+    cloud_url: WebAddress = Field("https://cloud.comfy.org", description="Address of Comfy Cloud.")
+    cache_bytes: int = Field(
+        10_737_418_240, ge=0, description="Most bytes of downloaded files it keeps for later jobs; 0 keeps none."
+    )
+    stop_seconds: float = Field(
+        20.0,
+        ge=0,
+        le=86_400,
+        description="How long running jobs may finish after a stop, in seconds; then they go back to the queue.",
+    )
+    asg_name: str | None = Field(
+        None,
+        description="Autoscaling group that must not end this machine while a job runs. Also: ASG_NAME.",
+    )
+    asg_region: str | None = Field(None, description="Its region. Default: that of the AWS chain.")
+    asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
+    metadata_url: WebAddress | None = Field(
+        "http://169.254.169.254",
+        description="Where EC2 announces that it takes the machine away; looked at where it answers.",
+    )
+    metadata_seconds: float = Field(5.0, gt=0, le=60, description="How often that is looked at, in seconds.")
+
+
+class ClientSettings(Section):
+    """What `callsheet submit` and `callsheet watch` need."""
+
+    url: WebAddress | None = Field(
+        None, description="Address of the control plane that jobs are sent to. Default: that of server.public_url."
+    )
+    api_key: SecretStr | None = Field(
+        None,
+        description="Whose jobs they are; `callsheet keys create` makes one. Default: the demo's, on its own machine.",
+    )
+
+    @field_validator("api_key")
+    @classmethod
+    def _api_key_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not re.fullmatch(r"[!-~]+", value.get_secret_value()):
+            raise ValueError("must be letters, digits and signs without spaces")
+        return value
+
+
+class LightboxSettings(Section):
+    host: str = Field("127.0.0.1", min_length=1, description="Address to listen on. There is no login: keep it local.")
+    port: int = Field(8188, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    directory: Path | None = Field(
+        None, description="Where input, output and temp are. Default: `lightbox` in the data directory."
+    )
+    max_upload_megabytes: int = Field(100, ge=1, le=100_000, description="Largest upload and prompt, in megabytes.")
+    as_cloud: bool = Field(False, description="Answer as Comfy Cloud does instead of as ComfyUI.")
+    cloud_api_key: SecretStr = Field(
+        SecretStr("lightbox"),
+        description="The key that is asked for when answering as Comfy Cloud. Default: `lightbox`.",
+    )
+    probes: bool = Field(False, description="For tests: offer nodes that sleep, fail and block on purpose.")

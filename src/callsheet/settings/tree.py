@@ -1,0 +1,151 @@
+"""The frozen tree: every section under its name, and what of it must fit together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
+from pydantic.fields import FieldInfo
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+
+from callsheet.settings.control_plane import (
+    DatabaseSettings,
+    FleetSettings,
+    IdentitySettings,
+    JobSettings,
+    LogSettings,
+    MediaSettings,
+    OutgoingSettings,
+    ServerSettings,
+    StorageSettings,
+)
+from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.values import Section
+from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES, config_file, short_variables
+
+
+class Settings(BaseSettings):
+    model_config = SettingsConfigDict(
+        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_file=".env", frozen=True, extra="ignore"
+    )
+
+    home: Path = Field(Path(".callsheet"), description="The data directory.")
+    secret_key: SecretStr | None = Field(
+        None,
+        description="Signs addresses and sessions; the same on every control plane; 32 characters or more. "
+        "Default: made at first start and kept in the data directory.",
+    )
+    failpoints: str = Field("", description="For tests: failpoints that end the process, comma separated.")
+    server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
+    database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
+    storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
+    media: MediaSettings = Field(default_factory=MediaSettings, description="Uploads, videos and what is kept of them.")
+    identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
+    jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
+    fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
+    log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
+    outgoing: OutgoingSettings = Field(
+        default_factory=OutgoingSettings, description="Requests to addresses that users supplied."
+    )
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="The engine beside a worker.")
+    lightbox: LightboxSettings = Field(
+        default_factory=LightboxSettings, description="The built-in engine that renders without a GPU."
+    )
+    worker: WorkerSettings = Field(default_factory=WorkerSettings, description="The worker on this machine.")
+    client: ClientSettings = Field(default_factory=ClientSettings, description="Commands that send and watch jobs.")
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        return (
+            init_settings,
+            env_settings,
+            dotenv_settings,
+            _ShortNames(settings_cls),
+            TomlConfigSettingsSource(settings_cls, config_file()),
+        )
+
+    @field_validator("secret_key")
+    @classmethod
+    def _secret_key_is_long(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and len(value.get_secret_value()) < 32:
+            raise ValueError("must have 32 characters or more")
+        return value
+
+    @field_validator("home", mode="before")
+    @classmethod
+    def _home_is_named(cls, value: object) -> object:
+        # An empty path would mean the current directory, which nobody means by it.
+        if value == "":
+            raise ValueError("must name a directory")
+        return value
+
+    @field_validator("home")
+    @classmethod
+    def _home_is_absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @model_validator(mode="after")
+    def _parts_fit_together(self) -> Self:
+        s3 = self.storage.s3
+        if self.storage.backend == "s3" and not s3.bucket:
+            raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
+        if (s3.access_key_id is None) != (s3.secret_access_key is None):
+            raise ValueError("storage.s3.access_key_id and storage.s3.secret_access_key go together")
+        if self.identity.cookie_secure and self.public_url.startswith("http://"):
+            raise ValueError(
+                f"identity.cookie_secure is true, but server.public_url is {self.public_url!r}: "
+                "browsers would never send the cookie; serve over https or leave cookie_secure out"
+            )
+        return self
+
+    @property
+    def public_url(self) -> str:
+        host = "127.0.0.1" if self.server.host in ("0.0.0.0", "::") else self.server.host  # noqa: S104
+        return self.server.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+
+    @property
+    def cookie_secure(self) -> bool:
+        given = self.identity.cookie_secure
+        return self.public_url.startswith("https://") if given is None else given
+
+
+class _ShortNames(PydanticBaseSettingsSource):
+    """`SHORT_NAMES` in the environment or `.env`. An empty one is as good as none."""
+
+    def get_field_value(self, field: FieldInfo, field_name: str) -> tuple[Any, str, bool]:
+        return None, field_name, False
+
+    def __call__(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
+        for name, (_, value) in short_variables().items():
+            section, setting = SHORT_NAMES[name]
+            values.setdefault(section, {})[setting] = _decoded(value) if setting == "capabilities" else value
+        return values
+
+
+def _decoded(value: str) -> object:
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def setting_fields(
+    model: type[BaseModel] = Settings, path: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Every leaf of the tree with its path, in the order of the source."""
+    for name, field in model.model_fields.items():
+        if isinstance(field.annotation, type) and issubclass(field.annotation, Section):
+            yield from setting_fields(field.annotation, (*path, name))
+        else:
+            yield (*path, name), field

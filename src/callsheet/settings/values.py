@@ -1,0 +1,58 @@
+"""Kinds of values that several settings have, and what every section of them is."""
+
+from __future__ import annotations
+
+import re
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from typing import Annotated
+from urllib.parse import urlsplit
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic_settings import NoDecode
+
+
+def _parse_networks(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    # As text: ip_network takes a bare 5 for 0.0.0.5.
+    return tuple(ip_network(str(part)) for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+def _parse_names(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(parts) if isinstance(parts, list) else parts
+
+
+def _parse_media_types(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(str(part).lower() for part in parts) if isinstance(parts, list | tuple) else parts
+
+
+def _are_media_types(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if not re.fullmatch(r"[a-z0-9!#$&^_.+-]+/(\*|[a-z0-9!#$&^_.+-]+)", value):
+            raise ValueError("must be media types like video/mp4 or video/*")
+    if not values:
+        raise ValueError("must name one media type or more")
+    return values
+
+
+def _is_web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        usable = False
+    if not usable:
+        raise ValueError("must be like https://host or http://host:port")
+    return value
+
+
+Network = IPv4Network | IPv6Network
+Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
+MediaTypes = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_media_types), AfterValidator(_are_media_types)]
+WebAddress = Annotated[str, AfterValidator(_is_web_address)]
+
+
+class Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
