@@ -60,7 +60,7 @@ class Execution:
         )
         moved = await self._mover.move(Happening.START, move)
         if moved is not None:
-            return StartedLease(lease, moved.user_id, moved.effect_id, moved.payload or {})
+            return StartedLease(lease, moved.user_id, moved.effect_id, moved.payload or {}, moved.task_actor)
         end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id, lease.charge_cycle), lease.charge_cycle)
         if end is not None:
             await hit(Failpoint.START_BEFORE_CLOSE)
@@ -78,7 +78,7 @@ class Execution:
         async with pool.connection() as connection:
             row = await SQL["get_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
         if row is not None and (row["charge_cycle"], row["lease_seq"]) == (known.charge_cycle, known.lease_seq):
-            return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"])
+            return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"], row["actor"])
         # A crash came between lease and start.
         return await self._start(lease)
 

@@ -84,6 +84,8 @@ class Moved:
     effect_id: UUID | None
     video_id: UUID | None
     payload: Mapping[str, Any] | None
+    # Whom a task is addressed to.
+    task_actor: str | None
 
 
 async def move_jobs(
@@ -188,4 +190,5 @@ def _moved(row: Row) -> Moved:
         effect_id=row["effect_id"],
         video_id=row["video_id"],
         payload=row["payload"],
+        task_actor=row["task_actor"],
     )

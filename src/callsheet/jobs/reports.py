@@ -18,6 +18,8 @@ class StartedLease:
     user_id: UUID
     effect_id: UUID | None
     payload: Mapping[str, Any]
+    # Whom a task is addressed to.
+    actor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ WITH entry AS MATERIALIZED (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
-        idempotency_key text, request_hash text, actor text)
+        idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -23,18 +23,20 @@ WITH entry AS MATERIALIZED (
     INSERT INTO ai_jobs (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
-        input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at
+        input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
+        workflow_run_id
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
-        now + make_interval(secs => :lifetime_seconds::integer)
+        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id
     FROM guard WHERE balance >= cost AND active < :cap AND has_files AND has_video
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
         concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
-        error, created_at, submitted_at, deadline_at, started_at, completed_at
+        error, created_at, submitted_at, deadline_at, started_at, completed_at, lease_seq, actor AS task_actor, queue_name,
+        workflow_run_id
 ), video AS (
     UPDATE videos v SET status = job.status, job_id = job.id, effect_id = job.effect_id, processed_file_id = NULL,
         processing_details = NULL, updated_at = clock_timestamp()
@@ -58,7 +60,7 @@ SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
     job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
     job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,
-    job.completed_at
+    job.completed_at, job.lease_seq, job.task_actor AS actor, job.queue_name, job.workflow_run_id
 FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
 
 -- name: move
@@ -120,7 +122,7 @@ WITH move AS MATERIALIZED (
     RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
         j.lease_seq, j.event_seq - last_step.number AS event_base, last_step.number AS steps, job.actor, job.reason,
         job.data, job.outputs, j.effect_id, j.video_id, j.output_file_id, j.error,
-        CASE WHEN :with_payload THEN j.payload END AS payload
+        CASE WHEN :with_payload THEN j.payload END AS payload, j.actor AS task_actor
 ), numbered AS MATERIALIZED (
     SELECT ordered.*, next_user_seq(tenant_id, user_id, steps) AS user_base
     FROM (SELECT * FROM moved ORDER BY tenant_id, user_id, job_id) ordered
@@ -171,7 +173,8 @@ WITH move AS MATERIALIZED (
     FROM numbered n WHERE :ledger::text IS NOT NULL
 )
 SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status, n.charge_cycle, n.lease_seq,
-    n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload
+    n.event_base + n.steps AS last_seq, n.user_base + n.steps - 1 AS last_user_seq, n.effect_id, n.video_id, n.payload,
+    n.task_actor
 FROM numbered n WHERE (SELECT count(*) FROM settled) >= 0
 
 -- name: deny

@@ -33,6 +33,15 @@ from callsheet.wire.jobs import Job, JobStatus
 
 
 @dataclass(frozen=True, slots=True)
+class NewTask:
+    """What a job that is addressed to an actor has besides."""
+
+    actor: str
+    queue_name: str = "default"
+    workflow_run_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NewJob:
     """A job that is ready to run: its payload is built and its cost is known."""
 
@@ -56,6 +65,7 @@ class NewJob:
     # What the caller asked for, where the rest was built from it.
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
+    task: NewTask | None = None
     actor: str = field(default="user", compare=False)
 
     def request_hash(self) -> bytes:
@@ -211,4 +221,7 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "idempotency_key": new.idempotency_key,
         "request_hash": new.request_hash().hex() if new.idempotency_key is not None else None,
         "actor": new.actor,
+        "task_actor": new.task.actor if new.task else None,
+        "queue_name": new.task.queue_name if new.task else None,
+        "workflow_run_id": new.task.workflow_run_id if new.task else None,
     }

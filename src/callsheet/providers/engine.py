@@ -10,27 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
+from callsheet.providers.errors import ProviderError
+
 Graph = dict[str, dict[str, Any]]
 
 
-class EngineError(Exception):
-    """A run that ended badly. `message` is for users and names no path; the rest is for admins."""
-
-    def __init__(
-        self,
-        type: str,
-        message: str,
-        *,
-        retryable: bool = False,
-        details: Mapping[str, Any] | None = None,
-        traceback: str | None = None,
-    ):
-        super().__init__(message)
-        self.type = type
-        self.message = message
-        self.retryable = retryable
-        self.details = dict(details or {})
-        self.traceback = traceback
+class EngineError(ProviderError):
+    """A run that ended badly."""
 
 
 class EngineUnreachable(EngineError):

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator
 
-from callsheet.settings.values import MediaTypes, Names, Networks, Section, WebAddress
+from callsheet.settings.values import MediaTypes, Names, Networks
+from callsheet.toolbox.sections import Section, WebAddress
 
 
 class ServerSettings(Section):

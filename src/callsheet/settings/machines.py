@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 from pydantic import Field, SecretStr, field_validator
 
-from callsheet.settings.values import Names, Section, WebAddress
+from callsheet.settings.values import Names
+from callsheet.toolbox.sections import Section, WebAddress
 
 
 class EngineSettings(Section):

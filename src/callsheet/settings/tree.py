@@ -23,8 +23,8 @@ from callsheet.settings.control_plane import (
     StorageSettings,
 )
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
-from callsheet.settings.values import Section
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES, config_file, short_variables
+from callsheet.toolbox.sections import Section
 
 
 class Settings(BaseSettings):

@@ -1,13 +1,12 @@
-"""Kinds of values that several settings have, and what every section of them is."""
+"""Kinds of values that several settings have."""
 
 from __future__ import annotations
 
 import re
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from typing import Annotated
-from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
 
@@ -36,23 +35,7 @@ def _are_media_types(values: tuple[str, ...]) -> tuple[str, ...]:
     return values
 
 
-def _is_web_address(value: str) -> str:
-    try:
-        parts = urlsplit(value)
-        usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
-    except ValueError:
-        usable = False
-    if not usable:
-        raise ValueError("must be like https://host or http://host:port")
-    return value
-
-
 Network = IPv4Network | IPv6Network
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
 MediaTypes = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_media_types), AfterValidator(_are_media_types)]
-WebAddress = Annotated[str, AfterValidator(_is_web_address)]
-
-
-class Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")

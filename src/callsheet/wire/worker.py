@@ -170,6 +170,15 @@ class OutputFile(Answer):
     mime_type: str
 
 
+class CallbackAddress(Answer):
+    """Where the provider of a job that ends by a callback shall call. Only in jobs of such providers."""
+
+    url: str
+    may_exist: bool = Field(
+        description="An earlier attempt may have reached the provider: look before submitting again."
+    )
+
+
 class WorkerJob(Answer):
     dispatch_id: int
     lease_token: UUID
@@ -179,10 +188,12 @@ class WorkerJob(Answer):
     job_id: UUID
     effect_id: UUID | None
     kind: str
-    actor: str | None
+    actor: str | None = Field(description="Whom a task is addressed to; null for jobs of engines.")
+    attempt: int = Field(1, description="1 is the first.")
     provider: str
     run_limit_seconds: int
     input_payload: dict[str, Any]
+    callback: CallbackAddress | None = None
     input_file: InputFile | None
     output_file: OutputFile | None
     input_url: str | None

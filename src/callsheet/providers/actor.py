@@ -1,0 +1,82 @@
+"""An actor: the adapter between a task and whoever executes it.
+
+Control plane and task workers load the same actors: the one asks them what a payload needs, the others run them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from callsheet.providers.media import Callback, Concurrency, Finish, MadeFile, SayProgress
+
+# Of tasks that need no provider: they run on our own machines.
+OWN = "self_hosted"
+
+
+@dataclass(frozen=True, slots=True)
+class EffectUse:
+    """The effect whose job the task becomes, where an engine's worker shall run it."""
+
+    effect: str
+    input_payload: Mapping[str, Any]
+    input_file_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a payload needs: decided at submit, kept with the job."""
+
+    provider: str = OWN
+    finish: Finish = Finish.SYNC
+    concurrency: Concurrency | None = None
+    run_limit_seconds: int = 3600
+    # Only where it finishes by `worker`.
+    effect: EffectUse | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One attempt at a task."""
+
+    id: str
+    payload: Mapping[str, Any]
+    # 1 is the first.
+    attempt: int
+    # Its own, empty, gone afterwards.
+    directory: Path
+    say: SayProgress
+    # Only where its plan finishes by webhook.
+    callback: Callback | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """`result` is what the user reads; files become the user's own."""
+
+    result: Mapping[str, Any] = field(default_factory=dict)
+    files: Sequence[MadeFile] = ()
+    provider_job_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Deferred:
+    """Submitted to a provider that calls back; no worker is needed until then."""
+
+    provider_job_id: str
+    expires_seconds: float
+
+
+class Actor(Protocol):
+    @property
+    def name(self) -> str: ...
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        """Pure and quick. Raises InvalidRequest with fields like `payload.prompt` where the payload cannot be run."""
+        ...
+
+    async def run(self, task: Task) -> Done | Deferred:
+        """Raises ProviderError. Cancelled, it lets go of what it holds."""
+        ...

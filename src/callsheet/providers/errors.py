@@ -1,0 +1,35 @@
+"""How an execution goes wrong, whoever executes: an engine beside a worker, an HTTP service, an actor of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+
+class ProviderError(Exception):
+    """An execution that ended badly. `message` is for users and names no path; the rest is for admins."""
+
+    def __init__(
+        self,
+        type: str,
+        message: str,
+        *,
+        retryable: bool = False,
+        details: Mapping[str, Any] | None = None,
+        traceback: str | None = None,
+    ):
+        super().__init__(message)
+        self.type = type
+        self.message = message
+        self.retryable = retryable
+        self.details = dict(details or {})
+        self.traceback = traceback
+
+
+class ProviderUnavailable(ProviderError):
+    """The provider did not answer, answered 429 or 5xx: another attempt later may succeed. Counts in its breaker."""
+
+    TYPE = "provider_unavailable"
+
+    def __init__(self, provider: str, message: str, **details: Any):
+        super().__init__(self.TYPE, message, retryable=True, details={"provider": provider, **details})

@@ -1,0 +1,136 @@
+"""What is asked of a provider of media, whichever it is: what it can do, how it finishes, and to do it.
+
+One that finishes `sync` is called and followed to the end by whoever runs the task; one that finishes by `webhook` is
+called, and calls back; one that finishes by `worker` is not called: its jobs are leased by agents beside engines.
+None of them has a memory of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal, Protocol
+
+from callsheet.wire.errors import FieldProblem
+
+
+class Finish(StrEnum):
+    WORKER = "worker"
+    SYNC = "sync"
+    WEBHOOK = "webhook"
+
+
+@dataclass(frozen=True, slots=True)
+class Concurrency:
+    """How many dispatches of this identifier may be out at once, on all machines together."""
+
+    identifier: str
+    limit: int
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What a provider is asked to make. `action` is one of its actions, like `txt2img`."""
+
+    action: str
+    prompt: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+
+
+# Percent (0 to 100, where known) and a sentence; called often, so it must not wait.
+SayProgress = Callable[[float | None, str | None], None]
+
+
+@dataclass(frozen=True, slots=True)
+class MadeFile:
+    """A file on our own disk that shall be kept."""
+
+    path: Path
+    name: str
+    mime_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    files: Sequence[MadeFile] = ()
+    provider_job_id: str | None = None
+    # What the provider said, for admins; without secrets and without addresses that expire.
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
+class MediaProvider(Protocol):
+    @property
+    def name(self) -> str: ...
+    @property
+    def finish(self) -> Finish: ...
+    @property
+    def actions(self) -> frozenset[str]: ...
+
+    def problems(self, generation: Generation) -> Iterable[FieldProblem]:
+        """What is wrong with it, by fields like `params.width`. Pure: asked at submit, by the control plane."""
+        ...
+
+    def concurrency(self, generation: Generation) -> Concurrency | None: ...
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        """What a page can show before anything is made: model, size, number of pictures. Pure."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+class SyncProvider(MediaProvider, Protocol):
+    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+        """Writes what it made below `directory`, streamed. Raises ProviderError."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Callback:
+    """Where the provider shall call back. The address has an id nobody can guess, new for every charge cycle.
+
+    `may_exist`: an earlier attempt may have reached the provider, so it is looked for before it is submitted again.
+    """
+
+    url: str
+    may_exist: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A provider's own job, as it last said."""
+
+    id: str
+    status: Literal["running", "succeeded", "failed", "canceled"]
+    # Addresses of what it made; they expire at the provider.
+    outputs: tuple[str, ...] = ()
+    text: str | None = None
+    error: str | None = None
+    percent: float | None = None
+
+
+class CallbackRefused(Exception):
+    """A callback that is not the provider's, or too old. The reason is logged, never answered."""
+
+
+class WebhookProvider(MediaProvider, Protocol):
+    @property
+    def callback_seconds(self) -> float:
+        """How long it is waited for at most."""
+        ...
+
+    async def submit(self, generation: Generation, callback: Callback) -> Prediction: ...
+
+    async def find(self, callback: Callback) -> Prediction | None:
+        """The job submitted with this callback, if there is one."""
+        ...
+
+    async def get(self, provider_job_id: str) -> Prediction: ...
+
+    async def cancel(self, provider_job_id: str) -> None: ...
+
+    async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
+        """Verifies signature and age on the raw body; header names are lower case. Raises CallbackRefused."""
+        ...
