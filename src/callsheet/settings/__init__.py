@@ -18,6 +18,7 @@ from callsheet.settings.control_plane import (
 )
 from callsheet.settings.loading import load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
 
@@ -38,6 +39,7 @@ __all__ = [
     "Settings",
     "SettingsError",
     "StorageSettings",
+    "TaskSettings",
     "WorkerSettings",
     "load_settings",
     "setting_fields",

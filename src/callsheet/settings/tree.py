@@ -23,6 +23,7 @@ from callsheet.settings.control_plane import (
     StorageSettings,
 )
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES, config_file, short_variables
 from callsheet.toolbox.sections import Section
 
@@ -46,6 +47,7 @@ class Settings(BaseSettings):
     identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
+    tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."
@@ -101,6 +103,10 @@ class Settings(BaseSettings):
             raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
         if (s3.access_key_id is None) != (s3.secret_access_key is None):
             raise ValueError("storage.s3.access_key_id and storage.s3.secret_access_key go together")
+        if self.tasks.heartbeat_seconds * 2 > self.tasks.lease_seconds:
+            raise ValueError(
+                "tasks.heartbeat_seconds must be at most half of tasks.lease_seconds, or a late one ends a task"
+            )
         if self.identity.cookie_secure and self.public_url.startswith("http://"):
             raise ValueError(
                 f"identity.cookie_secure is true, but server.public_url is {self.public_url!r}: "

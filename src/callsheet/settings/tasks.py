@@ -1,0 +1,56 @@
+"""Tasks: who runs them, how, and what they cost."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated
+
+from pydantic import AfterValidator, BeforeValidator, Field
+
+from callsheet.settings.values import Names
+from callsheet.toolbox.sections import Section
+
+DEFAULT_QUEUE = "default"
+_QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+# Of the built-in kinds of generation, where nothing else is said.
+COSTS: Mapping[str, int] = {"copy": 1, "scrape": 1, "static_ad": 5, "ugc_video": 20, "tts": 2}
+Tokens = Annotated[int, Field(ge=0, le=2**53)]
+
+
+def _are_queues(values: tuple[str, ...]) -> tuple[str, ...]:
+    for value in values:
+        if not _QUEUE.fullmatch(value):
+            raise ValueError("must be names like fast or night-shift")
+    return values
+
+
+def _with_defaults(value: object) -> object:
+    # Who prices one kind does not make the others free.
+    return {**COSTS, **value} if isinstance(value, dict) else value
+
+
+class TaskSettings(Section):
+    queues: Annotated[Names, AfterValidator(_are_queues)] = Field(
+        (), description="Queues that tasks may be sent to besides `default`, comma separated."
+    )
+    costs: Annotated[dict[str, Tokens], BeforeValidator(_with_defaults)] = Field(
+        dict(COSTS),
+        description="What a task of an actor costs, in tokens, as JSON; 0 for actors that are not named. Given ones "
+        "are laid over the defaults.",
+    )
+    in_process: int = Field(
+        10, ge=0, le=1000, description="How many tasks a control plane runs itself at once; 0 leaves them to workers."
+    )
+    sync_wait_seconds: float = Field(
+        30.0,
+        ge=0,
+        le=300,
+        description="How long a request for copy or a scrape waits for its end, in seconds; it goes on without.",
+    )
+    lease_seconds: int = Field(
+        30, ge=5, le=3600, description="A task whose worker was not heard of for so long is begun again, in seconds."
+    )
+    heartbeat_seconds: float = Field(
+        5.0, ge=0.1, le=600, description="How often whoever runs a task says that it still does, in seconds."
+    )

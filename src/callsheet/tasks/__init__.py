@@ -1,0 +1,1 @@
+"""Tasks: jobs addressed to an actor, and the typed ones made from products."""
