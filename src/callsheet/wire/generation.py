@@ -1,0 +1,235 @@
+"""Typed generation jobs: what each takes, and the products that scrapes find.
+
+A request names a stored product by its id or brings the fields of one; what its actor gets as payload (`…Input`) has
+the fields in either case.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Field,
+    StringConstraints,
+    ValidationInfo,
+    field_validator,
+)
+
+from callsheet.wire.base import WHOLE, Answer, Line, UserRequest, printable
+
+LONGEST_ADDRESS = 2_000
+LONGEST_TITLE = 300
+LONGEST_TEXT = 20_000
+LONGEST_SPOKEN = 5_000
+LONGEST_PRICE = 40
+MOST_IMAGES = 20
+
+
+def _text(value: object) -> object:
+    """Text of several lines; neither PostgreSQL nor a model can do anything with the other control characters."""
+    if isinstance(value, str) and any(
+        (ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in value
+    ):
+        raise ValueError("must not have control characters")
+    return value
+
+
+def _number(value: object) -> object:
+    if isinstance(value, bool | str):
+        raise ValueError("should be a number")
+    return value
+
+
+def _web_address(value: str) -> str:
+    try:
+        parts = urlsplit(value)
+        usable = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        password = parts.username is not None or parts.password is not None
+    except ValueError:
+        usable = password = False
+    if not usable or any(character.isspace() for character in value):
+        raise ValueError("must be like https://host/path")
+    if password:
+        raise ValueError("must not contain a user name or a password")
+    return value
+
+
+Address = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=LONGEST_ADDRESS),
+    BeforeValidator(printable),
+    AfterValidator(_web_address),
+    Field(json_schema_extra={"format": "uri", "pattern": r"^https?://[^\s/?#@]+[^\s@]*$"}),
+]
+# The pattern only documents what `_text` checks.
+_DOCUMENTED = Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"})
+_CHECKED = BeforeValidator(_text)
+Title = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_TITLE), _CHECKED, _DOCUMENTED
+]
+Text = Annotated[str, StringConstraints(strip_whitespace=True, max_length=LONGEST_TEXT), _CHECKED, _DOCUMENTED]
+Spoken = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_SPOKEN), _CHECKED, _DOCUMENTED
+]
+Price = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_PRICE),
+    BeforeValidator(printable),
+    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"}),
+]
+Language = Annotated[str, StringConstraints(pattern=r"^[A-Za-z]{2,3}(-[A-Za-z0-9]{2,8}){0,3}$")]
+Currency = Annotated[str, StringConstraints(pattern=r"^[A-Z]{3}$")]
+AspectRatio = Literal["1:1", "4:5", "9:16", "16:9"]
+
+
+class ProductFields(UserRequest):
+    """A product, as far as somebody who writes or draws about it must know it."""
+
+    title: Title
+    description: Text = ""
+    price: Price | None = Field(None, description="As a plain number with a point, like `19.99`, where it is one.")
+    currency: Currency | None = Field(None, description="ISO 4217, like `EUR`.")
+    images: list[Address] = Field(default_factory=list, max_length=MOST_IMAGES, description="The first shows it best.")
+    text: Text = Field("", description="All its page says.")
+    url: Address | None = Field(None, description="Its page.")
+
+
+class _CopyChoices(UserRequest):
+    style: Line = Field("informative", description="Like `informative`, `playful` or `luxury`.")
+    tone: Line | None = Field(None, description="Like `friendly` or `formal`.")
+    length: Literal["short", "medium", "long"] = "medium"
+    language: Language = "en"
+
+
+class _StaticAdChoices(UserRequest):
+    style: Line = Field("lifestyle", description="Like `lifestyle`, `studio` or `minimal`.")
+    aspect_ratio: AspectRatio = "1:1"
+    headline: Line | None = Field(None, description="Words that shall stand in the picture.")
+
+
+class _VideoChoices(UserRequest):
+    script: Spoken | None = Field(
+        None, validate_default=True, description="What is said and shown; without one, the product's own words are."
+    )
+    style: Line = Field("testimonial", description="Like `testimonial`, `unboxing` or `demo`.")
+    duration_seconds: Annotated[int, Field(ge=1, le=60), WHOLE] = 5
+    aspect_ratio: AspectRatio = "9:16"
+
+    @field_validator("script")
+    @classmethod
+    def _about_something(cls, value: str | None, info: ValidationInfo) -> str | None:
+        # A product that is wrong is not in the data, and is complained of already.
+        named = [info.data.get(name, ...) for name in ("product", "product_id") if name in cls.model_fields]
+        if value is None and all(product is None for product in named):
+            raise ValueError("a script or a product is needed")
+        return value
+
+
+class _SpeechChoices(UserRequest):
+    text: Spoken
+    voice: Line | None = Field(None, description="One of the model's voices; without one, its own choice.")
+    language: Language = "en"
+    speed: Annotated[float, Field(ge=0.5, le=2.0, allow_inf_nan=False), BeforeValidator(_number)] = 1.0
+
+
+class CopyInput(_CopyChoices):
+    product: ProductFields
+
+
+class ScrapeInput(UserRequest):
+    url: Address
+
+
+class StaticAdInput(_StaticAdChoices):
+    product: ProductFields
+
+
+class _ProductOrNone(UserRequest):
+    product: ProductFields | None = None
+
+
+# Fields of the last base come first: the script is checked when it is known whether there is a product.
+class VideoInput(_VideoChoices, _ProductOrNone):
+    pass
+
+
+class SpeechInput(_SpeechChoices):
+    pass
+
+
+class _Keyed(UserRequest):
+    idempotency_key: Line | None = Field(
+        None, description="The same key again answers the same job and charges nothing."
+    )
+
+
+class _OneProduct(UserRequest):
+    product_id: UUID | None = Field(None, description="A product that a scrape of yours found.")
+    product: ProductFields | None = Field(None, description="The fields of one instead.")
+
+    @field_validator("product")
+    @classmethod
+    def _not_both(cls, value: ProductFields | None, info: ValidationInfo) -> ProductFields | None:
+        if value is not None and info.data.get("product_id") is not None:
+            raise ValueError("must not be there together with product_id")
+        return value
+
+
+class _OfProduct(_OneProduct):
+    product: ProductFields | None = Field(
+        None, validate_default=True, description="The fields of one instead; exactly one of the two is needed."
+    )
+
+    @field_validator("product")
+    @classmethod
+    def _one_of_them(cls, value: ProductFields | None, info: ValidationInfo) -> ProductFields | None:
+        if value is None and info.data.get("product_id", ...) is None:
+            raise ValueError("either this or product_id is needed")
+        return value
+
+
+class GenerateCopy(_CopyChoices, _OfProduct, _Keyed):
+    """Words that sell a product."""
+
+
+class GenerateScrape(ScrapeInput, _Keyed):
+    """The product that a web page shows."""
+
+
+class GenerateStaticAd(_StaticAdChoices, _OfProduct, _Keyed):
+    """A picture that sells a product."""
+
+
+class GenerateVideo(_VideoChoices, _OneProduct, _Keyed):
+    """A film about a product, or of a script."""
+
+
+class GenerateSpeech(_SpeechChoices, _Keyed):
+    """A text, read aloud."""
+
+
+class Product(Answer):
+    """What a scrape found, kept."""
+
+    id: UUID = Field(description="That of the job that scraped it.")
+    url: str
+    title: str
+    description: str
+    price: str | None = None
+    currency: str | None = None
+    images: list[str]
+    text: str
+    created_at: datetime
+
+
+def actor_payload(request: UserRequest, product: Product | None = None) -> dict[str, Any]:
+    """What the actor of this request gets; `product` is that of its `product_id`."""
+    payload = request.model_dump(mode="json", exclude={"product_id", "idempotency_key"})
+    if product is not None:
+        payload["product"] = product.model_dump(mode="json", exclude={"id", "created_at"})
+    return payload
