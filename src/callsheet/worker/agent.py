@@ -20,11 +20,12 @@ from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.departure import Departure
 from callsheet.worker.health import Health
 from callsheet.worker.job_run import JobRun, Workplace
 from callsheet.worker.machine import Identity, Machine
+from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim
 from callsheet.worker.protection import Protection
 from callsheet.worker.reports import Report, ReportBox, lease_of

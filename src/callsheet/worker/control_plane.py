@@ -22,6 +22,7 @@ from callsheet.wire.worker import (
     PollAnswer,
     PollRequest,
 )
+from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
 log = get_logger(__name__)
@@ -35,25 +36,8 @@ _REPORTS: dict[str, type[CompleteAnswer] | type[DispatchAnswer]] = {
     "complete": CompleteAnswer,
     "fail": DispatchAnswer,
     "requeue": DispatchAnswer,
+    "defer": DispatchAnswer,
 }
-
-
-class Unreachable(Exception):
-    """No answer, or one that says to come back later. Everything of the protocol may be repeated."""
-
-    def __init__(self, reason: str, retry_after: float | None = None):
-        super().__init__(reason)
-        self.retry_after = retry_after
-
-
-class Refused(Exception):
-    """An answer that stays the same however often it is asked for."""
-
-    def __init__(self, status: int, code: str, detail: str):
-        super().__init__(f"{status} {code}: {detail}")
-        self.status = status
-        self.code = code
-        self.detail = detail
 
 
 class ControlPlane:

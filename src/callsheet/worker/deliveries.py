@@ -13,8 +13,8 @@ from callsheet.providers.engine import EngineError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.worker import AnnouncedOutput
-from callsheet.worker.control_plane import Refused
 from callsheet.worker.lease_keeper import LeaseKeeper
+from callsheet.worker.plane import Refused
 from callsheet.worker.transfers import TransferFailed, Transfers
 
 log = get_logger(__name__)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import structlog
 
@@ -24,12 +24,13 @@ from callsheet.toolbox.together import all_of
 from callsheet.wire.worker import MOST_ANNOUNCED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
-from callsheet.worker.control_plane import ControlPlane, Refused
+from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.health import Health
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
-from callsheet.worker.reports import ContentMismatch, Report, ReportBox, lease_of
+from callsheet.worker.plane import Refused
+from callsheet.worker.reports import ContentMismatch, Report, ReportBox, failure, lease_of
 from callsheet.worker.transfers import TransferFailed, Transfers
 
 log = get_logger(__name__)
@@ -241,18 +242,3 @@ class JobRun:
 
     def _requeue(self, reason: str) -> Report:
         return Report("requeue", {**lease_of(self.job), "reason": reason})
-
-
-def failure(job: WorkerJob, error: EngineError) -> Report:
-    body: dict[str, Any] = {
-        **lease_of(job),
-        "error_message": error.message,
-        "error": {
-            "type": error.type,
-            "message": error.message,
-            "details": error.details,
-            "traceback": error.traceback,
-            "retryable": error.retryable,
-        },
-    }
-    return Report("fail", body)

@@ -20,7 +20,7 @@ from callsheet.wire.worker import (
     HeartbeatAnswer,
     WorkerJob,
 )
-from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+from callsheet.worker.plane import Plane, Refused, Unreachable
 
 log = get_logger(__name__)
 
@@ -34,7 +34,7 @@ RENEWALS = 3.0
 class LeaseKeeper:
     """`over` is set when the run shall stop, `ending` says why. It is also the engine's `Watcher`."""
 
-    def __init__(self, job: WorkerJob, plane: ControlPlane, heartbeat_seconds: float, progress_seconds: float):
+    def __init__(self, job: WorkerJob, plane: Plane, heartbeat_seconds: float, progress_seconds: float):
         self.over = asyncio.Event()
         self.ending: Ending | None = None
         self._job = job

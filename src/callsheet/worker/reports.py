@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker import WorkerJob
-from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+from callsheet.worker.plane import Plane, Refused, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
 log = get_logger(__name__)
@@ -33,7 +34,7 @@ class ContentMismatch(Exception):
 
 
 class ReportBox:
-    def __init__(self, directory: Path, plane: ControlPlane):
+    def __init__(self, directory: Path, plane: Plane):
         self._directory = directory
         self._plane = plane
 
@@ -112,3 +113,18 @@ def _remove(path: Path) -> None:
 
 def lease_of(job: WorkerJob) -> dict[str, Any]:
     return {"dispatch_id": job.dispatch_id, "lease_token": str(job.lease_token)}
+
+
+def failure(job: WorkerJob, error: ProviderError) -> Report:
+    body: dict[str, Any] = {
+        **lease_of(job),
+        "error_message": error.message,
+        "error": {
+            "type": error.type,
+            "message": error.message,
+            "details": error.details,
+            "traceback": error.traceback,
+            "retryable": error.retryable,
+        },
+    }
+    return Report("fail", body)

@@ -14,7 +14,8 @@ from aiohttp import web
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollRequest
-from callsheet.worker.control_plane import ControlPlane, Refused, Unreachable
+from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.plane import Refused, Unreachable
 
 Said = tuple[int, dict[str, Any], dict[str, str]]
 REGISTERED: Said = (

@@ -1,0 +1,158 @@
+"""The task worker: as many tasks at once as it is allowed, each slot taking the next when it is done with one."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from callsheet.providers.actor import Actor
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
+from callsheet.worker.departure import Departure
+from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.task_run import TaskPlace, TaskRun
+from callsheet.worker.transfers import Transfers
+
+log = get_logger(__name__)
+
+# What a poll answers at once is not asked again at once.
+PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+# For the last reports on the way out.
+REPORT_SECONDS = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskConfig:
+    # Tasks' own directories; nothing in it outlives the worker.
+    directory: Path
+    providers: tuple[str, ...]
+    max_concurrency: int = 10
+    # Polls under way: one that waits costs the control plane a place, so idle slots queue up for them here.
+    polls_at_once: int = 2
+    wait_seconds: float = 55.0
+    heartbeat_seconds: float = 5.0
+    stop_seconds: float = 20.0
+
+
+@dataclass(slots=True)
+class TaskAgent:
+    """`run` until `departure` begins. `start_now` runs a task that was leased to this worker by somebody else."""
+
+    config: TaskConfig
+    plane: Plane
+    actors: Mapping[str, Actor]
+    departure: Departure = field(default_factory=Departure)
+    _runs: dict[TaskRun, asyncio.Task[None]] = field(default_factory=dict)
+    # Of those, the ones beside the slots: they must not keep a slot from asking.
+    _beside: int = 0
+    _place: TaskPlace | None = None
+
+    async def run(self) -> None:
+        """Raises OperatorError where it cannot even start."""
+        shutil.rmtree(self.config.directory, ignore_errors=True)
+        self.config.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        transfers = Transfers()
+        place = self._place = TaskPlace(
+            self.plane, self.actors, transfers, self.config.directory, self.config.heartbeat_seconds
+        )
+        slots: list[asyncio.Task[None]] = []
+        try:
+            await self.plane.enter()
+            log.info("worker.ready", actors=sorted(self.actors), at_once=self.config.max_concurrency)
+            asking = asyncio.Semaphore(self.config.polls_at_once)
+            slots = [asyncio.create_task(self._slot(place, asking)) for _ in range(self.config.max_concurrency)]
+            leaving = asyncio.create_task(self.departure.wait())
+            slots.append(leaving)
+            await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
+            crashed = next((task for task in slots if task.done() and task is not leaving), None)
+            await self._leave([task for task in slots if task is not leaving])
+            if crashed is not None and not crashed.cancelled() and (error := crashed.exception()) is not None:
+                raise error
+        finally:
+            await _ended([*slots, *self._runs.values()])
+            await transfers.close()
+            shutil.rmtree(self.config.directory, ignore_errors=True)
+
+    def start_now(self, job: WorkerJob) -> asyncio.Task[None]:
+        """Beside whatever its slots do."""
+        assert self._place is not None, "start_now before run"
+        task = self._started(TaskRun(job, self._place))
+        self._beside += 1
+        task.add_done_callback(self._beside_ended)
+        return task
+
+    def _beside_ended(self, _: asyncio.Task[None]) -> None:
+        self._beside -= 1
+
+    def _started(self, run: TaskRun) -> asyncio.Task[None]:
+        self._runs[run] = task = asyncio.create_task(run.execute())
+        task.add_done_callback(lambda _: self._forget(run))
+        return task
+
+    def _forget(self, run: TaskRun) -> None:
+        task = self._runs.pop(run)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("task.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
+
+    async def _slot(self, place: TaskPlace, asking: asyncio.Semaphore) -> None:
+        failures = 0
+        while True:
+            try:
+                async with asking:
+                    answer = await self._poll()
+            except (Unreachable, Refused) as error:
+                failures += 1
+                log.warning("worker.poll_failed", reason=str(error), failures=failures)
+                await asyncio.sleep(place.plane.pause(failures, error))
+                continue
+            failures = 0
+            if answer.job is not None:
+                # Shielded: a slot that is closed must not end the task it waits for.
+                with suppress(Exception):
+                    await asyncio.shield(self._started(TaskRun(answer.job, place)))
+                continue
+            if answer.reason == "draining" and not self._runs:
+                self.departure.begin("drained", None)
+            await asyncio.sleep(PAUSE_SECONDS.get(answer.reason or "empty", 1.0))
+
+    async def _poll(self) -> PollAnswer:
+        return await self.plane.poll(
+            PollRequest(
+                current_load=len(self._runs),
+                max_concurrency=self.config.max_concurrency + self._beside,
+                providers=list(self.config.providers),
+                wait_seconds=self.config.wait_seconds,
+                poll_id=uuid.uuid4().hex,
+            )
+        )
+
+    async def _leave(self, slots: list[asyncio.Task[None]]) -> None:
+        """No new tasks; those at hand may finish while there is time, and go back to the queue then."""
+        reason = self.departure.reason or "stopped"
+        log.info("worker.leaving", reason=reason, tasks=len(self._runs))
+        await _ended(slots)
+        while self._runs and ((left := self.departure.seconds_left()) is None or left > 0):
+            urged = asyncio.create_task(self.departure.urged())
+            await asyncio.wait({urged, *self._runs.values()}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await _ended([urged])
+        for run in list(self._runs):
+            run.interrupt(reason)
+        if self._runs:
+            await asyncio.wait(list(self._runs.values()), timeout=REPORT_SECONDS)
+        if self.plane.is_registered:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(REPORT_SECONDS):
+                    # Puts back whatever a poll was given at the last moment.
+                    await self.plane.leave(reason)
+        log.info("worker.left", reason=reason)
+
+
+async def _ended(tasks: list[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,196 @@
+"""One task, from its lease until its report was answered: the actor runs, the lease is kept, files are delivered.
+
+Nothing is written down for the next process: a task whose worker was killed is recovered when its lease of half a
+minute runs out, sooner than anybody starts the worker again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import shutil
+import traceback
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from callsheet.providers.actor import Actor, Deferred, Done, Task
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.media import Callback, MadeFile
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_text
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.tasks import task_id_of
+from callsheet.wire.worker import WorkerJob
+from callsheet.worker.deliveries import Deliverable, deliver
+from callsheet.worker.lease_keeper import LeaseKeeper
+from callsheet.worker.plane import Plane, Refused, Unreachable
+from callsheet.worker.reports import Report, failure, lease_of
+from callsheet.worker.transfers import Transfers
+
+log = get_logger(__name__)
+
+PIECE = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPlace:
+    """What all tasks of a worker share."""
+
+    plane: Plane
+    actors: Mapping[str, Actor]
+    transfers: Transfers
+    # Where tasks have their own directories.
+    directory: Path
+    heartbeat_seconds: float = 5.0
+    progress_seconds: float = 1.0
+
+
+class TaskRun:
+    def __init__(self, job: WorkerJob, place: TaskPlace):
+        self.job = job
+        self._place = place
+        self._keeper = LeaseKeeper(job, place.plane, place.heartbeat_seconds, place.progress_seconds)
+        self._reason = ""
+
+    def interrupt(self, reason: str) -> None:
+        """The worker leaves: the task goes back to the queue, with its attempt."""
+        self._reason = reason
+        self._keeper.end("interrupted")
+
+    async def execute(self) -> None:
+        """Never raises; ends when the report was answered, or nobody wants one."""
+        self._keeper.start()
+        try:
+            report = await self._outcome()
+            if report is not None:
+                await self._tell(report)
+            else:
+                log.info("task.dropped", job_id=str(self.job.job_id), reason=self._keeper.ending)
+        finally:
+            await self._keeper.stop()
+
+    async def _outcome(self) -> Report | None:
+        """What came of it; None where its lease is lost."""
+        work = asyncio.create_task(self._work())
+        over = asyncio.create_task(self._keeper.over.wait())
+        try:
+            await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
+            if work.done() and not self._keeper.over.is_set():
+                error = work.exception()
+                return work.result() if error is None else self._failed(error)
+            work.cancel()
+            await asyncio.gather(work, return_exceptions=True)
+            return self._stopped()
+        finally:
+            for task in (work, over):
+                task.cancel()
+            await asyncio.gather(work, over, return_exceptions=True)
+
+    async def _work(self) -> Report:
+        actor = self._place.actors.get(self.job.actor or "")
+        if actor is None:
+            # Another worker may have it: this one was started before the actor was added.
+            message = f"This worker has no actor {self.job.actor!r}."
+            raise ProviderError("no_actor", message, retryable=True)
+        directory = self._place.directory / str(self.job.lease_token)
+        directory.mkdir(mode=0o700)
+        try:
+            self._keeper.submitted()
+            self._keeper.started()
+            came = await actor.run(self._task(directory))
+            return await self._report_of(came)
+        finally:
+            await _removed(directory)
+
+    def _task(self, directory: Path) -> Task:
+        job = self.job
+        callback = Callback(job.callback.url, job.callback.may_exist) if job.callback else None
+        return Task(
+            id=task_id_of(job.job_id),
+            payload=job.input_payload,
+            attempt=job.attempt,
+            directory=directory,
+            say=self._keeper.progressed,
+            callback=callback,
+        )
+
+    async def _report_of(self, came: Done | Deferred) -> Report:
+        if isinstance(came, Deferred):
+            expires_at = datetime.now(UTC) + timedelta(seconds=came.expires_seconds)
+            said = {"provider_job_id": came.provider_job_id, "expires_at": expires_at.isoformat()}
+            return Report("defer", {**lease_of(self.job), **said})
+        body: dict[str, Any] = {**lease_of(self.job), "result": dict(came.result)}
+        if came.provider_job_id is not None:
+            body["provider_job_id"] = came.provider_job_id
+        if came.files:
+            files = await asyncio.to_thread(lambda: [_deliverable(file) for file in came.files])
+            body["outputs"] = await deliver(files, self._keeper, self._place.transfers)
+        return Report("complete", body)
+
+    def _failed(self, error: BaseException) -> Report | None:
+        if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
+            return None
+        if isinstance(error, InvalidRequest):
+            # What the control plane's own look at the payload let pass: no other attempt will like it better.
+            error = ProviderError("invalid_payload", str(error))
+        if isinstance(error, ProviderError):
+            log.warning("task.failed", job_id=str(self.job.job_id), type=error.type, reason=error.message)
+            return failure(self.job, error)
+        log.error("task.crashed", job_id=str(self.job.job_id), exc_info=error)
+        details = {"exception": type(error).__name__}
+        lines = redact_text("".join(traceback.format_exception(error)))
+        return failure(
+            self.job,
+            ProviderError("actor_error", "The task's actor failed.", retryable=True, details=details, traceback=lines),
+        )
+
+    def _stopped(self) -> Report | None:
+        match self._keeper.ending:
+            case "interrupted":
+                return Report("requeue", {**lease_of(self.job), "reason": self._reason})
+            case "run_limit":
+                limit = f"It took longer than {self.job.run_limit_seconds} seconds."
+                return failure(self.job, ProviderError("run_limit", limit))
+            case "canceled":
+                return failure(self.job, ProviderError("canceled", "The task was canceled."))
+        return None
+
+    async def _tell(self, report: Report) -> None:
+        """Repeated until it was answered, as long as the lease may be held."""
+        failures = 0
+        while True:
+            try:
+                status = await self._place.plane.report(report.kind, report.body)
+            except Unreachable as error:
+                failures += 1
+                log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
+                await asyncio.sleep(self._place.plane.pause(failures, error))
+            except Refused as refused:
+                if report.kind == "fail" or refused.status in (404, 409):
+                    log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
+                    return
+                # Its result is not taken (too large, files not found): the task must not wait for its lease to run out.
+                report = failure(self.job, ProviderError("result_refused", f"Its result was refused: {refused.detail}"))
+            else:
+                log.debug("task.reported", job_id=str(self.job.job_id), kind=report.kind, status=status)
+                return
+
+
+def _deliverable(file: MadeFile) -> Deliverable:
+    digest, size = hashlib.sha256(), 0
+    with file.path.open("rb") as stream:
+        while piece := stream.read(PIECE):
+            digest.update(piece)
+            size += len(piece)
+    return Deliverable(file.path, file.name, file.mime_type, size, digest.hexdigest())
+
+
+async def _removed(directory: Path) -> None:
+    try:
+        os.rmdir(directory)  # most tasks write nothing, and a thread costs more than this
+    except OSError:
+        await asyncio.to_thread(shutil.rmtree, directory, ignore_errors=True)
