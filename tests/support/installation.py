@@ -55,7 +55,7 @@ ROWS = {
     "central": """worker_audit_logs worker_sessions comfyui_workers gpu_fleets audit_logs effects catalog_assets
                   workflow_timings ai_job_dispatches dispatch_history dispatch_lanes concurrency_limits workflows
                   tenants""",
-    "pool": """job_progress output_sweeps videos files job_events outbox token_transactions ai_jobs user_streams
+    "pool": """job_progress output_sweeps products videos files job_events outbox token_transactions ai_jobs user_streams
                token_wallets pool_tenants""",
 }
 

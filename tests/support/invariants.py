@@ -18,7 +18,7 @@ HIDDEN = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes US
             WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < low_water"""
 TENANT_TABLES = (
     *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
-    *("files", "videos", "job_progress", "output_sweeps"),
+    *("files", "videos", "job_progress", "output_sweeps", "products"),
 )
 # A video shows its newest job, to the letter.
 STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v

@@ -185,7 +185,7 @@ ORDER BY i.identifier LIMIT :limit
 
 -- name: set_limit
 INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier, :max_concurrent)
-ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
+ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent, is_declared = false
 
 -- name: lanes_of_identifier
 SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier

@@ -25,3 +25,6 @@ CREATE TABLE products (
     FOREIGN KEY (tenant_id, id) REFERENCES ai_jobs (tenant_id, id)
 );
 CREATE INDEX products_of_user ON products (user_id, id);
+
+-- For lists of tasks: a user's other jobs may be many more.
+CREATE INDEX tasks_of_user ON ai_jobs (user_id, id) WHERE actor IS NOT NULL;
