@@ -10,19 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from callsheet.providers.media import Callback, Concurrency, Finish, MadeFile, SayProgress
+from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, MadeFile, SayProgress
+
+__all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task"]
 
 # Of tasks that need no provider: they run on our own machines.
 OWN = "self_hosted"
-
-
-@dataclass(frozen=True, slots=True)
-class EffectUse:
-    """The effect whose job the task becomes, where an engine's worker shall run it."""
-
-    effect: str
-    input_payload: Mapping[str, Any]
-    input_file_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,8 +68,14 @@ class MediaProvider(Protocol):
     @property
     def actions(self) -> frozenset[str]: ...
 
+    @property
+    def run_limit_seconds(self) -> int:
+        """Longest time one attempt may take, on the machine that runs it."""
+        ...
+
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
-        """What is wrong with it, by fields like `params.width`. Pure: asked at submit, by the control plane."""
+        """What is wrong with it, by fields like `params.width`; `provider` where it is not set up, with a reason that
+        names the setting. Pure: asked at submit, by the control plane. `action` is one of its own."""
         ...
 
     def concurrency(self, generation: Generation) -> Concurrency | None: ...
@@ -85,6 +91,19 @@ class SyncProvider(MediaProvider, Protocol):
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
         """Writes what it made below `directory`, streamed. Raises ProviderError."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class EffectUse:
+    """The effect whose job the task becomes, where an engine's worker shall run it."""
+
+    effect: str
+    input_payload: Mapping[str, Any]
+    input_file_id: str | None = None
+
+
+class WorkerProvider(MediaProvider, Protocol):
+    def effect(self, generation: Generation) -> EffectUse: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field, SecretStr, field_validator, model_validat
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
 
+from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.control_plane import (
     DatabaseSettings,
     FleetSettings,
@@ -48,6 +49,9 @@ class Settings(BaseSettings):
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
+    providers: ProvidersConfig = Field(
+        default_factory=ProvidersConfig, description="Who executes tasks: services, engines and other packages."
+    )
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."

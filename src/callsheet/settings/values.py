@@ -9,16 +9,15 @@ from typing import Annotated
 from pydantic import AfterValidator, BeforeValidator
 from pydantic_settings import NoDecode
 
+from callsheet.toolbox.sections import Names
+
+__all__ = ["MediaTypes", "Names", "Network", "Networks"]
+
 
 def _parse_networks(value: object) -> object:
     parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
     # As text: ip_network takes a bare 5 for 0.0.0.5.
     return tuple(ip_network(str(part)) for part in parts) if isinstance(parts, list | tuple) else parts
-
-
-def _parse_names(value: object) -> object:
-    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
-    return tuple(parts) if isinstance(parts, list) else parts
 
 
 def _parse_media_types(value: object) -> object:
@@ -37,5 +36,4 @@ def _are_media_types(values: tuple[str, ...]) -> tuple[str, ...]:
 
 Network = IPv4Network | IPv6Network
 Networks = Annotated[tuple[Network, ...], NoDecode, BeforeValidator(_parse_networks)]
-Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
 MediaTypes = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_media_types), AfterValidator(_are_media_types)]

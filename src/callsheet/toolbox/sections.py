@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Annotated
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic_settings import NoDecode
 
 
 class Section(BaseModel):
@@ -24,3 +25,12 @@ def _is_web_address(value: str) -> str:
 
 
 WebAddress = Annotated[str, AfterValidator(_is_web_address)]
+
+
+def _parse_names(value: object) -> object:
+    parts = [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+    return tuple(parts) if isinstance(parts, list) else parts
+
+
+# A list in TOML, comma separated in the environment.
+Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]

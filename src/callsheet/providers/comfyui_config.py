@@ -1,0 +1,25 @@
+"""Settings of the provider `comfyui`: which effect each action of a media task becomes."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, StringConstraints
+
+from callsheet.toolbox.sections import Section
+from callsheet.wire.forms import PropertyKey, Slug
+
+ActionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+
+
+class ComfyUIAction(Section):
+    effect: Slug = Field(description="Slug of the effect whose job the task becomes.")
+    prompt: PropertyKey | None = Field("prompt", description="Property that gets the prompt. Null: it has none.")
+
+
+class ComfyUIConfig(Section):
+    actions: dict[ActionName, ComfyUIAction] = Field(
+        default_factory=dict,
+        description='Actions by name, like {"txt2img": {"effect": "portrait"}}. `effect` is always there: it takes '
+        "the effect's slug from the task.",
+    )

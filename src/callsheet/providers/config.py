@@ -1,0 +1,54 @@
+"""The settings section `providers`: who may execute, and what each needs to be set up."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, Secret, SecretStr
+
+from callsheet.providers.comfyui_config import ComfyUIConfig
+from callsheet.providers.http_config import HttpProviderConfig
+from callsheet.providers.lightbox_config import LightboxProviderConfig
+from callsheet.toolbox.sections import Names, Section
+from callsheet.wire.forms import Provider
+
+__all__ = [
+    "ComfyUIConfig",
+    "CopywritingConfig",
+    "HttpProviderConfig",
+    "LightboxProviderConfig",
+    "ProvidersConfig",
+    "ReplicateConfig",
+    "ScrapingConfig",
+]
+
+
+class ReplicateConfig(Section):
+    token: SecretStr | None = Field(None, description="Replicate's API token. Default: none, it is not used.")
+
+
+class CopywritingConfig(Section):
+    api_key: SecretStr | None = Field(
+        None, description="Key of the service that writes texts. Default: none, texts are filled into templates."
+    )
+
+
+class ScrapingConfig(Section):
+    timeout_seconds: float = Field(20.0, gt=0, le=300, description="Longest time a page may take, in seconds.")
+
+
+class ProvidersConfig(Section):
+    blocked: Names = Field((), description="Providers of media that may not be used, comma separated.")
+    http: dict[Provider, HttpProviderConfig] = Field(
+        default_factory=dict, description="Services that are called over HTTP, by the name each shall have."
+    )
+    plugins: dict[str, Secret[dict[str, Any]]] = Field(
+        default_factory=dict, description="What providers and actors of other packages need, by their names."
+    )
+    replicate: ReplicateConfig = Field(default_factory=ReplicateConfig, description="Replicate.")
+    copywriting: CopywritingConfig = Field(default_factory=CopywritingConfig, description="Who writes texts.")
+    scraping: ScrapingConfig = Field(default_factory=ScrapingConfig, description="How pages of products are read.")
+    comfyui: ComfyUIConfig = Field(default_factory=ComfyUIConfig, description="Media tasks that a GPU worker runs.")
+    lightbox: LightboxProviderConfig = Field(
+        default_factory=LightboxProviderConfig, description="Media tasks that an engine is asked for directly."
+    )

@@ -1,0 +1,66 @@
+"""What a provider or an actor is handed when it is made: its settings, a way to the network, and who else is there."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from ipaddress import ip_network
+from typing import Any
+
+import httpx
+
+from callsheet.providers.config import ProvidersConfig
+from callsheet.providers.media import MediaProvider
+from callsheet.toolbox.addresses import Network
+from callsheet.toolbox.http_client import GuardedClient
+
+EVERYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
+
+
+class Clients:
+    """Makes HTTP clients and closes them all in the end."""
+
+    def __init__(self, allow_networks: Iterable[Network] = ()):
+        self._allow_networks = tuple(allow_networks)
+        self._made: list[GuardedClient] = []
+        self._ssl: ssl.SSLContext | None = None
+
+    def guarded(self, *, timeout_seconds: float = 30.0, max_bytes: int = 104_857_600) -> GuardedClient:
+        """For addresses that a user or a service supplied: it cannot be led into private networks."""
+        return self._client(self._allow_networks, timeout_seconds, max_bytes)
+
+    def trusted(self, *, timeout_seconds: float = 30.0, max_bytes: int = 10_485_760) -> GuardedClient:
+        """For addresses from our own settings, which may be anywhere. Follow no redirects with it."""
+        return self._client(EVERYWHERE, timeout_seconds, max_bytes)
+
+    async def close(self) -> None:
+        while self._made:
+            await self._made.pop().aclose()
+
+    def _client(self, networks: Iterable[Network], timeout_seconds: float, max_bytes: int) -> GuardedClient:
+        # Reading the certificates takes tens of milliseconds: once for all.
+        self._ssl = self._ssl or httpx.create_ssl_context(trust_env=False)
+        client = GuardedClient(
+            allow_networks=networks, timeout_seconds=timeout_seconds, max_bytes=max_bytes, ssl_context=self._ssl
+        )
+        self._made.append(client)
+        return client
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Of what is built in. `media` is empty while the providers themselves are made."""
+
+    config: ProvidersConfig
+    clients: Clients
+    media: Mapping[str, MediaProvider] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginContext:
+    """Of what other packages bring. `settings` is their own table, `[providers.plugins.NAME]`."""
+
+    settings: Mapping[str, Any]
+    clients: Clients
+    media: Mapping[str, MediaProvider] = field(default_factory=dict)

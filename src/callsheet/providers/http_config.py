@@ -1,0 +1,173 @@
+"""Settings of a service that is called over HTTP: `[providers.http.NAME]`.
+
+Enough for services that take a job, say how far it is when asked, and then give addresses to download from. In texts of
+`body`, `query` and `path` stand placeholders: `{prompt}`, `{params.width}`; when asked, `{id}`. A text that is nothing
+but one placeholder becomes the value with its type, and where there is no value its key is left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
+
+from callsheet.providers.comfyui_config import ActionName
+from callsheet.toolbox.sections import Section, WebAddress
+from callsheet.wire.forms import PropertyKey
+
+# `data.images.*.url`: members by name, items by number or all of them by a star.
+DottedPath = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)*$", max_length=200)]
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")]
+ServicePath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=1000)]
+PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)\}")
+
+
+class HttpParameter(Section):
+    """What users may say in `params`."""
+
+    type: Literal["text", "integer", "number", "boolean"] = Field("text", description="What it is.")
+    default: str | int | float | bool | None = Field(None, description="What it is where the task does not say.")
+    required: bool = Field(False, description="Whether a task must say it.")
+    least: float | None = Field(None, description="Least number, or fewest characters of a text.")
+    most: float | None = Field(None, description="Largest number, or most characters of a text.")
+    choices: tuple[str | int | float, ...] = Field((), description="What it may be. Default: anything.")
+
+    @model_validator(mode="after")
+    def _bounds_and_default_fit(self) -> Self:
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError("least must not be above most")
+        if self.default is not None and (reason := unfit(self, self.default)):
+            raise ValueError(f"the default {reason}")
+        return self
+
+
+def unfit(parameter: HttpParameter, value: object) -> str | None:
+    """What is wrong with this value of it, if anything."""
+    kinds: Mapping[str, tuple[type, ...]] = {
+        "text": (str,),
+        "integer": (int,),
+        "number": (int, float),
+        "boolean": (bool,),
+    }
+    names = {"text": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
+    if not isinstance(value, kinds[parameter.type]) or (isinstance(value, bool) and parameter.type != "boolean"):
+        return f"should be {names[parameter.type]}"
+    if parameter.choices and value not in parameter.choices:
+        return f"should be one of {', '.join(map(str, parameter.choices))}"
+    size, unit = (len(value), " characters") if isinstance(value, str) else (value, "")
+    if not isinstance(size, int | float) or isinstance(size, bool):
+        return None
+    if parameter.least is not None and not size >= parameter.least:
+        return f"should be {parameter.least:g}{unit} or more"
+    if parameter.most is not None and not size <= parameter.most:
+        return f"should be {parameter.most:g}{unit} or less"
+    return None
+
+
+class HttpAction(Section):
+    """How a job of one action is submitted."""
+
+    method: Literal["POST", "PUT", "GET"] = Field("POST", description="The request's method.")
+    path: ServicePath = Field(description="Where below base_url it is sent.")
+    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with placeholders. Default: none.")
+    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with placeholders.")
+    id: DottedPath = Field(description="Where in the answer the service's own id of the job is, like data.task_id.")
+    prompt_required: bool = Field(True, description="Whether a task must have a prompt.")
+    longest_prompt: int = Field(4000, ge=1, le=100_000, description="Most characters of the prompt.")
+    params: dict[PropertyKey, HttpParameter] = Field(
+        default_factory=dict, description="What a task may say in `params`; anything else is refused."
+    )
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> Self:
+        known = {"prompt", *(f"params.{name}" for name in self.params)}
+        unknown = set(placeholders((self.body, self.query, self.path))) - known
+        if unknown:
+            raise ValueError(f"{{{min(unknown)}}} stands for nothing: there are {{prompt}} and {{params.NAME}}")
+        return self
+
+
+class HttpPoll(Section):
+    """How the service is asked how far a job is."""
+
+    method: Literal["GET", "POST"] = Field("GET", description="The request's method.")
+    path: ServicePath = Field(description="Where below base_url it is asked, with {id} in it.")
+    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with {id} in it. Default: none.")
+    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with {id} in them.")
+    status: DottedPath = Field(description="Where in the answer the status is.")
+    done: tuple[str, ...] = Field(min_length=1, description="What the status is when the job succeeded.")
+    failed: tuple[str, ...] = Field((), description="What the status is when the job failed.")
+    progress: DottedPath | None = Field(None, description="Where in the answer the percent is, like 42 or 42%.")
+    outputs: DottedPath = Field(description="Where in the answer the addresses of the outputs are.")
+    error: DottedPath | None = Field(None, description="Where in the answer the reason of a failure is.")
+    every_seconds: float = Field(2.0, gt=0, le=600, description="Time between two questions, in seconds.")
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> Self:
+        used = set(placeholders((self.body, self.query, self.path)))
+        if used != {"id"}:
+            raise ValueError("path, query or body must have {id} in it, and no other placeholder")
+        return self
+
+
+class HttpDownload(Section):
+    """How what a job made is fetched."""
+
+    types: tuple[str, ...] = Field(
+        ("image/*", "video/*", "audio/*"), min_length=1, description="Media types an output may be; by its bytes."
+    )
+    max_files: int = Field(20, ge=1, le=1000, description="Most outputs of one job.")
+    max_bytes: int = Field(1_073_741_824, ge=1, description="Largest output, in bytes.")
+    limit_seconds: float = Field(300.0, gt=0, le=86_400, description="Longest time one download may take, in seconds.")
+    send_headers: bool = Field(
+        False, description="Whether the headers are sent there too, where an address is on base_url's own host."
+    )
+
+
+class HttpProviderConfig(Section):
+    base_url: WebAddress = Field(description="Address of the service's API.")
+    secret: SecretStr | None = Field(None, description="Its key or token; {secret} in headers stands for it.")
+    headers: dict[HeaderName, SecretStr] = Field(
+        default_factory=dict, description="Headers of every request, like Authorization = 'Bearer {secret}'."
+    )
+    actions: dict[ActionName, HttpAction] = Field(min_length=1, description="What it can do, like txt2img.")
+    poll: HttpPoll = Field(description="How it is asked how far a job is.")
+    download: HttpDownload = Field(default_factory=HttpDownload, description="How outputs are fetched.")
+    max_concurrent: int = Field(1, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
+    limit_seconds: int = Field(900, ge=1, le=86_400, description="Longest time one job may take, in seconds.")
+    request_seconds: float = Field(30.0, gt=0, le=600, description="Longest time one request may take, in seconds.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _base_url_is_plain(cls, value: str) -> str:
+        if "?" in value or "#" in value or "@" in value:
+            raise ValueError("must be an address without a question mark, a hash or a password")
+        return value.rstrip("/")
+
+    @field_validator("headers")
+    @classmethod
+    def _headers_can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
+        for secret in value.values():
+            if not re.fullmatch(r"[ -~]*", secret.get_secret_value()):
+                raise ValueError("must be plain characters")
+        return value
+
+    @property
+    def needs_secret(self) -> bool:
+        """Whether it is named in a header and not there."""
+        return self.secret is None and any("{secret}" in value.get_secret_value() for value in self.headers.values())
+
+
+def placeholders(value: object) -> Iterator[str]:
+    """Every placeholder in the texts of a value, however deep."""
+    match value:
+        case str():
+            yield from PLACEHOLDER.findall(value)
+        case Mapping():
+            for member in value.values():
+                yield from placeholders(member)
+        case list() | tuple():
+            for item in value:
+                yield from placeholders(item)

@@ -1,0 +1,123 @@
+"""The actor `media`: a task that names a provider, an action and what shall be made.
+
+What can be asked for, how many at once and how it ends is the provider's to say; this is only the way to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final, cast
+
+from callsheet.providers.actor import Deferred, Done, Plan, Task
+from callsheet.providers.context import Context
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.media import (
+    Finish,
+    Generation,
+    MediaProvider,
+    SyncProvider,
+    WebhookProvider,
+    WorkerProvider,
+)
+from callsheet.wire.errors import FieldProblem, InvalidRequest
+
+# The last four are the caller's own: kept with the task, and not looked at here.
+FIELDS: Final = (
+    *("provider", "action_type", "prompt", "params"),
+    *("workflow_run_id", "interaction_id", "prompt_id", "source_data"),
+)
+FIELD: Final = "payload"
+# Engines and services have limits of their own; this one is for what a table and a page can show.
+LONGEST_PROMPT: Final = 100_000
+NOTHING: Final = "none"
+
+
+class MediaActor:
+    name = "media"
+
+    def __init__(self, context: Context):
+        self._media = context.media
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        provider, generation = self._asked(payload)
+        return Plan(
+            provider=provider.name,
+            finish=provider.finish,
+            concurrency=provider.concurrency(generation),
+            run_limit_seconds=provider.run_limit_seconds,
+            effect=cast("WorkerProvider", provider).effect(generation) if provider.finish is Finish.WORKER else None,
+        )
+
+    def preview_info(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What a page can show before the task is submitted. Raises InvalidRequest as `plan` does."""
+        provider, generation = self._asked(payload)
+        return {"provider": provider.name, "action": generation.action, **provider.preview_info(generation)}
+
+    async def run(self, task: Task) -> Done | Deferred:
+        provider, generation = self._found(task.payload)
+        match provider.finish:
+            case Finish.SYNC:
+                made = await cast("SyncProvider", provider).generate(generation, task.directory, task.say)
+                result = {"provider": provider.name, "action": generation.action, "details": dict(made.details)}
+                return Done(result, made.files, made.provider_job_id)
+            case Finish.WEBHOOK:
+                return await self._submitted(cast("WebhookProvider", provider), generation, task)
+            case Finish.WORKER:
+                raise ProviderError("wrong_worker", "This task is for a worker beside an engine.", retryable=True)
+
+    async def _submitted(self, provider: WebhookProvider, generation: Generation, task: Task) -> Deferred:
+        if task.callback is None:
+            raise ProviderError("no_callback", "There is no address that the provider could call back.")
+        found = await provider.find(task.callback) if task.callback.may_exist else None
+        prediction = found or await provider.submit(generation, task.callback)
+        return Deferred(prediction.id, provider.callback_seconds)
+
+    def _found(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
+        """For a worker whose settings may be other than those of the control plane that took the task."""
+        try:
+            return self._asked(payload)
+        except InvalidRequest as invalid:
+            raise ProviderError(
+                "invalid_request", str(invalid), details={each.field: each.reason for each in invalid.errors}
+            ) from None
+
+    def _asked(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
+        refuse(_wrong_shape(payload))
+        provider = self._media.get(payload["provider"])
+        if provider is None:
+            raise InvalidRequest.field(f"{FIELD}.provider", f"is none of those there are: {listed(self._media)}")
+        action = payload["action_type"]
+        if action not in provider.actions:
+            reason = f"is nothing that {provider.name} does; it does: {listed(provider.actions)}"
+            raise InvalidRequest.field(f"{FIELD}.action_type", reason)
+        generation = Generation(action, payload.get("prompt") or "", payload.get("params") or {})
+        refuse(FieldProblem(f"{FIELD}.{each.field}", each.reason) for each in provider.problems(generation))
+        return provider, generation
+
+
+def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    for name in payload.keys() - set(FIELDS):
+        yield FieldProblem(f"{FIELD}.{name[:100]}", f"is not a field of a media task; they are: {listed(FIELDS)}")
+    for name in ("provider", "action_type"):
+        if not isinstance(payload.get(name), str) or not payload[name]:
+            yield FieldProblem(f"{FIELD}.{name}", "should be text" if name in payload else "is required")
+    prompt = payload.get("prompt")
+    if prompt is not None and not isinstance(prompt, str):
+        yield FieldProblem(f"{FIELD}.prompt", "should be text")
+    elif prompt and len(prompt) > LONGEST_PROMPT:
+        yield FieldProblem(f"{FIELD}.prompt", f"should have at most {LONGEST_PROMPT} characters")
+    if not isinstance(payload.get("params") or {}, Mapping):
+        yield FieldProblem(f"{FIELD}.params", "should be an object")
+    for name in ("workflow_run_id", "interaction_id", "prompt_id"):
+        if payload.get(name) is not None and not isinstance(payload[name], str):
+            yield FieldProblem(f"{FIELD}.{name}", "should be text")
+
+
+def refuse(problems: Iterable[FieldProblem]) -> None:
+    found = sorted(problems, key=lambda each: each.field)
+    if found:
+        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in found), errors=found)
+
+
+def listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or NOTHING
