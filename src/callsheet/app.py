@@ -17,7 +17,7 @@ from callsheet.catalog.routes import admin_asset_router, admin_effect_router, ad
 from callsheet.fleet.admin_routes import admin_fleet_router, admin_worker_router, worker_log_router
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.overview_routes import overview_router
-from callsheet.fleet.protocol import open_protocol
+from callsheet.fleet.protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.protocol_routes import shortcuts
 from callsheet.fleet.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom, open_fleet
@@ -86,7 +86,7 @@ class Rooms:
     catalog: CatalogRoom
     jobs: JobsRoom
     fleet: FleetRoom
-    protocol: APIRouter
+    protocol: WorkerProtocol
     fleet_secret: FleetSecret
     presenter: Presenter
 
@@ -172,7 +172,7 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
     ]
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
-    application = Shortcut(_application(routers), shortcuts(rooms.protocol))
+    application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
     return ControlPlane(
         settings=settings,
         databases=databases,
@@ -222,7 +222,7 @@ def _worker_routers(rooms: Rooms) -> list[APIRouter]:
     fleet, authentication = rooms.fleet, rooms.identity.authentication
     return [
         registration_router(fleet.registry, rooms.fleet_secret, fleet.authentication, authentication),
-        rooms.protocol,
+        rooms.protocol.router,
     ]
 
 

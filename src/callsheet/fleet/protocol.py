@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
@@ -18,6 +20,16 @@ from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 
 
+@dataclass(frozen=True, slots=True)
+class WorkerProtocol:
+    """The routes, and what answers them: for a worker in this very process."""
+
+    router: APIRouter
+    polls: Polls
+    reports: Reports
+    deliveries: Deliveries
+
+
 def open_protocol(
     databases: Databases,
     storage: Storage,
@@ -25,10 +37,10 @@ def open_protocol(
     fleet: FleetRoom,
     settings: Settings,
     registry: CollectorRegistry,
-) -> APIRouter:
+) -> WorkerProtocol:
     deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
     polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
     reports = Reports(jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend)
-    return protocol_router(fleet.authentication, polls, reports)
+    return WorkerProtocol(protocol_router(fleet.authentication, polls, reports), polls, reports, deliveries)

@@ -55,7 +55,8 @@ class Registry:
         self._held = held
         self._audit = audit
 
-    async def register(self, request: RegisterRequest) -> Registered:
+    async def register(self, request: RegisterRequest, *, is_own: bool = False) -> Registered:
+        """`is_own`: a worker inside a control plane, which nobody has to approve and no limit keeps out."""
         check_shape(request)
         # Outside the transaction: AWS may take seconds.
         verdict = await self._groups.verdict(request.worker_id)
@@ -65,8 +66,9 @@ class Registry:
         async with self._databases.central.transaction() as connection:
             await SQL["lock_registrations"].run(connection)
             placement = await _placement(connection, request)
-            earlier = await self._admit(connection, request.worker_id)
-            is_approved = await self._save(connection, request, placement, token, verdict, earlier)
+            earlier = await self._admit(connection, request.worker_id, is_own=is_own)
+            approve = is_own or self._settings.auto_approve
+            is_approved = await self._save(connection, request, placement, token, verdict, earlier, approve)
         # Nobody knows the new token yet, so all that is held under this id was leased before; also where the worker was
         # removed while its poll was under way.
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
@@ -109,7 +111,7 @@ class Registry:
         await self._audit.record(Event(worker_id, None, "register_refused", f"worker:{worker_id}", details=details))
         raise Forbidden(f"Instance {worker_id!r} may not register: {verdict.reason}.")
 
-    async def _admit(self, connection: Connection, worker_id: str) -> asyncpg.Record | None:
+    async def _admit(self, connection: Connection, worker_id: str, *, is_own: bool) -> asyncpg.Record | None:
         """The worker of this id that may be replaced, if there is one."""
         known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
         if known is not None and known["revoked_at"] is not None:
@@ -117,7 +119,7 @@ class Registry:
         if known is not None and known["in_session"] and known["seen_seconds_ago"] < ALIVE_SECONDS:
             raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known["seen_seconds_ago"])))
         others = await SQL["count_other_workers"].value(connection, worker_id=worker_id)
-        if others >= self._settings.max_workers:
+        if others >= self._settings.max_workers and not is_own:
             raise Forbidden(f"{others} workers are registered; at most {self._settings.max_workers} may be.")
         return known
 
@@ -129,6 +131,7 @@ class Registry:
         token: str,
         verdict: Verdict,
         earlier: asyncpg.Record | None,
+        approve: bool,
     ) -> bool:
         worker_id = request.worker_id
         await SQL["end_session"].run(connection, worker_id=worker_id, reason="registered anew")
@@ -154,7 +157,7 @@ class Registry:
             capabilities=request.capabilities or {},
             capacity_type=request.capacity_type,
             instance_type=request.instance_type or None,
-            is_approved=self._settings.auto_approve,
+            is_approved=approve,
         )
         await assign(connection, worker_id, placement.workflow_ids)
         actor = f"worker:{worker_id}"

@@ -1,0 +1,209 @@
+"""The task worker inside a control plane: the same worker as on any other machine, without the way over HTTP.
+
+It registers like the others, so that it is seen, counted and drained like them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from random import Random
+from typing import Any, TypeVar
+
+import asyncpg
+from starlette.types import Message
+
+from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.protocol import WorkerProtocol
+from callsheet.fleet.registry import Registry
+from callsheet.jobs.reports import StartedLease
+from callsheet.plumbing.problems import STATUS_OF_CODE, UNAVAILABLE
+from callsheet.providers.actor import Actor
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.errors import NotAuthenticated, RateLimited, Refusal
+from callsheet.wire.fleet import RegisterRequest
+from callsheet.wire.worker import (
+    CompleteRequest,
+    DeferRequest,
+    FailRequest,
+    HeartbeatAnswer,
+    HeartbeatRequest,
+    PollAnswer,
+    PollRequest,
+    RequeueRequest,
+)
+from callsheet.worker.departure import Departure
+from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.task_agent import TaskAgent, TaskConfig
+
+log = get_logger(__name__)
+
+Said = TypeVar("Said")
+# The database is beside us, or all requests fail with it.
+RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.2, 5.0
+RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
+
+
+@dataclass(slots=True)
+class InProcessPlane:
+    """`worker.plane.Plane`, answered by the same code as the routes of the protocol."""
+
+    worker_id: str
+    workflow_slugs: Sequence[str]
+    providers: Sequence[str]
+    max_concurrency: int
+    registry: Registry
+    authentication: WorkerAuthentication
+    protocol: WorkerProtocol
+    _header: str | None = None
+    _entering: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def is_registered(self) -> bool:
+        return self._header is not None
+
+    async def enter(self) -> None:
+        await self._enter()
+
+    async def _enter(self) -> str:
+        request = RegisterRequest(
+            worker_id=self.worker_id,
+            display_name="control plane",
+            max_concurrency=self.max_concurrency,
+            providers=list(self.providers),
+            workflow_slugs=list(self.workflow_slugs),
+        )
+        registered = await _answered(self.registry.register(request, is_own=True))
+        self._header = f"Bearer {registered.token}"
+        return self._header
+
+    async def poll(self, request: PollRequest) -> PollAnswer:
+        return await self._entered(lambda header: self.protocol.polls.answer(header, request, _stays))
+
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
+        said = HeartbeatRequest.model_validate(request)
+        return await self._entered(lambda header: self._heartbeat(header, said))
+
+    async def report(self, kind: str, body: dict[str, Any]) -> str:
+        return await self._entered(lambda header: self._report(header, kind, body))
+
+    async def leave(self, reason: str) -> None:
+        header, self._header = self._header, None
+        try:
+            await _answered(self._deregister(header, reason))
+        except (Unreachable, Refused) as error:
+            log.warning("worker.deregister_failed", reason=str(error))
+
+    def pause(self, failures: int, error: Exception | None = None) -> float:
+        return backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
+
+    async def _entered(self, ask: Callable[[str], Awaitable[Said]]) -> Said:
+        header = self._header or await self._enter()
+        try:
+            return await _answered(ask(header))
+        except Refused as refused:
+            if refused.code != NotAuthenticated.code:
+                raise
+        # Removed as stale while the database or this process stood still. Of several that find out, one registers.
+        async with self._entering:
+            again = self._header if self._header not in (None, header) else await self._enter()
+        return await _answered(ask(again or header))
+
+    async def _heartbeat(self, header: str, request: HeartbeatRequest) -> HeartbeatAnswer:
+        return await self.protocol.reports.heartbeat(await self.authentication.of(header), request)
+
+    async def _report(self, header: str, kind: str, body: Mapping[str, Any]) -> str:
+        worker, reports = await self.authentication.of(header), self.protocol.reports
+        match kind:
+            case "complete":
+                return (await reports.complete(worker, CompleteRequest.model_validate(body))).status
+            case "fail":
+                return (await reports.fail(worker, FailRequest.model_validate(body))).status
+            case "defer":
+                return (await reports.defer(worker, DeferRequest.model_validate(body))).status
+            case _:
+                return (await reports.requeue(worker, RequeueRequest.model_validate(body))).status
+
+    async def _deregister(self, header: str | None, reason: str) -> None:
+        await self.registry.deregister(await self.authentication.of(header), reason)
+
+
+async def _answered(asking: Awaitable[Said]) -> Said:
+    """With the errors that a worker knows."""
+    try:
+        return await asking
+    except RateLimited as busy:
+        raise Unreachable(str(busy), busy.retry_after_seconds) from None
+    except Refusal as refusal:
+        raise Refused(STATUS_OF_CODE[refusal.code], refusal.code, str(refusal)) from None
+    except (*UNAVAILABLE, asyncpg.PostgresError) as error:
+        raise Unreachable(repr(error)) from error
+
+
+async def _stays() -> Message:
+    """A client that never leaves: what ends the wait is the end of the process."""
+    return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+
+class TaskRunner:
+    """Keeps the worker running for as long as the control plane does; runs what was leased to it directly."""
+
+    def __init__(self, plane: InProcessPlane, actors: Mapping[str, Actor], directory: Path, heartbeat_seconds: float):
+        self._plane = plane
+        self._actors = actors
+        self._config = TaskConfig(
+            directory=directory / plane.worker_id,
+            providers=tuple(plane.providers),
+            max_concurrency=plane.max_concurrency,
+            # A waiting poll costs nothing but itself here, and each slot its own lets them share statements.
+            polls_at_once=plane.max_concurrency,
+            heartbeat_seconds=heartbeat_seconds,
+        )
+        self._agent: TaskAgent | None = None
+        self._keeping: asyncio.Task[None] | None = None
+
+    @property
+    def worker_id(self) -> str:
+        return self._plane.worker_id
+
+    @property
+    def is_ready(self) -> bool:
+        return self._agent is not None and self._plane.is_registered and not self._agent.departure.has_begun
+
+    def start(self) -> None:
+        self._keeping = asyncio.create_task(self._keep())
+
+    def run(self, started: StartedLease) -> asyncio.Task[None]:
+        """A task whose dispatch was born leased to this worker."""
+        assert self._agent is not None, "not ready"
+        job = self._plane.protocol.deliveries.job(started, started.lease.lease_seconds)
+        return self._agent.start_now(job)
+
+    async def stop(self, seconds: float) -> None:
+        if self._agent is not None:
+            self._agent.departure.begin("the control plane stops", seconds)
+        if self._keeping is not None:
+            await asyncio.gather(self._keeping, return_exceptions=True)
+
+    async def _keep(self) -> None:
+        failures = 0
+        while True:
+            self._agent = TaskAgent(self._config, self._plane, self._actors, Departure())
+            try:
+                await self._agent.run()
+                return
+            except (Unreachable, Refused) as error:
+                failures += 1
+                log.warning("tasks.not_running", reason=str(error), failures=failures)
+            await asyncio.sleep(self._plane.pause(failures))
+
+
+def runner_name() -> str:
+    """New for every process: the one before may not have said goodbye."""
+    host = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in socket.gethostname())
+    return f"control-plane:{host[:100]}:{secrets.token_hex(4)}"
