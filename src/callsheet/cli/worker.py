@@ -16,8 +16,8 @@ from callsheet.toolbox.logs import configure_logs
 
 if TYPE_CHECKING:
     from callsheet.providers.engine import Engine
-    from callsheet.worker.agent import Agent
     from callsheet.worker.config import AgentConfig
+    from callsheet.worker.departure import Departure
 
 
 def worker(
@@ -26,15 +26,25 @@ def worker(
     workflows: str | None = typer.Option(None, help="Or the workflows it serves, comma separated (worker.workflows)."),
     engine_url: str | None = typer.Option(None, help="Address of its ComfyUI (engine.url)."),
     worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
+    tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs: no GPU is needed."),
+    queues: str | None = typer.Option(
+        None, help="With --tasks: the queues it serves (worker.queues)."
+    ),
 ) -> None:
     """Run jobs of a control plane on the engine of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
-    given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id}
+    given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id, "queues": queues}
     overrides: dict[str, dict[str, str]] = {
         "worker": {name: value for name, value in given.items() if value is not None}
     }
     if engine_url is not None:
         overrides["engine"] = {"url": engine_url}
     settings = load_settings(**overrides)
+    if tasks:
+        from callsheet.cli.task_worker import run_tasks
+
+        configure_logs(settings.log.level, settings.log.format)
+        asyncio.run(run_tasks(settings))
+        return
     config = agent_config(settings)
     configure_logs(settings.log.level, settings.log.format)
     asyncio.run(_run(settings, config))
@@ -44,7 +54,7 @@ async def _run(settings: Settings, config: AgentConfig) -> None:
     from callsheet.worker.agent import Agent
 
     agent = Agent(config, engines_of(settings))
-    _stop_on_signals(agent)
+    stop_on_signals(agent.departure, config.stop_seconds)
     await agent.run()
 
 
@@ -52,19 +62,14 @@ def agent_config(settings: Settings) -> AgentConfig:
     from callsheet.worker.config import AgentConfig
 
     given = settings.worker
-    if given.secret is None:
-        raise OperatorError(
-            "A worker needs the fleet secret: `callsheet fleets secret` prints it on the control plane; "
-            "give it as FLEET_SECRET."
-        )
+    secret = fleet_secret(settings)
     if given.fleet is None and not given.workflows:
         raise OperatorError("A worker needs a fleet (FLEET_SLUG, or --fleet) or workflows (--workflows).")
-    # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
-    worker_id = given.id or re.sub(r"[^A-Za-z0-9._:@-]+", "-", socket.gethostname()).strip("-.")[:200] or "worker"
+    worker_id = given.id or host_name()
     return AgentConfig(
         api_url=given.api_url or settings.public_url,
         worker_id=worker_id,
-        secret=given.secret.get_secret_value(),
+        secret=secret,
         directory=settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id),
         fleet=given.fleet,
         stage=given.stage,
@@ -85,6 +90,20 @@ def agent_config(settings: Settings) -> AgentConfig:
     )
 
 
+def fleet_secret(settings: Settings) -> str:
+    if settings.worker.secret is None:
+        raise OperatorError(
+            "A worker needs the fleet secret: `callsheet fleets secret` prints it on the control plane; "
+            "give it as FLEET_SECRET."
+        )
+    return settings.worker.secret.get_secret_value()
+
+
+def host_name() -> str:
+    # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
+    return re.sub(r"[^A-Za-z0-9._:@-]+", "-", socket.gethostname()).strip("-.")[:190] or "worker"
+
+
 def engines_of(settings: Settings) -> list[Engine]:
     """Comfy Cloud where its key is given, the engine of this machine otherwise."""
     from callsheet.providers.comfy_cloud import ComfyCloud
@@ -97,13 +116,12 @@ def engines_of(settings: Settings) -> list[Engine]:
     return [ComfyUI(engine.url, patience=patience, directory=engine.directory)]
 
 
-def _stop_on_signals(agent: Agent) -> None:
+def stop_on_signals(departure: Departure, stop_seconds: float) -> None:
     """The first lets running jobs finish for a while, the second does not."""
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
 
         def stop(name: str = number.name) -> None:
-            seconds = 0.0 if agent.departure.has_begun else agent.config.stop_seconds
-            agent.departure.begin(name, seconds)
+            departure.begin(name, 0.0 if departure.has_begun else stop_seconds)
 
         loop.add_signal_handler(number, stop)

@@ -53,6 +53,8 @@ class WorkerSettings(Section):
     stage: str = Field("production", description="Stage of that fleet. Also: FLEET_STAGE.")
     workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
     max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
+    task_concurrency: int = Field(10, ge=1, le=1000, description="Tasks that `callsheet worker --tasks` runs at once.")
+    queues: Names = Field(("default",), description="Queues whose tasks it takes, comma separated.")
     heartbeat_seconds: float = Field(
         30.0,
         ge=0.1,

@@ -28,6 +28,11 @@ def job_id_of(task_id: str) -> UUID | None:
     return UUID(digits)
 
 
+def workflow_slug(actor: str, queue_name: str = "default") -> str:
+    """The workflow that tasks of an actor are routed by: one for each queue, so that routing stays strict."""
+    return f"actor:{actor}" if queue_name == "default" else f"actor:{actor}:{queue_name}"
+
+
 class SubmitTask(UserRequest):
     """`actor` and `task_type` are two names for the same; send one."""
 

@@ -1,0 +1,52 @@
+"""`callsheet worker --tasks`: runs actors anywhere, leased over the worker protocol. Needs no server part."""
+
+from __future__ import annotations
+
+import re
+
+from callsheet.cli.worker import fleet_secret, host_name, stop_on_signals
+from callsheet.providers.actor import OWN
+from callsheet.providers.registry import open_registry
+from callsheet.settings import Settings
+from callsheet.wire.fleet import RegisterRequest
+from callsheet.wire.tasks import workflow_slug
+from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.private_files import claim
+from callsheet.worker.task_agent import TaskAgent, TaskConfig
+
+
+async def run_tasks(settings: Settings) -> None:
+    given = settings.worker
+    secret = fleet_secret(settings)
+    worker_id = given.id or f"{host_name()}-tasks"
+    directory = settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
+    registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
+    providers = (OWN, *registry.media)
+    registration = RegisterRequest(
+        worker_id=worker_id,
+        max_concurrency=given.task_concurrency,
+        capabilities={"actors": sorted(registry.actors), **given.capabilities},
+        capacity_type=given.capacity_type,
+        instance_type=given.instance_type,
+        providers=list(providers),
+        workflow_slugs=[workflow_slug(actor, queue) for actor in registry.actors for queue in given.queues],
+    )
+    plane = ControlPlane(
+        given.api_url or settings.public_url, secret, directory / "token.json", registration=lambda: registration
+    )
+    config = TaskConfig(
+        directory=directory / "work",
+        providers=providers,
+        max_concurrency=given.task_concurrency,
+        heartbeat_seconds=settings.tasks.heartbeat_seconds,
+        stop_seconds=given.stop_seconds,
+    )
+    agent = TaskAgent(config, plane, registry.actors)
+    stop_on_signals(agent.departure, given.stop_seconds)
+    lock = claim(directory)
+    try:
+        await agent.run()
+    finally:
+        await plane.close()
+        await registry.close()
+        lock.close()

@@ -1,0 +1,9 @@
+"""`python -m callsheet.worker` is `callsheet worker`."""
+
+import sys
+
+from callsheet.cli.main import main
+
+if __name__ == "__main__":
+    sys.argv[1:1] = ["worker"]
+    main()
