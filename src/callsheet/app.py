@@ -27,6 +27,7 @@ from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.keys import Keys
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
+from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
 from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, ready_job_router
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
@@ -51,10 +52,14 @@ from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handl
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.plumbing.shortcut import Shortcut
+from callsheet.providers.actor import OWN
+from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
+from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
 from callsheet.wallet.routes import admin_wallet_router, wallet_router
+from callsheet.wire.tasks import workflow_slug
 
 log = get_logger(__name__)
 
@@ -72,6 +77,9 @@ class ControlPlane:
     catalog: CatalogRoom
     jobs: JobsRoom
     fleet: FleetRoom
+    providers: Registry
+    # None where tasks are left to other machines.
+    task_runner: TaskRunner | None
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -121,7 +129,9 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
         undo.push_async_callback(databases.close)
         storage = open_storage(settings, secret)
         undo.push_async_callback(storage.close)
-        plane = _assemble(settings, secret, databases, storage)
+        providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
+        undo.push_async_callback(providers.close)
+        plane = _assemble(settings, secret, databases, storage, providers)
         plane.listener.start()
         undo.push_async_callback(plane.listener.stop)
         undo.push_async_callback(plane.notifier.close)
@@ -137,10 +147,15 @@ async def running_control_plane(settings: Settings) -> AsyncIterator[ControlPlan
         server = HttpServer(plane.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)
+        # It needs the server: what its tasks make is uploaded like from anywhere else.
+        if plane.task_runner is not None:
+            plane.task_runner.start()
         try:
             yield plane
         finally:
             plane.draining.begun = True
+            if plane.task_runner is not None:
+                await plane.task_runner.stop(settings.server.shutdown_seconds)
             plane.jobs.feeds.close()
             plane.jobs.waiters.close()
             await server.stop()
@@ -155,7 +170,9 @@ async def with_free_port(settings: Settings) -> Settings:
     return settings.model_copy(update={"server": settings.server.model_copy(update={"port": port})})
 
 
-def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: Storage) -> ControlPlane:
+def _assemble(
+    settings: Settings, secret: bytes, databases: Databases, storage: Storage, providers: Registry
+) -> ControlPlane:
     registry = CollectorRegistry()
     draining = Draining()
     listener = Listener(databases.central)
@@ -183,6 +200,8 @@ def _assemble(settings: Settings, secret: bytes, databases: Databases, storage: 
         catalog=rooms.catalog,
         jobs=rooms.jobs,
         fleet=rooms.fleet,
+        providers=providers,
+        task_runner=_task_runner(settings, rooms, providers),
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
@@ -216,6 +235,22 @@ def _open_rooms(
         fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of),
     )
+
+
+def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskRunner | None:
+    if not settings.tasks.in_process or not providers.actors:
+        return None
+    queues = (DEFAULT_QUEUE, *settings.tasks.queues)
+    plane = InProcessPlane(
+        worker_id=runner_name(),
+        workflow_slugs=[workflow_slug(actor, queue) for actor in providers.actors for queue in queues],
+        providers=(OWN, *providers.media),
+        max_concurrency=settings.tasks.in_process,
+        registry=rooms.fleet.registry,
+        authentication=rooms.fleet.authentication,
+        protocol=rooms.protocol,
+    )
+    return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
 
 
 def _worker_routers(rooms: Rooms) -> list[APIRouter]:

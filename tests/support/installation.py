@@ -38,7 +38,14 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
         for name, template in templates.items():
             await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE "{template}"')
         central = postgres.dsn(names["central"])
-        settings = load_settings(home=home, database={"dsn": central}, server={"port": 0}, log={"level": "warning"})
+        settings = load_settings(
+            home=home,
+            database={"dsn": central},
+            server={"port": 0},
+            log={"level": "warning"},
+            # A worker that nobody asked for would be counted, listed and waited for.
+            tasks={"in_process": 0},
+        )
         connection = await asyncpg.connect(central)
         await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
         await connection.close()
