@@ -207,6 +207,15 @@ class Overview:
         for lane in lanes:
             self._arrived(lane["workflow_id"], lane["stage"], lane["provider"])
 
+    async def declare_limit(self, identifier: str, max_concurrent: int) -> None:
+        """How many of these a provider takes at once, by its own word. What an admin has set stays."""
+        async with self._central.connection() as connection:
+            values = {"identifier": identifier, "max_concurrent": max_concurrent}
+            changed = await SQL["declare_limit"].value(connection, **values)
+            lanes = await SQL["lanes_of_identifier"].rows(connection, identifier=identifier) if changed else []
+        for lane in lanes:
+            self._arrived(lane["workflow_id"], lane["stage"], lane["provider"])
+
     async def known(self, keys: Sequence[JobKey], settle_seconds: float) -> Mapping[JobKey, CentralSide]:
         async with self._central.connection() as connection:
             rows = await SQL["where_jobs_stand"].rows(connection, **_keys(keys), settle_seconds=settle_seconds)

@@ -187,6 +187,17 @@ ORDER BY i.identifier LIMIT :limit
 INSERT INTO concurrency_limits (identifier, max_concurrent) VALUES (:identifier, :max_concurrent)
 ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent, is_declared = false
 
+-- name: declare_limit
+-- What a provider says of itself; nothing where an admin has said something else, or nothing is new.
+INSERT INTO concurrency_limits (identifier, max_concurrent, is_declared)
+SELECT :identifier::text, :max_concurrent::integer, true
+WHERE NOT EXISTS (
+    SELECT FROM concurrency_limits
+    WHERE identifier = :identifier AND (NOT is_declared OR max_concurrent = :max_concurrent))
+ON CONFLICT (identifier) DO UPDATE SET max_concurrent = excluded.max_concurrent
+WHERE concurrency_limits.is_declared
+RETURNING identifier
+
 -- name: lanes_of_identifier
 SELECT workflow_id, stage, provider FROM dispatch_lanes WHERE concurrency_identifier = :identifier
 

@@ -38,6 +38,8 @@ SPARE_CANDIDATES = 8
 DEEPEST = 2000
 
 Arrived = Callable[[int, str, str], None]
+# What is leased as soon as it is there, and to whom.
+Birth = tuple[Entry, str]
 # Who asks, and the poll's own id, if it has one.
 Asking = tuple[str, str | None]
 
@@ -51,6 +53,9 @@ class Queue:
         self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
         self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
         self._closings: Batcher[Ending, Closed | None] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
+        self._births: Batcher[Birth, Lease | None] = Batcher(
+            self._place_leased, isolate=(asyncpg.PostgresError,), abandoned=self._give_up_birth
+        )
         self._leased_workflows: set[int] = set()
 
     async def enqueue(self, entries: Sequence[Entry]) -> int:
@@ -65,6 +70,16 @@ class Queue:
         placed = [row for row in rows if row["dispatch_id"] is not None]
         self._tell_arrivals(placed)
         return len(placed)
+
+    async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
+        """A dispatch that is this worker's from the first moment. None where there is or was one already, or its limit
+        is reached: then it is to be queued."""
+        if not entry.concurrency_identifier:
+            return await self._births((entry, worker_id))
+        # Two statements, because what is counted must be read after the lock was waited for.
+        async with self._central.transaction() as connection:
+            await SQL["lock_limit"].run(connection, identifier=entry.concurrency_identifier)
+            return (await self._insert_leased(connection, [(entry, worker_id)]))[0]
 
     async def workflow(self, slug: str) -> Workflow:
         """The active workflow of that name."""
@@ -252,6 +267,26 @@ class Queue:
             for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
         ]
         return await SQL["enqueue"].rows(connection, entries=payload)
+
+    async def _place_leased(self, births: Sequence[Birth]) -> list[Lease | None]:
+        async with self._central.connection() as connection:
+            return await self._insert_leased(connection, births)
+
+    async def _insert_leased(self, connection: Connection, births: Sequence[Birth]) -> list[Lease | None]:
+        payload = [
+            {**_entry_as_json(entry), "worker_id": worker_id, "token": str(uuid4())}
+            for entry, worker_id in sorted(births, key=lambda birth: (birth[0].job_id, birth[0].charge_cycle))
+        ]
+        rows = await SQL["enqueue_leased"].rows(connection, entries=payload)
+        if rows[0]["without_lane"]:
+            await self._open_lanes(connection, [entry for entry, _ in births])
+            rows += await SQL["enqueue_leased"].rows(connection, entries=payload)
+        leases = [_lease(row) for row in rows if row["dispatch_id"] is not None]
+        found = {(lease.tenant_id, lease.job_id, lease.charge_cycle): lease for lease in leases}
+        return [found.get((entry.tenant_id, entry.job_id, entry.charge_cycle)) for entry, _ in births]
+
+    async def _give_up_birth(self, birth: Birth, lease: Lease | None) -> None:
+        await self._give_up((birth[1], None), lease)
 
     async def _open_lanes(self, connection: Connection, entries: Sequence[Entry]) -> None:
         await SQL["open_lanes"].run(

@@ -47,6 +47,52 @@ SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
     placed.* FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
+-- name: enqueue_leased
+-- Born in the hands of whoever runs it: never queued, unless its lease is lost. An identifier at its limit places nothing;
+-- who names one has locked its limit before (lock_limit), and comes alone.
+WITH entry AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
+        tenant_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
+        concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
+        run_limit_seconds integer, deadline_at timestamptz, worker_id text, token uuid)
+), lane AS MATERIALIZED (
+    SELECT l.* FROM dispatch_lanes l
+    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority) IN (
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority FROM entry)
+    ORDER BY l.lane_id
+    FOR KEY SHARE OF l
+), placed AS (
+    INSERT INTO ai_job_dispatches (
+        tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier, priority,
+        kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token, lease_seq,
+        attempts, lease_expires_at, leased_at, last_leased_at, queue_wait_seconds)
+    SELECT e.tenant_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
+        e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at,
+        'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
+        clock_timestamp(), clock_timestamp(), 0
+    FROM entry e JOIN lane USING (workflow_id, stage, provider, concurrency_identifier, priority)
+    WHERE NOT EXISTS (
+        SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
+            AND h.charge_cycle = e.charge_cycle)
+      AND (e.concurrency_identifier = '' OR coalesce(
+        (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = e.concurrency_identifier)
+        > (SELECT count(*) FROM ai_job_dispatches d
+           WHERE d.concurrency_identifier = e.concurrency_identifier AND d.concurrency_identifier <> ''
+             AND d.status <> 'queued'), true))
+    ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
+    RETURNING *
+)
+SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
+            SELECT FROM lane l WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority)
+                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
+    placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
+    placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
+    placed.worker_id, placed.attempts, placed.run_limit_seconds
+FROM (SELECT 1) AS one LEFT JOIN placed ON true
+
+-- name: lock_limit
+SELECT max_concurrent FROM concurrency_limits WHERE identifier = :identifier FOR UPDATE
+
 -- name: lease
 -- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; one row per entry of :workers.
 -- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.

@@ -12,7 +12,7 @@ from random import Random
 from typing import Any, cast
 from uuid import UUID
 
-from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Extended, JobEnd, Known, Lease, PutBack
+from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Entry, Extended, JobEnd, Known, Lease, PutBack
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.mover import Mover, ended_in
 from callsheet.jobs.moves import SQL, Move, Output
@@ -43,22 +43,33 @@ class Execution:
             lease = await self._queue.lease(criteria, worker_id, poll_id)
             if lease is None:
                 return None
-            start = asyncio.create_task(self._start(lease))
-            try:
-                started = await asyncio.shield(start)
-            except (Exception, asyncio.CancelledError):
-                await asyncio.shield(self._release(lease, start))
-                raise
+            started = await self._start_or_release(lease, Happening.START)
             if started is not None:
-                await hit(Failpoint.START_BEFORE_ANSWER)
                 return started
 
-    async def _start(self, lease: Lease) -> StartedLease | None:
+    async def begin(self, entry: Entry, worker_id: str) -> StartedLease | None:
+        """A job that its submitter runs at once: its dispatch is born leased. None where it has to be queued, or has
+        ended meanwhile."""
+        lease = await self._queue.enqueue_leased(entry, worker_id)
+        return None if lease is None else await self._start_or_release(lease, Happening.BEGIN)
+
+    async def _start_or_release(self, lease: Lease, happening: Happening) -> StartedLease | None:
+        start = asyncio.create_task(self._start(lease, happening))
+        try:
+            started = await asyncio.shield(start)
+        except (Exception, asyncio.CancelledError):
+            await asyncio.shield(self._release(lease, start))
+            raise
+        if started is not None:
+            await hit(Failpoint.START_BEFORE_ANSWER)
+        return started
+
+    async def _start(self, lease: Lease, happening: Happening = Happening.START) -> StartedLease | None:
         await hit(Failpoint.LEASE_BEFORE_START)
         move = Move(
             lease.tenant_id, lease.job_id, lease.charge_cycle, _worker(lease.worker_id), new_lease_seq=lease.lease_seq
         )
-        moved = await self._mover.move(Happening.START, move)
+        moved = await self._mover.move(happening, move)
         if moved is not None:
             return StartedLease(lease, moved.user_id, moved.effect_id, moved.payload or {}, moved.task_actor)
         end = ended_in(await self._mover.look(lease.tenant_id, lease.job_id, lease.charge_cycle), lease.charge_cycle)

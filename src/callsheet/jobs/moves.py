@@ -66,6 +66,8 @@ class Move:
     provider_job_id: str | None = None
     data: Mapping[str, Any] | None = None
     outputs: Sequence[Output] = ()
+    # What a scrape found; it becomes a product of the job's user.
+    product: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,8 +127,8 @@ def arguments(
         "is_end": is_end,
         "completed": JobStatus.COMPLETED.value,
         # Once the dispatch exists, or is wanted no more, the outbox row that asks for it is done with.
-        "sent": happening is Happening.QUEUE or is_end,
-        "with_payload": happening is Happening.START,
+        "sent": happening in (Happening.QUEUE, Happening.BEGIN) or is_end,
+        "with_payload": happening in (Happening.START, Happening.BEGIN),
         "outbox_action": tell_central,
     }
 
@@ -158,6 +160,7 @@ def _as_json(move: Move) -> dict[str, Any]:
         "data": move.data,
         # Null, not empty: a job without outputs is not asked for them.
         "outputs": [_output_as_json(output) for output in move.outputs] or None,
+        "product": move.product,
     }
 
 

@@ -75,7 +75,7 @@ class Relay(Loop):
             log.warning("relay.postponed", job_id=str(end.job_id), error=repr(error))
 
     async def _dispatch(self, job: Row) -> JobStatus:
-        await self._dispatching(_entry(job))
+        await self._dispatching(entry_of(job))
         await hit(Failpoint.RELAY_BEFORE_QUEUED)
         return await self._mark_queued(Move(job["tenant_id"], job["job_id"], job["charge_cycle"], ACTOR))
 
@@ -130,7 +130,8 @@ def _is_live(row: Row) -> bool:
     return row["job_cycle"] == row["charge_cycle"] and JobStatus(row["status"]) in ACTIVE
 
 
-def _entry(row: Row) -> Entry:
+def entry_of(row: Row) -> Entry:
+    """What central is told of a job."""
     return Entry(
         tenant_id=row["tenant_id"],
         job_id=row["job_id"],

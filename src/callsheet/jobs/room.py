@@ -21,6 +21,7 @@ from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaper
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.submission import Submission
+from callsheet.jobs.synchronous import Synchronous
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import JobSettings
@@ -36,6 +37,7 @@ class JobsRoom:
     mover: Mover
     relay: Relay
     submission: Submission
+    synchronous: Synchronous
     execution: Execution
     polling: Polling
     endings: Endings
@@ -73,6 +75,7 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
     relay = Relay(lambda: databases.pools, queue, mover)
     waiters = Waiters()
     execution = Execution(queue, mover)
+    submission = Submission(mover, relay, journal, settings)
     return JobsRoom(
         queue=queue,
         overview=overview,
@@ -80,7 +83,8 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
         routing=routing,
         mover=mover,
         relay=relay,
-        submission=Submission(mover, relay, journal, settings),
+        submission=submission,
+        synchronous=Synchronous(submission, relay, execution),
         execution=execution,
         polling=Polling(execution, waiters),
         endings=Endings(mover, relay, journal, settings.active_per_user),

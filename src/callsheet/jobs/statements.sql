@@ -70,7 +70,7 @@ FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.j
 WITH move AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:moves::jsonb) AS m (
         tenant_id uuid, job_id uuid, charge_cycle integer, lease_seq bigint, up_to_lease_seq bigint, new_lease_seq bigint,
-        actor text, reason text, error jsonb, result jsonb, provider_job_id text, data jsonb, outputs jsonb)
+        actor text, reason text, error jsonb, result jsonb, provider_job_id text, data jsonb, outputs jsonb, product jsonb)
 ), step AS MATERIALIZED (
     SELECT * FROM unnest(:origins::text[], :numbers::integer[], :from_statuses::text[], :to_statuses::text[])
         AS s (origin, number, from_status, to_status)
@@ -89,7 +89,7 @@ WITH move AS MATERIALIZED (
 ), job AS MATERIALIZED (
     -- Lateral, so that each is found by its primary key whatever the planner believes of the table.
     SELECT m.tenant_id, m.job_id, locked.status AS from_status, m.new_lease_seq, m.actor, m.reason, m.error, m.result,
-        m.provider_job_id, m.data, m.outputs
+        m.provider_job_id, m.data, m.outputs, m.product
     FROM (SELECT * FROM move ORDER BY tenant_id, job_id) m CROSS JOIN LATERAL (
         SELECT j.status FROM ai_jobs j
         WHERE j.tenant_id = m.tenant_id AND j.id = m.job_id
@@ -121,7 +121,7 @@ WITH move AS MATERIALIZED (
     WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
         j.lease_seq, j.event_seq - last_step.number AS event_base, last_step.number AS steps, job.actor, job.reason,
-        job.data, job.outputs, j.effect_id, j.video_id, j.output_file_id, j.error,
+        job.data, job.outputs, job.product, j.effect_id, j.video_id, j.output_file_id, j.error,
         CASE WHEN :with_payload THEN j.payload END AS payload, j.actor AS task_actor
 ), numbered AS MATERIALIZED (
     SELECT ordered.*, next_user_seq(tenant_id, user_id, steps) AS user_base
@@ -138,6 +138,12 @@ WITH move AS MATERIALIZED (
         o.metadata, n.job_id, clock_timestamp()
     FROM numbered n CROSS JOIN LATERAL jsonb_to_recordset(n.outputs) AS o (
         file_id uuid, disk text, path text, name text, mime_type text, size bigint, sha256 text, metadata jsonb)
+), product AS (
+    INSERT INTO products (tenant_id, id, user_id, url, title, description, price, currency, images, text)
+    SELECT n.tenant_id, n.job_id, n.user_id, p.url, p.title, p.description, p.price, p.currency, p.images, p.text
+    FROM numbered n CROSS JOIN LATERAL jsonb_to_record(n.product) AS p (
+        url text, title text, description text, price text, currency text, images jsonb, text text)
+    WHERE n.product IS NOT NULL
 ), video AS (
     -- Only while this is the video's newest job.
     UPDATE videos v SET status = n.status, processed_file_id = n.output_file_id,

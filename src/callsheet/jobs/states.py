@@ -39,6 +39,7 @@ class Happening(StrEnum):
 
     QUEUE = "queue"
     START = "start"
+    BEGIN = "begin"
     PUT_BACK = "put_back"
     COMPLETE = "complete"
     FAIL = "fail"
@@ -70,6 +71,8 @@ PATHS: Mapping[Happening, Mapping[JobStatus, Path]] = MappingProxyType(
             QUEUED: (Step(QUEUED, PROCESSING),),
             PROCESSING: (Step(PROCESSING, QUEUED), Step(QUEUED, PROCESSING)),
         },
+        # Born leased. The relay may have been faster with its mark than the lease with its start.
+        Happening.BEGIN: _direct(PROCESSING, PENDING, QUEUED),
         Happening.PUT_BACK: _direct(QUEUED, PROCESSING),
         Happening.COMPLETE: _direct(COMPLETED, PROCESSING),
         Happening.FAIL: _direct(FAILED, *sorted(ACTIVE)),

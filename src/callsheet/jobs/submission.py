@@ -109,6 +109,14 @@ class Submission:
 
     async def submit(self, new: NewJob) -> Submitted:
         """Once this returns, the job reaches exactly one end, whatever crashes."""
+        row = await self.accept(new)
+        if isinstance(row, Submitted):
+            return row
+        status = await self._relay.dispatch_now(row)
+        return Submitted(job_view({**row, "status": status}), replayed=False)
+
+    async def accept(self, new: NewJob) -> asyncpg.Record | Submitted:
+        """The row of a job that was written and has no dispatch yet; or the job its key was used for before."""
         pool = await self._mover.pool_of(new.tenant_id)
         if new.idempotency_key is not None:
             earlier = await self._earlier(pool, new)
@@ -120,8 +128,7 @@ class Submission:
             return await self._refused(pool, new, row)
         self._journal.created(new.tenant_id, new.user_id, job_id, new.kind, new.cost)
         await hit(Failpoint.SUBMIT_BEFORE_RELAY)
-        status = await self._relay.dispatch_now(row)
-        return Submitted(job_view({**row, "status": status}), replayed=False)
+        return row
 
     async def earlier(
         self, tenant_id: UUID, user_id: UUID, idempotency_key: str, request: Mapping[str, Any]
