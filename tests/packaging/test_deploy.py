@@ -1,0 +1,63 @@
+"""What ships in deploy/ installs as it says, and starts commands that exist."""
+
+from __future__ import annotations
+
+import configparser
+import os
+import stat
+import subprocess
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from callsheet.cli.main import app
+
+SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
+UNITS = sorted(path.stem for path in SYSTEMD.glob("*.service"))
+
+
+def install(root: Path, *units: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": os.environ["PATH"], "DESTDIR": str(root)}
+    return subprocess.run(
+        [SYSTEMD / "install", *units], env=environment, capture_output=True, text=True, check=False, timeout=30
+    )
+
+
+def test_the_install_command_writes_the_unit_and_a_private_file_of_settings(tmp_path: Path) -> None:
+    assert install(tmp_path).returncode == 0
+    assert (tmp_path / "etc/systemd/system/callsheet-tasks.service").read_text() == (
+        SYSTEMD / "callsheet-tasks.service"
+    ).read_text()
+    settings = tmp_path / "etc/callsheet/tasks.env"
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    assert "FLEET_SECRET=\n" in settings.read_text()
+
+
+def test_installing_again_leaves_settings_alone(tmp_path: Path) -> None:
+    install(tmp_path)
+    settings = tmp_path / "etc/callsheet/tasks.env"
+    settings.write_text("FLEET_SECRET=filled-in\n")
+    assert install(tmp_path, "callsheet-tasks", "callsheet").returncode == 0
+    assert settings.read_text() == "FLEET_SECRET=filled-in\n"
+    assert (tmp_path / "etc/systemd/system/callsheet.service").exists()
+
+
+def test_a_unit_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path) -> None:
+    refused = install(tmp_path, "callsheet-nothing")
+    assert refused.returncode == 1
+    assert "callsheet-tasks" in refused.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_starts_a_command_that_exists(unit: str) -> None:
+    # Systemd's files repeat keys; the last one counts, as here.
+    parsed = configparser.ConfigParser(strict=False, interpolation=None)
+    parsed.optionxform = str  # type: ignore[assignment,method-assign]
+    parsed.read(SYSTEMD / f"{unit}.service")
+    program, *arguments = parsed["Service"]["ExecStart"].split()
+    assert program.endswith("/bin/callsheet")
+    shown = CliRunner().invoke(app, [*arguments, "--help"])
+    assert shown.exit_code == 0, shown.output
+    assert parsed["Service"]["Restart"] == "always"
