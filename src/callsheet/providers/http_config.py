@@ -7,6 +7,7 @@ but one placeholder becomes the value with its type, and where there is no value
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -56,6 +57,8 @@ def unfit(parameter: HttpParameter, value: object) -> str | None:
         return f"should be {names[parameter.type]}"
     if parameter.choices and value not in parameter.choices:
         return f"should be one of {', '.join(map(str, parameter.choices))}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "should be a finite number"
     size, unit = (len(value), " characters") if isinstance(value, str) else (value, "")
     if not isinstance(size, int | float) or isinstance(size, bool):
         return None
@@ -103,12 +106,30 @@ class HttpPoll(Section):
     outputs: DottedPath = Field(description="Where in the answer the addresses of the outputs are.")
     error: DottedPath | None = Field(None, description="Where in the answer the reason of a failure is.")
     every_seconds: float = Field(2.0, gt=0, le=600, description="Time between two questions, in seconds.")
+    patience_seconds: float = Field(
+        120.0,
+        ge=0,
+        le=86_400,
+        description="How long it may give no good answer before the job is given up, in seconds.",
+    )
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> Self:
-        used = set(placeholders((self.body, self.query, self.path)))
-        if used != {"id"}:
-            raise ValueError("path, query or body must have {id} in it, and no other placeholder")
+        refuse_other_than_id(self.body, self.query, self.path)
+        return self
+
+
+class HttpCancel(Section):
+    """How a job that nobody wants any more is ended."""
+
+    method: Literal["POST", "PUT", "DELETE", "GET"] = Field("POST", description="The request's method.")
+    path: ServicePath = Field(description="Where below base_url it is sent, with {id} in it.")
+    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with {id} in it. Default: none.")
+    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with {id} in them.")
+
+    @model_validator(mode="after")
+    def _placeholders_are_known(self) -> Self:
+        refuse_other_than_id(self.body, self.query, self.path)
         return self
 
 
@@ -134,6 +155,7 @@ class HttpProviderConfig(Section):
     )
     actions: dict[ActionName, HttpAction] = Field(min_length=1, description="What it can do, like txt2img.")
     poll: HttpPoll = Field(description="How it is asked how far a job is.")
+    cancel: HttpCancel | None = Field(None, description="How a job is ended early. Default: it runs on for nobody.")
     download: HttpDownload = Field(default_factory=HttpDownload, description="How outputs are fetched.")
     max_concurrent: int = Field(1, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
     limit_seconds: int = Field(900, ge=1, le=86_400, description="Longest time one job may take, in seconds.")
@@ -158,6 +180,11 @@ class HttpProviderConfig(Section):
     def needs_secret(self) -> bool:
         """Whether it is named in a header and not there."""
         return self.secret is None and any("{secret}" in value.get_secret_value() for value in self.headers.values())
+
+
+def refuse_other_than_id(*templates: object) -> None:
+    if set(placeholders(templates)) != {"id"}:
+        raise ValueError("path, query or body must have {id} in it, and no other placeholder")
 
 
 def placeholders(value: object) -> Iterator[str]:

@@ -1,10 +1,245 @@
+"""Services that are set up in the settings alone: submitted to, asked until done, downloaded from.
+
+Such a service gives us no way to find a job whose submit was answered by a lost connection. So a submit is repeated
+here only where the service said that it did not take it, and a job that was taken is asked for with patience: giving it
+up early would have it made, and paid for, twice.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urljoin, urlsplit
 
-from callsheet.providers.context import Context
-from callsheet.providers.media import MediaProvider
+from callsheet.providers.context import Clients, Context
+from callsheet.providers.downloads import Limits, download
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, unfit
+from callsheet.providers.http_templates import Values, dug, dug_texts, filled, filled_path, percent_of
+from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
+from callsheet.providers.service_calls import Service
+from callsheet.wire.errors import FieldProblem
+
+SUBMIT_ATTEMPTS: Final = 3
+DOWNLOAD_ATTEMPTS: Final = 3
+LONGEST_PAUSE_SECONDS: Final = 30.0
+CANCEL_SECONDS: Final = 10.0
+LONGEST_TEXT: Final = 10_000
+LONGEST_ID: Final = 500
+# Beyond its own limit, which shall be the one that ends it.
+MARGIN_SECONDS: Final = 30
 
 
 def configured(context: Context) -> Iterable[MediaProvider]:
-    return ()
+    return [HttpProvider(name, config, context.clients) for name, config in context.config.http.items()]
+
+
+class HttpProvider:
+    finish = Finish.SYNC
+
+    def __init__(self, name: str, config: HttpProviderConfig, clients: Clients):
+        self.name = name
+        self._config = config
+        self._headers = headers_of(config)
+        client = clients.trusted(timeout_seconds=config.request_seconds)
+        self._service = Service(name, config.base_url, client, self._headers, config.request_seconds)
+        self._outputs = clients.guarded()
+
+    @property
+    def actions(self) -> frozenset[str]:
+        return frozenset(self._config.actions)
+
+    @property
+    def run_limit_seconds(self) -> int:
+        return self._config.limit_seconds + MARGIN_SECONDS
+
+    def problems(self, generation: Generation) -> Iterable[FieldProblem]:
+        if self._config.needs_secret:
+            yield FieldProblem("provider", f"is not set up: set CALLSHEET_PROVIDERS__HTTP__{self.name.upper()}__SECRET")
+        yield from problems_of(self._config.actions[generation.action], generation)
+
+    def concurrency(self, generation: Generation) -> Concurrency | None:
+        return Concurrency(f"media:{self.name}", self._config.max_concurrent)
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        params = with_defaults(self._config.actions[generation.action], generation.params)
+        return {"prompt": generation.prompt, "params": params, "service": urlsplit(self._config.base_url).hostname}
+
+    async def close(self) -> None:
+        """Its clients are closed by who made them."""
+
+    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+        action = self._config.actions[generation.action]
+        params = with_defaults(action, generation.params)
+        values = {"prompt": generation.prompt} | {f"params.{name}": value for name, value in params.items()}
+        job_id: str | None = None
+        try:
+            async with asyncio.timeout(self._config.limit_seconds):
+                job_id = await self._taken(action, values)
+                say(0.0, f"{self.name} took it")
+                status, urls = await self._finished(job_id, say)
+                files = await self._downloaded(urls, directory)
+        except TimeoutError:
+            await self._cancel(job_id)
+            seconds = self._config.limit_seconds
+            raise ProviderError(
+                "run_limit", f"{self.name} did not finish within {seconds} seconds.", details={"provider": self.name}
+            ) from None
+        except asyncio.CancelledError:
+            await self._cancel(job_id)
+            raise
+        return Made(files, job_id, {"status": status, "params": params})
+
+    async def _taken(self, action: HttpAction, values: Values) -> str:
+        """Its id there. Cancelled in between, it ends what may have begun."""
+        submit = asyncio.create_task(self._submit(action, values))
+        try:
+            return await asyncio.shield(submit)
+        except asyncio.CancelledError:
+            await asyncio.wait({submit}, timeout=CANCEL_SECONDS)
+            submit.cancel()
+            [outcome] = await asyncio.gather(submit, return_exceptions=True)
+            await self._cancel(outcome if isinstance(outcome, str) else None)
+            raise
+
+    async def _submit(self, action: HttpAction, values: Values) -> str:
+        for attempt in range(1, SUBMIT_ATTEMPTS + 1):
+            try:
+                answer = await self._call(action, values)
+                break
+            except ProviderUnavailable as busy:
+                pause = pause_asked_for(busy)
+                if pause is None or attempt == SUBMIT_ATTEMPTS:
+                    raise
+                await asyncio.sleep(pause)
+        return self._id_in(answer, action)
+
+    def _id_in(self, answer: Any, action: HttpAction) -> str:
+        [found, *_] = [*dug(answer, action.id), None]
+        text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
+        # One of dots alone would lead to another address than the one it stands in.
+        if not text.strip(".") or len(text) > LONGEST_ID:
+            reason = self._service.reason_in(answer, self._config.poll.error)
+            message = f"{self.name} took the request and gave no id{f': {reason}' if reason else '.'}"
+            raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})
+        return text
+
+    async def _finished(self, job_id: str, say: SayProgress) -> tuple[str, list[str]]:
+        """The status it ended with, and where its outputs are."""
+        poll, heard = self._config.poll, time.monotonic()
+        known = False
+        while True:
+            pause = poll.every_seconds
+            try:
+                answer = await self._call(poll, {"id": job_id})
+                status = self._status_in(answer)
+                heard, known = time.monotonic(), True
+            except ProviderError as error:
+                # A job may be known a moment after it was taken.
+                passing = isinstance(error, ProviderUnavailable) or (error.details.get("status") == 404 and not known)
+                if not passing or time.monotonic() - heard > poll.patience_seconds:
+                    raise
+                pause = max(pause, min(LONGEST_PAUSE_SECONDS, error.details.get("retry_after_seconds") or 0.0))
+            else:
+                if status in poll.done:
+                    return status, self._urls_in(answer)
+                if status in poll.failed:
+                    raise self._failed(answer, status)
+                say(self._percent_in(answer), self._service.presentable(status))
+            await asyncio.sleep(pause)
+
+    def _percent_in(self, answer: Any) -> float | None:
+        path = self._config.poll.progress
+        return percent_of(next(iter(dug(answer, path)), None)) if path else None
+
+    def _status_in(self, answer: Any) -> str:
+        [found, *_] = [*dug(answer, self._config.poll.status), None]
+        if not isinstance(found, str | int | bool):
+            raise ProviderUnavailable(self.name, f"{self.name} does not say how far the job is.")
+        text = str(found).lower() if isinstance(found, bool) else str(found)
+        return text if len(text) <= 100 else f"{text[:99]}…"
+
+    def _failed(self, answer: Any, status: str) -> ProviderError:
+        reason = self._service.reason_in(answer, self._config.poll.error)
+        message = f"{self.name} could not make it{f': {reason}' if reason else '.'}"
+        return ProviderError("provider_failed", message, details={"provider": self.name, "status": status})
+
+    def _urls_in(self, answer: Any) -> list[str]:
+        urls = dug_texts(answer, self._config.poll.outputs)
+        details = {"provider": self.name, "outputs": len(urls)}
+        if not urls:
+            raise ProviderError("no_output", f"{self.name} ended without a result.", details=details)
+        if len(urls) > self._config.download.max_files:
+            raise ProviderError("too_many_outputs", f"{self.name} made more than is accepted.", details=details)
+        return [urljoin(f"{self._config.base_url}/", url) for url in urls]
+
+    async def _downloaded(self, urls: list[str], directory: Path) -> list[MadeFile]:
+        """One after the other: several gigabytes at once would be no quicker."""
+        return [await self._fetched(url, directory, f"{self.name}-{number}") for number, url in enumerate(urls, 1)]
+
+    async def _fetched(self, url: str, directory: Path, stem: str) -> MadeFile:
+        wanted = self._config.download
+        limits = Limits(wanted.types, wanted.max_bytes, wanted.limit_seconds)
+        own = wanted.send_headers and urlsplit(url)[:2] == urlsplit(self._config.base_url)[:2]
+        headers = self._headers if own else {}
+        for attempt in range(1, DOWNLOAD_ATTEMPTS):
+            with suppress(ProviderUnavailable):
+                return await download(self._outputs, self.name, url, directory, stem, limits, headers)
+            # A store may need a moment to have what was just made.
+            await asyncio.sleep(min(self._config.poll.every_seconds, 2.0) * attempt)
+        return await download(self._outputs, self.name, url, directory, stem, limits, headers)
+
+    async def _cancel(self, job_id: str | None) -> None:
+        if job_id is None or self._config.cancel is None:
+            return
+        call = asyncio.ensure_future(self._call(self._config.cancel, {"id": job_id}))
+        await asyncio.wait({call}, timeout=CANCEL_SECONDS)
+        call.cancel()
+        await asyncio.gather(call, return_exceptions=True)
+
+    async def _call(self, request: HttpAction | HttpPoll | HttpCancel, values: Values) -> Any:
+        path = filled_path(request.path, request.query, values)
+        body = None if request.body is None else filled(request.body, values)
+        return await self._service.call(request.method, path, body, self._config.poll.error)
+
+
+def pause_asked_for(busy: ProviderUnavailable) -> float | None:
+    """How long it shall be left alone, where it turned a request away and that is not too long to wait here."""
+    seconds = busy.details.get("retry_after_seconds")
+    if busy.details.get("status") not in (429, 503) or not isinstance(seconds, float):
+        return None
+    return seconds if seconds <= LONGEST_PAUSE_SECONDS else None
+
+
+def headers_of(config: HttpProviderConfig) -> dict[str, str]:
+    secret = "" if config.secret is None else config.secret.get_secret_value()
+    return {name: value.get_secret_value().replace("{secret}", secret) for name, value in config.headers.items()}
+
+
+def with_defaults(action: HttpAction, params: Mapping[str, Any]) -> dict[str, Any]:
+    defaults = {name: each.default for name, each in action.params.items() if each.default is not None}
+    return defaults | {name: value for name, value in params.items() if value is not None}
+
+
+def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldProblem]:
+    """What is wrong with it, by fields like `params.width`."""
+    if action.prompt_required and not generation.prompt.strip():
+        yield FieldProblem("prompt", "is required")
+    if len(generation.prompt) > action.longest_prompt:
+        yield FieldProblem("prompt", f"should have at most {action.longest_prompt} characters")
+    known = ", ".join(action.params) or "none"
+    for name in generation.params.keys() - action.params.keys():
+        yield FieldProblem(f"params.{name[:100]}", f"is not a parameter of {generation.action}; they are: {known}")
+    for name, parameter in action.params.items():
+        value = generation.params.get(name)
+        if value is None:
+            if parameter.required:
+                yield FieldProblem(f"params.{name}", "is required")
+        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
+            yield FieldProblem(f"params.{name}", f"should have at most {LONGEST_TEXT} characters")
+        elif reason := unfit(parameter, value):
+            yield FieldProblem(f"params.{name}", reason)

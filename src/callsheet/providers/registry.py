@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
-from callsheet.providers import comfyui_queue, http_provider, lightbox_provider
+from callsheet.providers import comfyui_queue, http_provider, lightbox_provider, replicate
 from callsheet.providers.actor import Actor
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.context import Clients, Context, PluginContext
@@ -27,6 +27,7 @@ PROVIDERS: tuple[Callable[[Context], Iterable[MediaProvider]], ...] = (
     http_provider.configured,
     lightbox_provider.configured,
     comfyui_queue.configured,
+    replicate.configured,
 )
 ACTORS: tuple[Callable[[Context], Actor], ...] = (MediaActor,)
 

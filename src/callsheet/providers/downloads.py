@@ -1,0 +1,104 @@
+"""Fetching what a service made from an address that the service named: guarded, bounded, and looked at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.media import MadeFile
+from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, ResponseStream, TooLarge
+from callsheet.toolbox.media_types import EXTENSIONS, SNIFFED_BYTES, is_one_of, media_type_of
+
+PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
+# A write of so much is worth its way to a thread.
+PIECE = 262_144
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    types: Sequence[str]
+    max_bytes: int
+    seconds: float
+
+
+async def download(
+    client: GuardedClient,
+    provider: str,
+    url: str,
+    directory: Path,
+    stem: str,
+    limits: Limits,
+    headers: Mapping[str, str],
+) -> MadeFile:
+    """A new file in `directory`, called `stem` with the extension of what it is. Raises ProviderError."""
+    unnamed = directory / f"{stem}.part"
+    try:
+        with _told_as_provider_errors(provider):
+            async with client.stream(
+                "GET", url, headers=headers, timeout_seconds=limits.seconds, max_bytes=limits.max_bytes
+            ) as answer:
+                media_type = await _saved(provider, answer, unnamed, limits)
+        name = f"{stem}.{EXTENSIONS[media_type]}"
+        return MadeFile(unnamed.rename(directory / name), name, media_type)
+    finally:
+        unnamed.unlink(missing_ok=True)
+
+
+async def _saved(provider: str, answer: ResponseStream, target: Path, limits: Limits) -> str:
+    if answer.status in PASSING:
+        raise ProviderUnavailable(provider, f"{provider} does not hand out what it made now.", status=answer.status)
+    if answer.status != 200:
+        message = f"{provider} does not hand out what it made ({answer.status})."
+        raise ProviderError("output_unreadable", message, details={"provider": provider, "status": answer.status})
+    media_type: str | None = None
+    waiting = bytearray()
+    with target.open("wb") as file:
+        async for piece in answer:
+            waiting += piece
+            if media_type is None and len(waiting) >= SNIFFED_BYTES:
+                # Before the rest is fetched: it may be a gigabyte of something else.
+                media_type = checked_type(provider, bytes(waiting[:SNIFFED_BYTES]), limits.types)
+            if len(waiting) >= PIECE:
+                await _write(file, waiting)
+        media_type = media_type or checked_type(provider, bytes(waiting[:SNIFFED_BYTES]), limits.types)
+        await _write(file, waiting)
+    return media_type
+
+
+def checked_type(provider: str, beginning: bytes, allowed: Sequence[str]) -> str:
+    found = media_type_of(beginning)
+    if found is None or not is_one_of(found, allowed):
+        wanted = ", ".join(allowed)
+        message = f"{provider} answered with {found or 'something else'} where {wanted} was expected."
+        raise ProviderError("output_not_media", message, details={"provider": provider, "found": found})
+    return found
+
+
+async def _write(file: IO[bytes], waiting: bytearray) -> None:
+    # In a thread: a slow disk would hold up every heartbeat.
+    await asyncio.to_thread(file.write, bytes(waiting))
+    waiting.clear()
+
+
+@contextmanager
+def _told_as_provider_errors(provider: str) -> Iterator[None]:
+    try:
+        yield
+    except AddressRefused as refused:
+        message = f"{provider} named an address that must not be fetched."
+        raise ProviderError(
+            "output_refused", message, details={"provider": provider, "reason": str(refused)}
+        ) from refused
+    except TooLarge as large:
+        message = f"{provider} made a file that is larger than is accepted."
+        raise ProviderError(
+            "output_too_large", message, details={"provider": provider, "reason": str(large)}
+        ) from large
+    except OutgoingError as failed:
+        message = f"What {provider} made could not be fetched."
+        raise ProviderUnavailable(provider, message, reason=str(failed)) from failed

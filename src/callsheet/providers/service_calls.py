@@ -1,0 +1,143 @@
+"""Calls to a service's own API: JSON in and out, and everything that goes wrong told as what it means for a job."""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
+
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.http_templates import dug
+from callsheet.toolbox.http_client import GuardedClient, OutgoingError
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_text
+
+log = get_logger(__name__)
+
+LONGEST_REASON: Final = 300
+# Of a reason in an answer that the settings say nothing about.
+USUAL_PLACES: Final = ("error.message", "error", "message", "detail")
+PASSING: Final = frozenset({408, 425, 429})
+_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceAnswer:
+    status: int
+    body: Any
+    retry_after_seconds: float | None = None
+
+
+class Service:
+    """`client` is for addresses of our own settings. Redirects are answers: the key in `headers` goes nowhere else."""
+
+    def __init__(
+        self, name: str, base_url: str, client: GuardedClient, headers: Mapping[str, str], timeout_seconds: float
+    ):
+        self.name = name
+        self.base_url = base_url.rstrip("/")
+        self._client = client
+        self._headers = dict(headers)
+        self._timeout_seconds = timeout_seconds
+
+    async def call(self, method: str, path: str, body: object = None, error_path: str | None = None) -> Any:
+        """The JSON of a good answer. Raises ProviderUnavailable where later may be better, ProviderError otherwise."""
+        answer = await self._answer(method, path, body)
+        if answer.status in PASSING or answer.status >= 500:
+            raise ProviderUnavailable(
+                self.name,
+                f"{self.name} cannot be used now ({answer.status}).",
+                status=answer.status,
+                retry_after_seconds=answer.retry_after_seconds,
+                reason=self.reason_in(answer.body, error_path),
+            )
+        if not 200 <= answer.status < 300:
+            raise self._refused(answer, error_path)
+        if answer.body is None:
+            raise ProviderUnavailable(self.name, f"{self.name} did not answer with JSON.", status=answer.status)
+        return answer.body
+
+    def reason_in(self, body: object, error_path: str | None) -> str | None:
+        """What the service says went wrong, fit to be shown: short, without addresses and without our secrets."""
+        for place in (error_path, *USUAL_PLACES) if error_path else USUAL_PLACES:
+            for found in dug(body, place):
+                if isinstance(found, str) and found.strip():
+                    return self.presentable(found)
+        return None
+
+    def presentable(self, text: str) -> str:
+        for value in self._headers.values():
+            for secret in {value, value.rpartition(" ")[2]}:
+                text = text.replace(secret, "…") if len(secret) > 3 else text
+        shown = _BLANK.sub(" ", _ADDRESS.sub("…", redact_text(text))).strip()
+        return shown if len(shown) <= LONGEST_REASON else f"{shown[: LONGEST_REASON - 1]}…"
+
+    def _refused(self, answer: ServiceAnswer, error_path: str | None) -> ProviderError:
+        details = {"provider": self.name, "status": answer.status}
+        if 300 <= answer.status < 400:
+            message = f"{self.name} answers that it is somewhere else ({answer.status}); its settings must be changed."
+            return ProviderError("provider_moved", message, details=details)
+        if answer.status in (401, 403):
+            message = f"{self.name} does not accept the key it was called with ({answer.status})."
+            return ProviderError("provider_refused_key", message, details=details)
+        reason = self.reason_in(answer.body, error_path)
+        message = f"{self.name} refused the request ({answer.status}){f': {reason}' if reason else '.'}"
+        return ProviderError("provider_refused", message, details=details)
+
+    async def _answer(self, method: str, path: str, body: object) -> ServiceAnswer:
+        started = time.perf_counter()
+        content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
+        headers = {**self._headers, "accept": "application/json"}
+        if body is not None:
+            headers["content-type"] = "application/json"
+        result: int | str = "failed"
+        try:
+            response = await self._client.fetch(
+                method,
+                f"{self.base_url}{path}",
+                headers=headers,
+                content=content,
+                timeout_seconds=self._timeout_seconds,
+                follow_redirects=False,
+            )
+            result = response.status
+        except OutgoingError as failed:
+            result = type(failed).__name__
+            raise ProviderUnavailable(self.name, f"{self.name} cannot be reached.", reason=str(failed)) from failed
+        finally:
+            log.info(
+                "provider.call",
+                provider=self.name,
+                method=method,
+                path=path.partition("?")[0],
+                result=result,
+                milliseconds=round((time.perf_counter() - started) * 1000, 1),
+            )
+        return ServiceAnswer(response.status, _json(response.content), retry_after(response.headers.get("retry-after")))
+
+
+def retry_after(value: str | None) -> float | None:
+    """Seconds, of a header that has seconds or a date."""
+    if not value:
+        return None
+    if value.strip().isdecimal():
+        return float(value.strip()[:9])
+    try:
+        moment = parsedate_to_datetime(value)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return max(0.0, (moment - datetime.now(UTC)).total_seconds())
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None

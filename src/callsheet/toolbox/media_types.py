@@ -1,0 +1,71 @@
+"""What bytes are, by how they begin. Pure, and only what is certain: an answer that is none of these is no medium.
+
+The control plane's uploads have their own, more lenient look (`media.sniffing`): there a user declared a type. Here a
+stranger sends whatever it likes, and a page with an error on it must not become a picture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+SNIFFED_BYTES: Final = 64
+
+EXTENSIONS: Final[Mapping[str, str]] = {
+    "image/png": "png",
+    "image/jpeg": "jpg",
+    "image/gif": "gif",
+    "image/webp": "webp",
+    "image/avif": "avif",
+    "image/heic": "heic",
+    "image/tiff": "tiff",
+    "image/bmp": "bmp",
+    "video/mp4": "mp4",
+    "video/quicktime": "mov",
+    "video/webm": "webm",
+    "video/x-matroska": "mkv",
+    "video/x-msvideo": "avi",
+    "audio/mpeg": "mp3",
+    "audio/mp4": "m4a",
+    "audio/wav": "wav",
+    "audio/flac": "flac",
+    "audio/ogg": "ogg",
+    "audio/aac": "aac",
+}
+
+_BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
+    (rb"\x89PNG\r\n\x1a\n", "image/png"),
+    (rb"\xff\xd8\xff", "image/jpeg"),
+    (rb"GIF8[79]a", "image/gif"),
+    (rb"RIFF....WEBP", "image/webp"),
+    (rb"II\*\x00|MM\x00\*", "image/tiff"),
+    # With its two reserved fields of zeros: `BM` alone begins many a text.
+    (rb"BM....\x00\x00\x00\x00", "image/bmp"),
+    (rb"....ftyp(?:avif|avis)", "image/avif"),
+    (rb"....ftyp(?:heic|heix|heim|heis|mif1|msf1)", "image/heic"),
+    (rb"....ftypqt  ", "video/quicktime"),
+    (rb"....ftyp(?:M4A |M4B |F4A )", "audio/mp4"),
+    (rb"....ftyp[ -~]{4}", "video/mp4"),
+    (rb"\x1a\x45\xdf\xa3.*?webm", "video/webm"),
+    (rb"\x1a\x45\xdf\xa3.*?matroska", "video/x-matroska"),
+    (rb"RIFF....AVI ", "video/x-msvideo"),
+    (rb"RIFF....WAVE", "audio/wav"),
+    (rb"ID3[\x02-\x04]", "audio/mpeg"),
+    # A frame's header: layer, bit rate and sampling rate of those that exist.
+    (rb"\xff[\xf2\xf3\xfa\xfb][\x10-\xeb]", "audio/mpeg"),
+    (rb"\xff[\xf0\xf1\xf8\xf9]", "audio/aac"),
+    (rb"fLaC", "audio/flac"),
+    (rb"OggS\x00", "audio/ogg"),
+)
+_PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in _BEGINNINGS)
+
+
+def media_type_of(beginning: bytes) -> str | None:
+    """Of the first `SNIFFED_BYTES` of something."""
+    return next((media_type for pattern, media_type in _PATTERNS if pattern.match(beginning)), None)
+
+
+def is_one_of(media_type: str, allowed: Iterable[str]) -> bool:
+    """`allowed` are types, and kinds like image/*."""
+    return any(each in (media_type, f"{media_type.partition('/')[0]}/*") for each in allowed)
