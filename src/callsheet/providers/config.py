@@ -9,6 +9,7 @@ from pydantic import Field, Secret, SecretStr
 from callsheet.providers.comfyui_config import ComfyUIConfig
 from callsheet.providers.http_config import HttpProviderConfig
 from callsheet.providers.lightbox_config import LightboxProviderConfig
+from callsheet.providers.replicate_config import ReplicateConfig
 from callsheet.toolbox.sections import Names, Section
 from callsheet.wire.forms import Provider
 
@@ -21,10 +22,6 @@ __all__ = [
     "ReplicateConfig",
     "ScrapingConfig",
 ]
-
-
-class ReplicateConfig(Section):
-    token: SecretStr | None = Field(None, description="Replicate's API token. Default: none, it is not used.")
 
 
 class CopywritingConfig(Section):

@@ -128,6 +128,8 @@ class Prediction:
     text: str | None = None
     error: str | None = None
     percent: float | None = None
+    # Where it says that it calls back, if it says it. A callback that says another address is not for this one.
+    callback_url: str | None = None
 
 
 class CallbackRefused(Exception):

@@ -1,0 +1,264 @@
+"""`replicate`: predictions of its models, deployments and versions, which call back when they have ended.
+
+Its token goes to the configured address only: ids are taken from what it says, addresses never are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import time
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any, Final
+from urllib.parse import parse_qs, quote, urlsplit
+
+from callsheet.providers.context import Context
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Finish, Generation, Prediction
+from callsheet.providers.replicate_answers import NAME, is_prediction_id, prediction_of, refused
+from callsheet.providers.replicate_config import INPUT_NAME, ReplicateConfig, ReplicateModel
+from callsheet.providers.webhook_signatures import key_of, verify
+from callsheet.toolbox.http_client import GuardedClient, OutgoingError
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.errors import FieldProblem
+
+log = get_logger(__name__)
+
+# Of 100 predictions each. An account that makes more in the minutes between two attempts is not known.
+MOST_PAGES: Final = 20
+# Where the list does not say where they call back to, they are asked one by one.
+MOST_LOOKUPS: Final = 100
+ATTEMPT_SECONDS: Final = 600
+# A secret that no longer fits was changed at Replicate, or the callback is not theirs: asked again, but not each time.
+SECRET_SECONDS: Final = 300.0
+_EVENTS: Final = ("completed",)
+
+
+class Replicate:
+    name = NAME
+    finish = Finish.WEBHOOK
+    run_limit_seconds = ATTEMPT_SECONDS
+
+    def __init__(self, config: ReplicateConfig, client: GuardedClient):
+        self._config = config
+        self._client = client
+        self._key: bytes | None = None
+        self._key_asked = float("-inf")
+        self._asking = asyncio.Lock()
+
+    @property
+    def actions(self) -> frozenset[str]:
+        return frozenset(self._config.models)
+
+    @property
+    def callback_seconds(self) -> float:
+        return self._config.callback_seconds
+
+    def problems(self, generation: Generation) -> Iterable[FieldProblem]:
+        if self._config.token is None:
+            yield FieldProblem("provider", "is not set up here: providers.replicate.token is not set")
+        fixed = self._config.models[generation.action].fixed
+        for name in generation.params:
+            if not re.fullmatch(INPUT_NAME, name):
+                yield FieldProblem(f"params.{name[:100]}", "is no name of an input: letters, digits and underscores")
+            elif name in fixed:
+                yield FieldProblem(f"params.{name}", "is always the same here and cannot be set")
+
+    def concurrency(self, generation: Generation) -> Concurrency:
+        own = self._config.models[generation.action].max_concurrent
+        return (
+            Concurrency(f"{NAME}:{generation.action}", own) if own else Concurrency(NAME, self._config.max_concurrent)
+        )
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        return {"model": self._config.models[generation.action].model}
+
+    async def close(self) -> None:
+        """Its client is closed by whoever made it."""
+
+    async def submit(self, generation: Generation, callback: Callback) -> Prediction:
+        model = self._config.models[generation.action]
+        path, version = route_of(model.model)
+        body: dict[str, Any] = {
+            "input": input_of(model, generation),
+            "webhook": callback.url,
+            "webhook_events_filter": list(_EVENTS),
+        }
+        if version is not None:
+            body["version"] = version
+        # Nobody waits for one that has not begun by then.
+        answer = await self._call("POST", path, body, {"Cancel-After": f"{self._config.callback_seconds}s"})
+        return self._prediction(answer)
+
+    async def find(self, callback: Callback) -> Prediction | None:
+        silent: list[str] = []
+        cursor: str | None = ""
+        for _ in range(MOST_PAGES):
+            page = await self._call(
+                "GET", f"/predictions?cursor={quote(cursor, safe='')}" if cursor else "/predictions"
+            )
+            results = page.get("results") if isinstance(page, dict) else None
+            for each in results if isinstance(results, list) else []:
+                if isinstance(each, dict) and each.get("webhook") == callback.url:
+                    return self._prediction(each)
+                silent += _says_no_webhook(each)
+            cursor = _cursor_of(page, self._oldest())
+            if not cursor:
+                break
+        return await self._find_among(silent[:MOST_LOOKUPS], callback)
+
+    async def get(self, provider_job_id: str) -> Prediction:
+        return self._prediction(await self._call("GET", f"/predictions/{_checked(provider_job_id)}"))
+
+    async def cancel(self, provider_job_id: str) -> None:
+        try:
+            await self._call("POST", f"/predictions/{_checked(provider_job_id)}/cancel")
+        except ProviderError as error:
+            # What is not there needs no cancelling.
+            if error.details.get("status") != 404:
+                raise
+
+    async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
+        try:
+            verify(await self._signing_key(), headers, body, now)
+        except CallbackRefused:
+            if not await self._asked_again():
+                raise
+            verify(await self._signing_key(), headers, body, now)
+        try:
+            return prediction_of(json.loads(body))
+        except (ValueError, RecursionError):
+            raise CallbackRefused("it is signed, and no prediction") from None
+
+    async def _find_among(self, ids: Iterable[str], callback: Callback) -> Prediction | None:
+        for prediction_id in ids:
+            prediction = await self.get(prediction_id)
+            if prediction.callback_url == callback.url:
+                return prediction
+        return None
+
+    def _oldest(self) -> float:
+        """When the first attempt can have been, at the earliest."""
+        return time.time() - 2 * self._config.callback_seconds
+
+    async def _signing_key(self) -> bytes:
+        if self._config.webhook_secret is not None:
+            return key_of(self._config.webhook_secret.get_secret_value())
+        async with self._asking:
+            if self._key is None:
+                self._key = await self._ask_for_key()
+            return self._key
+
+    async def _asked_again(self) -> bool:
+        """Whether the secret is another one now."""
+        if self._config.webhook_secret is not None or time.monotonic() - self._key_asked < SECRET_SECONDS:
+            return False
+        async with self._asking:
+            before, self._key = self._key, await self._ask_for_key()
+            return self._key != before
+
+    async def _ask_for_key(self) -> bytes:
+        answer = await self._call("GET", "/webhooks/default/secret")
+        self._key_asked = time.monotonic()
+        try:
+            return key_of(answer["key"])
+        except (ValueError, KeyError, TypeError, AttributeError):
+            raise ProviderUnavailable(NAME, "Replicate does not say what it signs with.") from None
+
+    def _prediction(self, body: object) -> Prediction:
+        try:
+            return prediction_of(body)
+        except ValueError:
+            raise ProviderUnavailable(NAME, "Replicate does not answer as it should.") from None
+
+    async def _call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Any:
+        if self._config.token is None:
+            raise ProviderError("provider_not_set_up", "Replicate is not set up: providers.replicate.token is not set.")
+        started = time.perf_counter()
+        sent = {"Authorization": f"Bearer {self._config.token.get_secret_value()}", **(headers or {})}
+        content = b"" if body is None else json.dumps(body).encode()
+        if content:
+            sent["Content-Type"] = "application/json"
+        try:
+            answer = await self._client.fetch(
+                method, f"{self._config.url}{path}", headers=sent, content=content, follow_redirects=False
+            )
+        except OutgoingError as error:
+            log.warning("replicate.unreachable", method=method, path=path.partition("?")[0], reason=str(error))
+            raise ProviderUnavailable(NAME, "Replicate cannot be reached.", reason=str(error)) from error
+        seconds = round(time.perf_counter() - started, 3)
+        log.debug("replicate.call", method=method, path=path.partition("?")[0], status=answer.status, seconds=seconds)
+        said = _json(answer.content)
+        if not 200 <= answer.status < 300:
+            raise refused(answer.status, said, answer.headers)
+        return said
+
+
+def configured(context: Context) -> Iterable[Replicate]:
+    config = context.config.replicate
+    # Without a token too: whoever asks for it is told what is missing.
+    yield Replicate(config, context.clients.trusted(timeout_seconds=config.request_seconds))
+
+
+def route_of(model: str) -> tuple[str, str | None]:
+    """Where it is submitted, and as which version."""
+    if model.startswith("deployments/"):
+        return f"/{model}/predictions", None
+    name, _, version = model.partition(":")
+    if version or "/" not in name:
+        return "/predictions", version or name
+    return f"/models/{name}/predictions", None
+
+
+def input_of(model: ReplicateModel, generation: Generation) -> dict[str, Any]:
+    given = dict(generation.params)
+    if generation.prompt:
+        given["prompt"] = generation.prompt
+    named = {model.inputs.get(name, name): value for name, value in given.items() if value is not None}
+    return {**{name: value for name, value in named.items() if name is not None}, **model.fixed}
+
+
+def _checked(provider_job_id: str) -> str:
+    """It becomes part of an address."""
+    if not is_prediction_id(provider_job_id):
+        raise ProviderError("provider_not_found", "That is no id of a prediction.", details={"status": 404})
+    return provider_job_id
+
+
+def _says_no_webhook(each: object) -> list[str]:
+    silent = isinstance(each, dict) and "webhook" not in each and each.get("source", "api") == "api"
+    return [each["id"]] if isinstance(each, dict) and silent and is_prediction_id(each.get("id")) else []
+
+
+def _cursor_of(page: object, oldest: float) -> str | None:
+    """Of the next page, if that can have anything we look for. The address itself is not followed."""
+    if not isinstance(page, dict) or not isinstance(page.get("next"), str):
+        return None
+    results = page.get("results")
+    last = results[-1] if isinstance(results, list) and results else None
+    created = _time_of(last.get("created_at")) if isinstance(last, dict) else None
+    if created is not None and created < oldest:
+        return None
+    try:
+        return parse_qs(urlsplit(page["next"]).query).get("cursor", [None])[0]
+    except ValueError:
+        return None
+
+
+def _time_of(value: object) -> float | None:
+    try:
+        moment = datetime.fromisoformat(str(value))
+    except ValueError:
+        return None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+def _json(content: bytes) -> Any:
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None

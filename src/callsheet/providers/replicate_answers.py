@@ -1,0 +1,139 @@
+"""What Replicate says, in our words. Pure: its texts and files come from models that anybody may have written."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.media import Prediction
+from callsheet.toolbox.redaction import redact_text
+
+NAME = "replicate"
+MOST_OUTPUTS = 100
+LONGEST_TEXT = 1_000_000
+LONGEST_ERROR = 500
+LONGEST_LOG = 20_000
+_DEEPEST = 32
+
+_STATUSES: Mapping[str, Literal["running", "succeeded", "failed", "canceled"]] = {
+    "starting": "running",
+    "processing": "running",
+    "succeeded": "succeeded",
+    "failed": "failed",
+    "canceled": "canceled",
+    # Its deadline passed before it began. Nobody wanted it ended, so it is no cancellation.
+    "aborted": "failed",
+}
+_PREDICTION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
+_ADDRESS = re.compile(r"https?://[!-~]{1,8000}", re.IGNORECASE)
+# tqdm's: ` 42%|████      | 21/50 [00:03<00:04,  7.1it/s]`
+_PERCENT = re.compile(r"(\d{1,3})%\|")
+_PATH = re.compile(r"(?<![\w:/.])/(?:[\w.@+-]+/)+[\w.@+-]*")
+_REFUSALS = {
+    401: ("provider_key_refused", "Replicate does not accept the API token."),
+    402: ("provider_no_credit", "The Replicate account has no credit left."),
+    403: ("provider_key_refused", "Replicate does not allow this to the API token's account."),
+    404: ("provider_not_found", "Replicate does not know the model or the prediction."),
+}
+
+
+def is_prediction_id(value: object) -> bool:
+    return isinstance(value, str) and _PREDICTION_ID.fullmatch(value) is not None
+
+
+def prediction_of(body: object) -> Prediction:
+    """Raises ValueError where it is none. A status that is not known yet is one of a prediction that goes on."""
+    if not isinstance(body, dict) or not is_prediction_id(body.get("id")) or not isinstance(body.get("status"), str):
+        raise ValueError("it is no prediction")
+    status = _STATUSES.get(body["status"], "running")
+    webhook = body.get("webhook")
+    said: dict[str, Any] = {"callback_url": webhook if isinstance(webhook, str) else None}
+    if status == "running":
+        return Prediction(body["id"], status, percent=percent_of(body.get("logs")), **said)
+    if status == "succeeded":
+        outputs, text = outputs_of(body.get("output"))
+        if outputs or text is not None:
+            return Prediction(body["id"], status, outputs, text, **said)
+        error = "its outputs were removed" if body.get("data_removed") else "the model made nothing"
+        return Prediction(body["id"], "failed", error=f"Replicate: {error}.", **said)
+    if body["status"] == "aborted":
+        return Prediction(body["id"], status, error="Replicate gave it up before it began.", **said)
+    return Prediction(body["id"], status, error=error_text(body.get("error")), **said)
+
+
+def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
+    """Addresses of files, and text. Models answer with an address, a list, an object of either, words or numbers."""
+    addresses: list[str] = []
+    words: list[str] = []
+    plain = _walk(output, addresses, words, 0)
+    if addresses:
+        text = "\n".join(words) or None
+    elif output is None:
+        text = None
+    elif plain:
+        # What language models stream is a list of pieces.
+        text = "".join(words)
+    else:
+        text = json.dumps(output, ensure_ascii=False, indent=2)
+    return tuple(dict.fromkeys(addresses))[:MOST_OUTPUTS], _storable(text[:LONGEST_TEXT]) if text else None
+
+
+def _walk(value: object, addresses: list[str], words: list[str], depth: int) -> bool:
+    """Whether there was nothing but text, or a list of it."""
+    if isinstance(value, str):
+        (addresses if _ADDRESS.fullmatch(value) else words).append(value)
+        return True
+    if depth > _DEEPEST:
+        return False
+    if isinstance(value, list):
+        plain = [_walk(item, addresses, words, depth + 1) for item in value]
+        return all(plain)
+    if isinstance(value, dict):
+        for item in value.values():
+            _walk(item, addresses, words, depth + 1)
+    return False
+
+
+def percent_of(logs: object) -> float | None:
+    found = _PERCENT.findall(logs[-LONGEST_LOG:]) if isinstance(logs, str) else []
+    return min(100.0, float(found[-1])) if found else None
+
+
+def error_text(error: object) -> str:
+    """For users: the last line of a traceback, without paths and secrets."""
+    lines = [line.strip() for line in error.splitlines() if line.strip()] if isinstance(error, str) else []
+    if not lines:
+        return "The model failed, and Replicate does not say why."
+    said = lines[-1] if any(line.startswith("Traceback") for line in lines) else " ".join(lines)
+    shown = "".join(character if character.isprintable() else " " for character in said[:LONGEST_ERROR])
+    return _PATH.sub("…", redact_text(shown))
+
+
+def _storable(text: str) -> str:
+    """Without halves of surrogate pairs, which JSON can say and UTF-8 cannot, and without NUL."""
+    return text.encode("utf-8", "replace").decode().replace("\0", "")
+
+
+def refused(status: int, body: object, headers: Mapping[str, str]) -> ProviderError:
+    """An answer that is not 2xx."""
+    said = body.get("detail") if isinstance(body, dict) else None
+    detail = error_text(said) if isinstance(said, str) and said.strip() else ""
+    if status == 429 or status >= 500:
+        wait = headers.get("retry-after", "")[:20]
+        message = "Replicate takes no more at the moment." if status == 429 else "Replicate is in trouble."
+        return ProviderUnavailable(NAME, message, status=status, detail=detail, retry_after=wait or None)
+    if status in _REFUSALS:
+        type, message = _REFUSALS[status]
+        return ProviderError(type, message, details={"provider": NAME, "status": status, "detail": detail})
+    if status in (400, 422):
+        message = f"Replicate does not take this input: {detail}" if detail else "Replicate does not take this input."
+        return ProviderError("invalid_input", message, details={"provider": NAME, "status": status})
+    # A redirect too: the token is not sent anywhere else.
+    return ProviderError(
+        "provider_refused",
+        f"Replicate refused the request ({status}).",
+        details={"provider": NAME, "status": status, "detail": detail},
+    )

@@ -1,0 +1,76 @@
+"""Settings of Replicate: whose account, and which of its models makes what."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, JsonValue, SecretStr, StringConstraints, field_validator
+
+from callsheet.providers.webhook_signatures import key_of
+from callsheet.toolbox.sections import Section, WebAddress
+
+_NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
+ActionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
+INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
+InputName = Annotated[str, StringConstraints(pattern=rf"^{INPUT_NAME}$")]
+ModelName = Annotated[
+    str,
+    StringConstraints(pattern=rf"^(deployments/{_NAME}/{_NAME}|{_NAME}/{_NAME}(:[0-9a-f]{{64}})?|[0-9a-f]{{64}})$"),
+]
+
+
+class ReplicateModel(Section):
+    model: ModelName = Field(
+        description="owner/name, owner/name:version, the version alone, or deployments/owner/name. "
+        "Only Replicate's official models do without a version."
+    )
+    inputs: dict[InputName, InputName | None] = Field(
+        default_factory=dict,
+        description='What the model calls its inputs, like {"prompt": "text"}, where it is not what we call them. '
+        "Null: it is not sent.",
+    )
+    fixed: dict[InputName, JsonValue] = Field(
+        default_factory=dict, description="Inputs that are always the same; nobody else can say them."
+    )
+    max_concurrent: int | None = Field(
+        None, ge=1, le=100_000, description="Most of its jobs at once. Default: only the limit of all models together."
+    )
+
+
+class ReplicateConfig(Section):
+    token: SecretStr | None = Field(None, description="Replicate's API token. Default: none, it is not used.")
+    url: WebAddress = Field("https://api.replicate.com/v1", description="Address of its API.")
+    webhook_secret: SecretStr | None = Field(
+        None, description="What it signs callbacks with, like whsec_…. Default: it is asked for it, once."
+    )
+    models: dict[ActionName, ReplicateModel] = Field(
+        default_factory=dict,
+        description="Which model makes what, by action: static_ad, ugc_video and tts are the typed jobs, "
+        "any other name is an action of media tasks.",
+    )
+    max_concurrent: int = Field(10, ge=1, le=100_000, description="Most jobs at once of models without a limit.")
+    callback_seconds: int = Field(
+        3600, ge=30, le=86_400, description="How long its callback is waited for before a job expires, in seconds."
+    )
+    request_seconds: float = Field(30.0, gt=0, le=300, description="Longest time of one request to it, in seconds.")
+
+    @field_validator("url")
+    @classmethod
+    def _url_is_plain(cls, value: str) -> str:
+        if any(character in value for character in "?#@"):
+            raise ValueError("must be an address without a question mark, a hash or a password")
+        return value.rstrip("/")
+
+    @field_validator("token")
+    @classmethod
+    def _token_can_be_a_header(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not (value.get_secret_value().isascii() and value.get_secret_value().isprintable()):
+            raise ValueError("must be plain characters")
+        return value
+
+    @field_validator("webhook_secret")
+    @classmethod
+    def _secret_is_one(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            key_of(value.get_secret_value())
+        return value
