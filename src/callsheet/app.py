@@ -36,7 +36,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
-from callsheet.jobs.streams import stream_router
+from callsheet.jobs.streams import Streams, stream_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
@@ -264,6 +264,7 @@ def _worker_routers(rooms: Rooms) -> list[APIRouter]:
 def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> list[APIRouter]:
     identity, jobs, authentication = rooms.identity, rooms.jobs, rooms.identity.authentication
     reader = JobReader(databases)
+    streams = Streams(jobs, reader, authentication, settings.jobs.streams_per_user)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, jobs.submission)
     return [
         session_router(identity.sessions, authentication, settings),
@@ -273,7 +274,7 @@ def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> lis
         effect_router(rooms.catalog, authentication),
         effect_job_router(effect_jobs, rooms.presenter, authentication),
         # Before the jobs, for which `stream` would be the id of one.
-        stream_router(jobs, reader, authentication, settings.jobs.streams_per_user),
+        stream_router(streams, reader, authentication),
         job_router(jobs, reader, rooms.presenter, authentication),
         wallet_router(databases, authentication),
     ]

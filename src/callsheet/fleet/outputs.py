@@ -56,7 +56,8 @@ class Expected:
     @classmethod
     def of(cls, started: StartedLease) -> Expected:
         payload = started.payload
-        if started.lease.kind != "effect" or "workflow" not in payload:
+        # Of other kinds the payload is the user's own word, and must not be taken for what the catalog built.
+        if (started.lease.kind != "effect" and started.effect_id is None) or "workflow" not in payload:
             return cls(is_engine=False)
         extension = payload.get("output_extension")
         mime_type = payload.get("output_mime_type")

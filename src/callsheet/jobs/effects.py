@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -49,6 +50,11 @@ class EffectJobs:
             earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
             if earlier is not None:
                 return earlier
+        prepared = await self.prepare(principal, wanted)
+        return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
+
+    async def prepare(self, principal: Principal, wanted: SubmitEffectJob) -> NewJob:
+        """The job of an effect as it would be submitted: its rules checked, its payload built."""
         recipe = await self._recipe(wanted.effect_id)
         resolved = resolve(recipe, wanted.input_payload)
         primary, files = await self._inputs(principal, wanted, recipe, resolved)
@@ -56,24 +62,21 @@ class EffectJobs:
         if not await self._catalog.effects.mark_used(recipe):
             raise no_such_effect()
         await hit(Failpoint.EFFECT_BEFORE_SUBMIT)
-        return await self._submission.submit(
-            NewJob(
-                *owner,
-                kind=KIND,
-                workflow_id=recipe.workflow_id,
-                payload=payload,
-                cost=recipe.cost,
-                provider=recipe.provider,
-                stage=recipe.stage,
-                priority=wanted.priority,
-                run_limit_seconds=recipe.run_limit_seconds,
-                effect_id=recipe.effect_id,
-                video_id=wanted.video_id,
-                input_file_ids=input_order(primary, files),
-                request=request,
-                idempotency_key=wanted.idempotency_key,
-                actor=f"user:{principal.user_id}",
-            )
+        return NewJob(
+            tenant_id=principal.tenant_id,
+            user_id=principal.user_id,
+            kind=KIND,
+            workflow_id=recipe.workflow_id,
+            payload=payload,
+            cost=recipe.cost,
+            provider=recipe.provider,
+            stage=recipe.stage,
+            priority=wanted.priority,
+            run_limit_seconds=recipe.run_limit_seconds,
+            effect_id=recipe.effect_id,
+            video_id=wanted.video_id,
+            input_file_ids=input_order(primary, files),
+            actor=f"user:{principal.user_id}",
         )
 
     async def _recipe(self, id_or_slug: str) -> Recipe:

@@ -19,6 +19,7 @@ from callsheet.jobs.feeds import Item, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import TooManyStreams
 from callsheet.wire.jobs import TERMINAL, JobProgress, JobStatus
 
@@ -63,35 +64,59 @@ class Seats:
                 del self._taken[user_id]
 
 
-def stream_router(room: JobsRoom, reader: JobReader, authentication: Authentication, most_per_user: int) -> APIRouter:
-    """Stands before the router of jobs, for which `stream` would be the id of a job."""
-    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
-    seats = Seats(most_per_user)
+class Streams:
+    """Live answers about jobs, whatever address they are asked for at."""
 
-    def stream(items: AsyncIterator[Item], principal: Principal) -> StreamingResponse:
-        seats.check(principal.user_id)
-        return StreamingResponse(
-            _seated(seats, principal.user_id, _encoded(items)),
-            media_type="text/event-stream",
-            # A proxy that gathers output would turn a live stream into a slow download.
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+    def __init__(self, room: JobsRoom, reader: JobReader, authentication: Authentication, most_per_user: int):
+        self._feeds = room.feeds
+        self._reader = reader
+        self._authentication = authentication
+        self._seats = Seats(most_per_user)
 
-    @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
-    async def stream_all(
-        request: Request, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
-    ) -> Response:
-        """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
-        pool = await reader.pool(principal)
+    async def of_user(self, principal: Principal, request: Request, last_event_id: int | None) -> Response:
+        pool = await self._reader.pool(principal)
         async with pool.connection() as connection:
             last = await SQL["last_user_seq"].value(
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id
             )
         # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
         after = last if last_event_id is None else min(last_event_id, last)
-        may_go_on = partial(authentication.is_still, principal, request)
-        items = room.feeds.follow_user(pool, principal.tenant_id, principal.user_id, after, may_go_on)
-        return stream(items, principal)
+        may_go_on = partial(self._authentication.is_still, principal, request)
+        items = self._feeds.follow_user(pool, principal.tenant_id, principal.user_id, after, may_go_on)
+        return self._answer(items, principal)
+
+    async def of_job(
+        self, principal: Principal, request: Request, row: Row, last_event_id: int | None, task_id: str | None = None
+    ) -> Response:
+        """`row` is one of the principal's own jobs. With `task_id` each message says it too."""
+        after = min(last_event_id or 0, row["event_seq"])
+        if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
+            return Response(status_code=204)
+        pool = await self._reader.pool(principal)
+        may_go_on = partial(self._authentication.is_still, principal, request)
+        items = self._feeds.follow_job(pool, principal.tenant_id, row["id"], after, may_go_on)
+        return self._answer(items, principal, task_id)
+
+    def _answer(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
+        self._seats.check(principal.user_id)
+        return StreamingResponse(
+            _seated(self._seats, principal.user_id, _encoded(items, task_id)),
+            media_type="text/event-stream",
+            # A proxy that gathers output would turn a live stream into a slow download.
+            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
+        )
+
+
+def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
+    """Stands before the router of jobs, for which `stream` would be the id of a job."""
+    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+
+    @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
+    async def stream_all(
+        request: Request, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+    ) -> Response:
+        """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
+        return await streams.of_user(principal, request, last_event_id)
 
     @router.get("/{job_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
     async def stream_job(
@@ -101,13 +126,7 @@ def stream_router(room: JobsRoom, reader: JobReader, authentication: Authenticat
         principal: Principal = Depends(authentication.user),
     ) -> Response:
         """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
-        row = await reader.row(principal, job_id)
-        after = min(last_event_id or 0, row["event_seq"])
-        if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
-            return Response(status_code=204)
-        pool = await reader.pool(principal)
-        may_go_on = partial(authentication.is_still, principal, request)
-        return stream(room.feeds.follow_job(pool, principal.tenant_id, job_id, after, may_go_on), principal)
+        return await streams.of_job(principal, request, await reader.row(principal, job_id), last_event_id)
 
     return router
 
@@ -121,17 +140,19 @@ async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) ->
             yield piece
 
 
-async def _encoded(items: AsyncIterator[Item]) -> AsyncIterator[bytes]:
+async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> AsyncIterator[bytes]:
+    # Every message is an object with members.
+    begin = "{" if task_id is None else f'{{"task_id":"{task_id}",'
     # The first bytes tell the client at once that the stream is open.
     yield b": open\n\n"
     async for item in items:
         if item is None:
             yield b": nothing new\n\n"
         elif isinstance(item, Line):
-            data = item.event.model_dump_json()
+            data = begin + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         else:
             name = "progress" if isinstance(item, JobProgress) else "preview"
             # A preview follows as its own event: the value would only say that there is none in it.
-            data = item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)
+            data = begin + item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)[1:]
             yield f"event: {name}\ndata: {data}\n\n".encode()

@@ -1,0 +1,32 @@
+"""What a scrape found becomes a product, which later jobs of its user name by its id. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.generation import ProductFields
+
+log = get_logger(__name__)
+KIND = "scrape"
+
+
+def with_product(kind: str, job_id: UUID, result: Mapping[str, Any]) -> dict[str, Any]:
+    """`result` of a completed job and, of a scrape, the `product` that is kept of it; its id is that of the job."""
+    if kind != KIND:
+        return {"result": result}
+    found = result.get("result")
+    found = found.get("product", found) if isinstance(found, Mapping) else None
+    try:
+        fields = {name: value for name, value in (found or {}).items() if name in ProductFields.model_fields}
+        product = ProductFields.model_validate(fields).model_dump(mode="json")
+    except (ValidationError, AttributeError) as error:
+        # Its user reads what was found all the same; a worker of another version must not fail the job by it.
+        log.warning("product.not_kept", job_id=str(job_id), error=str(error))
+        return {"result": result}
+    product["url"] = product["url"] or ""
+    return {"result": {**result, "product_id": str(job_id)}, "product": product}
