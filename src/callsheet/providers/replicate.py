@@ -9,7 +9,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -17,14 +18,12 @@ from urllib.parse import parse_qs, quote, urlsplit
 from callsheet.providers.context import Context
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Finish, Generation, Prediction
-from callsheet.providers.replicate_answers import NAME, is_prediction_id, prediction_of, refused
+from callsheet.providers.replicate_answers import NAME, is_prediction_id, prediction_of
 from callsheet.providers.replicate_config import INPUT_NAME, ReplicateConfig, ReplicateModel
-from callsheet.providers.webhook_signatures import key_of, verify
-from callsheet.toolbox.http_client import GuardedClient, OutgoingError
-from callsheet.toolbox.logs import get_logger
+from callsheet.providers.service_calls import Service
+from callsheet.providers.webhook_signatures import WrongSignature, key_of, verify
+from callsheet.toolbox.http_client import GuardedClient
 from callsheet.wire.errors import FieldProblem
-
-log = get_logger(__name__)
 
 # Of 100 predictions each. An account that makes more in the minutes between two attempts is not known.
 MOST_PAGES: Final = 20
@@ -33,7 +32,8 @@ MOST_LOOKUPS: Final = 100
 ATTEMPT_SECONDS: Final = 600
 # A secret that no longer fits was changed at Replicate, or the callback is not theirs: asked again, but not each time.
 SECRET_SECONDS: Final = 300.0
-_EVENTS: Final = ("completed",)
+EVENTS: Final = ("completed",)
+NOT_SET_UP: Final = "providers.replicate.token is not set"
 
 
 class Replicate:
@@ -42,8 +42,9 @@ class Replicate:
     run_limit_seconds = ATTEMPT_SECONDS
 
     def __init__(self, config: ReplicateConfig, client: GuardedClient):
+        token = "" if config.token is None else config.token.get_secret_value()
         self._config = config
-        self._client = client
+        self._service = Service(NAME, config.url, client, {"Authorization": f"Bearer {token}"}, config.request_seconds)
         self._key: bytes | None = None
         self._key_asked = float("-inf")
         self._asking = asyncio.Lock()
@@ -58,7 +59,7 @@ class Replicate:
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._config.token is None:
-            yield FieldProblem("provider", "is not set up here: providers.replicate.token is not set")
+            yield FieldProblem("provider", f"is not set up: {NOT_SET_UP}")
         fixed = self._config.models[generation.action].fixed
         for name in generation.params:
             if not re.fullmatch(INPUT_NAME, name):
@@ -68,9 +69,9 @@ class Replicate:
 
     def concurrency(self, generation: Generation) -> Concurrency:
         own = self._config.models[generation.action].max_concurrent
-        return (
-            Concurrency(f"{NAME}:{generation.action}", own) if own else Concurrency(NAME, self._config.max_concurrent)
-        )
+        if own is not None:
+            return Concurrency(f"media:{NAME}:{generation.action}", own)
+        return Concurrency(f"media:{NAME}", self._config.max_concurrent)
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
         return {"model": self._config.models[generation.action].model}
@@ -84,47 +85,40 @@ class Replicate:
         body: dict[str, Any] = {
             "input": input_of(model, generation),
             "webhook": callback.url,
-            "webhook_events_filter": list(_EVENTS),
+            "webhook_events_filter": list(EVENTS),
         }
         if version is not None:
             body["version"] = version
-        # Nobody waits for one that has not begun by then.
-        answer = await self._call("POST", path, body, {"Cancel-After": f"{self._config.callback_seconds}s"})
-        return self._prediction(answer)
+        return self._prediction(await self._call("POST", path, body))
 
     async def find(self, callback: Callback) -> Prediction | None:
         silent: list[str] = []
-        cursor: str | None = ""
-        for _ in range(MOST_PAGES):
-            page = await self._call(
-                "GET", f"/predictions?cursor={quote(cursor, safe='')}" if cursor else "/predictions"
-            )
-            results = page.get("results") if isinstance(page, dict) else None
-            for each in results if isinstance(results, list) else []:
-                if isinstance(each, dict) and each.get("webhook") == callback.url:
-                    return self._prediction(each)
-                silent += _says_no_webhook(each)
-            cursor = _cursor_of(page, self._oldest())
-            if not cursor:
+        async for each in self._latest():
+            if each.get("webhook") == callback.url:
+                return self._prediction(each)
+            if "webhook" not in each and each.get("source", "api") == "api" and is_prediction_id(each.get("id")):
+                silent.append(each["id"])
+            if len(silent) == MOST_LOOKUPS:
                 break
-        return await self._find_among(silent[:MOST_LOOKUPS], callback)
+        for prediction_id in silent:
+            prediction = await self._get_or_none(prediction_id)
+            if prediction is not None and prediction.callback_url == callback.url:
+                return prediction
+        return None
 
     async def get(self, provider_job_id: str) -> Prediction:
         return self._prediction(await self._call("GET", f"/predictions/{_checked(provider_job_id)}"))
 
     async def cancel(self, provider_job_id: str) -> None:
-        try:
+        # What is not there needs no cancelling.
+        with _unless_unknown():
             await self._call("POST", f"/predictions/{_checked(provider_job_id)}/cancel")
-        except ProviderError as error:
-            # What is not there needs no cancelling.
-            if error.details.get("status") != 404:
-                raise
 
     async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
         try:
             verify(await self._signing_key(), headers, body, now)
-        except CallbackRefused:
-            if not await self._asked_again():
+        except WrongSignature:
+            if not await self._has_another_key():
                 raise
             verify(await self._signing_key(), headers, body, now)
         try:
@@ -132,16 +126,25 @@ class Replicate:
         except (ValueError, RecursionError):
             raise CallbackRefused("it is signed, and no prediction") from None
 
-    async def _find_among(self, ids: Iterable[str], callback: Callback) -> Prediction | None:
-        for prediction_id in ids:
-            prediction = await self.get(prediction_id)
-            if prediction.callback_url == callback.url:
-                return prediction
-        return None
+    async def _latest(self) -> AsyncIterator[dict[str, Any]]:
+        """Predictions as the list shows them, newest first, as far back as an attempt can have been."""
+        path = "/predictions"
+        for _ in range(MOST_PAGES):
+            page = await self._call("GET", path)
+            results = page.get("results") if isinstance(page, dict) else None
+            for each in results if isinstance(results, list) else []:
+                if isinstance(each, dict):
+                    yield each
+            cursor = _cursor_of(page, time.time() - 2 * self._config.callback_seconds)
+            if cursor is None:
+                return
+            path = f"/predictions?cursor={quote(cursor, safe='')}"
 
-    def _oldest(self) -> float:
-        """When the first attempt can have been, at the earliest."""
-        return time.time() - 2 * self._config.callback_seconds
+    async def _get_or_none(self, prediction_id: str) -> Prediction | None:
+        prediction = None
+        with _unless_unknown():
+            prediction = await self.get(prediction_id)
+        return prediction
 
     async def _signing_key(self) -> bytes:
         if self._config.webhook_secret is not None:
@@ -151,17 +154,19 @@ class Replicate:
                 self._key = await self._ask_for_key()
             return self._key
 
-    async def _asked_again(self) -> bool:
-        """Whether the secret is another one now."""
+    async def _has_another_key(self) -> bool:
+        """Asks, unless it was asked a moment ago."""
         if self._config.webhook_secret is not None or time.monotonic() - self._key_asked < SECRET_SECONDS:
             return False
         async with self._asking:
-            before, self._key = self._key, await self._ask_for_key()
+            before = self._key
+            with suppress(ProviderError):
+                self._key = await self._ask_for_key()
             return self._key != before
 
     async def _ask_for_key(self) -> bytes:
-        answer = await self._call("GET", "/webhooks/default/secret")
         self._key_asked = time.monotonic()
+        answer = await self._call("GET", "/webhooks/default/secret")
         try:
             return key_of(answer["key"])
         except (ValueError, KeyError, TypeError, AttributeError):
@@ -173,35 +178,16 @@ class Replicate:
         except ValueError:
             raise ProviderUnavailable(NAME, "Replicate does not answer as it should.") from None
 
-    async def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
-    ) -> Any:
+    async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         if self._config.token is None:
-            raise ProviderError("provider_not_set_up", "Replicate is not set up: providers.replicate.token is not set.")
-        started = time.perf_counter()
-        sent = {"Authorization": f"Bearer {self._config.token.get_secret_value()}", **(headers or {})}
-        content = b"" if body is None else json.dumps(body).encode()
-        if content:
-            sent["Content-Type"] = "application/json"
-        try:
-            answer = await self._client.fetch(
-                method, f"{self._config.url}{path}", headers=sent, content=content, follow_redirects=False
-            )
-        except OutgoingError as error:
-            log.warning("replicate.unreachable", method=method, path=path.partition("?")[0], reason=str(error))
-            raise ProviderUnavailable(NAME, "Replicate cannot be reached.", reason=str(error)) from error
-        seconds = round(time.perf_counter() - started, 3)
-        log.debug("replicate.call", method=method, path=path.partition("?")[0], status=answer.status, seconds=seconds)
-        said = _json(answer.content)
-        if not 200 <= answer.status < 300:
-            raise refused(answer.status, said, answer.headers)
-        return said
+            raise ProviderError("provider_not_set_up", f"Replicate is not set up: {NOT_SET_UP}.")
+        return await self._service.call(method, path, body)
 
 
 def configured(context: Context) -> Iterable[Replicate]:
     config = context.config.replicate
     # Without a token too: whoever asks for it is told what is missing.
-    yield Replicate(config, context.clients.trusted(timeout_seconds=config.request_seconds))
+    yield Replicate(config, context.clients.trusted())
 
 
 def route_of(model: str) -> tuple[str, str | None]:
@@ -229,9 +215,13 @@ def _checked(provider_job_id: str) -> str:
     return provider_job_id
 
 
-def _says_no_webhook(each: object) -> list[str]:
-    silent = isinstance(each, dict) and "webhook" not in each and each.get("source", "api") == "api"
-    return [each["id"]] if isinstance(each, dict) and silent and is_prediction_id(each.get("id")) else []
+@contextmanager
+def _unless_unknown() -> Iterator[None]:
+    try:
+        yield
+    except ProviderError as error:
+        if error.details.get("status") != 404:
+            raise
 
 
 def _cursor_of(page: object, oldest: float) -> str | None:
@@ -255,10 +245,3 @@ def _time_of(value: object) -> float | None:
     except ValueError:
         return None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
-
-
-def _json(content: bytes) -> Any:
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        return None

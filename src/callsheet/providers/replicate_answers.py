@@ -7,7 +7,6 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.redaction import redact_text
 
@@ -32,12 +31,6 @@ _ADDRESS = re.compile(r"https?://[!-~]{1,8000}", re.IGNORECASE)
 # tqdm's: ` 42%|████      | 21/50 [00:03<00:04,  7.1it/s]`
 _PERCENT = re.compile(r"(\d{1,3})%\|")
 _PATH = re.compile(r"(?<![\w:/.])/(?:[\w.@+-]+/)+[\w.@+-]*")
-_REFUSALS = {
-    401: ("provider_key_refused", "Replicate does not accept the API token."),
-    402: ("provider_no_credit", "The Replicate account has no credit left."),
-    403: ("provider_key_refused", "Replicate does not allow this to the API token's account."),
-    404: ("provider_not_found", "Replicate does not know the model or the prediction."),
-}
 
 
 def is_prediction_id(value: object) -> bool:
@@ -115,25 +108,3 @@ def error_text(error: object) -> str:
 def _storable(text: str) -> str:
     """Without halves of surrogate pairs, which JSON can say and UTF-8 cannot, and without NUL."""
     return text.encode("utf-8", "replace").decode().replace("\0", "")
-
-
-def refused(status: int, body: object, headers: Mapping[str, str]) -> ProviderError:
-    """An answer that is not 2xx."""
-    said = body.get("detail") if isinstance(body, dict) else None
-    detail = error_text(said) if isinstance(said, str) and said.strip() else ""
-    if status == 429 or status >= 500:
-        wait = headers.get("retry-after", "")[:20]
-        message = "Replicate takes no more at the moment." if status == 429 else "Replicate is in trouble."
-        return ProviderUnavailable(NAME, message, status=status, detail=detail, retry_after=wait or None)
-    if status in _REFUSALS:
-        type, message = _REFUSALS[status]
-        return ProviderError(type, message, details={"provider": NAME, "status": status, "detail": detail})
-    if status in (400, 422):
-        message = f"Replicate does not take this input: {detail}" if detail else "Replicate does not take this input."
-        return ProviderError("invalid_input", message, details={"provider": NAME, "status": status})
-    # A redirect too: the token is not sent anywhere else.
-    return ProviderError(
-        "provider_refused",
-        f"Replicate refused the request ({status}).",
-        details={"provider": NAME, "status": status, "detail": detail},
-    )

@@ -17,6 +17,10 @@ MOST_SIGNATURES = 20
 _PREFIX = "whsec_"
 
 
+class WrongSignature(CallbackRefused):
+    pass
+
+
 def key_of(secret: str) -> bytes:
     """Raises ValueError where it is no secret of this kind."""
     try:
@@ -47,7 +51,7 @@ def verify(key: bytes, headers: Mapping[str, str], body: bytes, now: float) -> N
     # Every item is compared, in constant time: how long it takes tells nothing.
     matches = [hmac.compare_digest(expected, each.encode("utf-8", "replace")) for each in signatures]
     if not any(matches):
-        raise CallbackRefused("its signature is wrong")
+        raise WrongSignature("its signature is wrong")
     age = now - int(timestamp)
     if abs(age) > TOLERANCE_SECONDS:
         raise CallbackRefused(f"it was signed {abs(age):.0f} seconds {'ago' if age > 0 else 'ahead'}")
