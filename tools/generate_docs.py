@@ -21,6 +21,7 @@ import callsheet.app  # noqa: F401 - for what it imports: every room, and with i
 from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
 from callsheet.plumbing.problems import STATUS_OF_CODE
 from callsheet.settings import Settings, setting_fields, variable_name
+from callsheet.toolbox.sections import Section
 from callsheet.wire.errors import Refusal
 
 ROOT = Path(__file__).parents[1]
@@ -97,6 +98,10 @@ def settings_page() -> str:
     parts = [GENERATED, SETTINGS_INTRODUCTION]
     for section, fields in groupby(setting_fields(), lambda leaf: leaf[0][:-1]):
         parts += [f"## {_section_title(section)}\n", _table(SETTING_COLUMNS, map(_setting_row, fields))]
+    for path, field in setting_fields():
+        if rows := [_table_row(*leaf) for leaf in _members(field.annotation, path)]:
+            title = f"## Each of `{'.'.join(path)}`\n"
+            parts += [title, TABLE_INTRODUCTION, _table(TABLE_COLUMNS, rows)]
     return "\n".join(parts)
 
 
@@ -125,6 +130,11 @@ def states_page() -> str:
     )
 
 
+TABLE_INTRODUCTION = """\
+`NAME` stands for a name of your choice. A variable works here too: `providers.http.leonardo.secret` is
+`CALLSHEET_PROVIDERS__HTTP__LEONARDO__SECRET`.
+"""
+TABLE_COLUMNS = ("in TOML", "default", "allowed", "what it does")
 SETTING_COLUMNS = ("variable", "in TOML", "default", "allowed", "what it does")
 
 
@@ -137,6 +147,38 @@ def _setting_row(leaf: tuple[tuple[str, ...], FieldInfo]) -> tuple[str, ...]:
         _allowed(field),
         field.description or "",
     )
+
+
+def _members(annotation: object, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    """Every setting inside a table of settings by name, however deep; none where it is no such table."""
+    if typing.get_origin(annotation) is not dict:
+        return
+    [_, model] = typing.get_args(annotation)
+    if isinstance(model, type) and issubclass(model, Section):
+        yield from _inner(model, (*path, "NAME"))
+
+
+def _inner(model: type[Section], path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], FieldInfo]]:
+    for name, field in model.model_fields.items():
+        annotation: Any = field.annotation
+        parts = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
+        section = next((each for each in parts if _is_section(each)), None)
+        deeper = list(_members(annotation, (*path, name)))
+        if section is not None:
+            yield from _inner(section, (*path, name))
+        elif deeper:
+            yield from deeper
+        else:
+            yield (*path, name), field
+
+
+def _is_section(annotation: object) -> typing.TypeGuard[type[Section]]:
+    return isinstance(annotation, type) and issubclass(annotation, Section)
+
+
+def _table_row(path: tuple[str, ...], field: FieldInfo) -> tuple[str, ...]:
+    default = "required" if field.is_required() else _default(field)
+    return f"`{'.'.join(path)}`", default, _allowed(field), field.description or ""
 
 
 def _section_title(section: tuple[str, ...]) -> str:
@@ -174,6 +216,10 @@ def _kind(annotation: object) -> str:
     members = typing.get_args(annotation) if isinstance(annotation, types.UnionType) else (annotation,)
     names = {int: "whole number", float: "number", bool: "`true` or `false`", SecretStr: "text (secret)", Path: "path"}
     known = [names[member] for member in members if member in names]
+    if str in members and known:
+        return ", ".join(["text", *known])
+    if any(typing.get_origin(member) is dict for member in members):
+        return "table"
     return known[0] if known else ("networks" if "Network" in str(annotation) else "text")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, StringConstraints
 
@@ -14,7 +14,9 @@ ActionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")
 
 class ComfyUIAction(Section):
     effect: Slug = Field(description="Slug of the effect whose job the task becomes.")
-    prompt: PropertyKey | None = Field("prompt", description="Property that gets the prompt. Null: it has none.")
+    prompt: PropertyKey | Literal[""] = Field(
+        "prompt", description="Property that gets the prompt. Empty: there is none for it."
+    )
 
 
 class ComfyUIConfig(Section):

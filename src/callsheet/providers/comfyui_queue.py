@@ -1,10 +1,94 @@
+"""`comfyui`: media tasks that become jobs of an effect, leased by an agent beside an engine.
+
+Which nodes, models and inputs an effect has is the catalog's business, and what a task says is checked there.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+from uuid import UUID
 
+from callsheet.providers.comfyui_config import ComfyUIConfig
 from callsheet.providers.context import Context
-from callsheet.providers.media import MediaProvider
+from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation, MediaProvider
+from callsheet.wire.errors import FieldProblem
+
+# The action that names its effect itself.
+EFFECT: Final = "effect"
+EFFECT_PARAMS: Final = ("effect", "input_payload", "input_file_id")
+PROMPT: Final = "prompt"
 
 
 def configured(context: Context) -> Iterable[MediaProvider]:
-    return ()
+    return [ComfyUIQueue(context.config.comfyui)]
+
+
+class ComfyUIQueue:
+    name = "comfyui"
+    finish = Finish.WORKER
+    # The effect's own limit counts; this is for the interface.
+    run_limit_seconds = 3600
+
+    def __init__(self, config: ComfyUIConfig):
+        self._actions = config.actions
+
+    @property
+    def actions(self) -> frozenset[str]:
+        return frozenset({EFFECT, *self._actions})
+
+    def problems(self, generation: Generation) -> Iterable[FieldProblem]:
+        params = generation.params
+        if generation.action in self._actions:
+            if generation.prompt and not self._actions[generation.action].prompt:
+                yield FieldProblem("prompt", f"is nothing that {generation.action} takes")
+        else:
+            yield from _problems_of_effect(params)
+        file_id = params.get("input_file_id")
+        if file_id is not None and not _is_id(file_id):
+            yield FieldProblem("params.input_file_id", "should be the id of a file")
+
+    def concurrency(self, generation: Generation) -> Concurrency | None:
+        # As many as there are workers for it.
+        return None
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        use = self.effect(generation)
+        return {"effect": use.effect, "input_payload": use.input_payload}
+
+    def effect(self, generation: Generation) -> EffectUse:
+        params = dict(generation.params)
+        file_id = params.pop("input_file_id", None)
+        if generation.action in self._actions:
+            chosen = self._actions[generation.action]
+            slug, key, values = chosen.effect, chosen.prompt, params
+        else:
+            slug, key, values = params["effect"], PROMPT, dict(params.get("input_payload") or {})
+        if key and generation.prompt:
+            values = {key: generation.prompt, **values}
+        return EffectUse(slug, values, file_id)
+
+    async def close(self) -> None:
+        """It holds nothing."""
+
+
+def _problems_of_effect(params: Mapping[str, Any]) -> Iterable[FieldProblem]:
+    for name in params.keys() - set(EFFECT_PARAMS):
+        yield FieldProblem(
+            f"params.{name[:100]}", f"is not a parameter of effect; they are: {', '.join(EFFECT_PARAMS)}"
+        )
+    slug = params.get("effect")
+    if slug is None:
+        yield FieldProblem("params.effect", "is required")
+    elif not isinstance(slug, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", slug):
+        yield FieldProblem("params.effect", "should be the slug of an effect")
+    if not isinstance(params.get("input_payload") or {}, Mapping):
+        yield FieldProblem("params.input_payload", "should be an object")
+
+
+def _is_id(value: object) -> bool:
+    try:
+        return isinstance(value, str) and str(UUID(value)) == value.lower()
+    except ValueError:
+        return False

@@ -7,7 +7,6 @@ but one placeholder becomes the value with its type, and where there is no value
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Literal, Self
@@ -15,6 +14,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
 from callsheet.providers.comfyui_config import ActionName
+from callsheet.providers.parameters import Parameter
 from callsheet.toolbox.sections import Section, WebAddress
 from callsheet.wire.forms import PropertyKey
 
@@ -23,50 +23,6 @@ DottedPath = Annotated[str, StringConstraints(pattern=r"^[^.\s]+(\.[^.\s]+)*$", 
 HeaderName = Annotated[str, StringConstraints(pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,100}$")]
 ServicePath = Annotated[str, StringConstraints(pattern=r"^/[!-~]*$", max_length=1000)]
 PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)\}")
-
-
-class HttpParameter(Section):
-    """What users may say in `params`."""
-
-    type: Literal["text", "integer", "number", "boolean"] = Field("text", description="What it is.")
-    default: str | int | float | bool | None = Field(None, description="What it is where the task does not say.")
-    required: bool = Field(False, description="Whether a task must say it.")
-    least: float | None = Field(None, description="Least number, or fewest characters of a text.")
-    most: float | None = Field(None, description="Largest number, or most characters of a text.")
-    choices: tuple[str | int | float, ...] = Field((), description="What it may be. Default: anything.")
-
-    @model_validator(mode="after")
-    def _bounds_and_default_fit(self) -> Self:
-        if self.least is not None and self.most is not None and self.least > self.most:
-            raise ValueError("least must not be above most")
-        if self.default is not None and (reason := unfit(self, self.default)):
-            raise ValueError(f"the default {reason}")
-        return self
-
-
-def unfit(parameter: HttpParameter, value: object) -> str | None:
-    """What is wrong with this value of it, if anything."""
-    kinds: Mapping[str, tuple[type, ...]] = {
-        "text": (str,),
-        "integer": (int,),
-        "number": (int, float),
-        "boolean": (bool,),
-    }
-    names = {"text": "text", "integer": "a whole number", "number": "a number", "boolean": "true or false"}
-    if not isinstance(value, kinds[parameter.type]) or (isinstance(value, bool) and parameter.type != "boolean"):
-        return f"should be {names[parameter.type]}"
-    if parameter.choices and value not in parameter.choices:
-        return f"should be one of {', '.join(map(str, parameter.choices))}"
-    if isinstance(value, float) and not math.isfinite(value):
-        return "should be a finite number"
-    size, unit = (len(value), " characters") if isinstance(value, str) else (value, "")
-    if not isinstance(size, int | float) or isinstance(size, bool):
-        return None
-    if parameter.least is not None and not size >= parameter.least:
-        return f"should be {parameter.least:g}{unit} or more"
-    if parameter.most is not None and not size <= parameter.most:
-        return f"should be {parameter.most:g}{unit} or less"
-    return None
 
 
 class HttpAction(Section):
@@ -79,7 +35,7 @@ class HttpAction(Section):
     id: DottedPath = Field(description="Where in the answer the service's own id of the job is, like data.task_id.")
     prompt_required: bool = Field(True, description="Whether a task must have a prompt.")
     longest_prompt: int = Field(4000, ge=1, le=100_000, description="Most characters of the prompt.")
-    params: dict[PropertyKey, HttpParameter] = Field(
+    params: dict[PropertyKey, Parameter] = Field(
         default_factory=dict, description="What a task may say in `params`; anything else is refused."
     )
 

@@ -18,9 +18,10 @@ from urllib.parse import urljoin, urlsplit
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.downloads import Limits, download
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, unfit
+from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig
 from callsheet.providers.http_templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
+from callsheet.providers.parameters import parameter_problems, with_defaults
 from callsheet.providers.service_calls import Service
 from callsheet.wire.errors import FieldProblem
 
@@ -28,7 +29,6 @@ SUBMIT_ATTEMPTS: Final = 3
 DOWNLOAD_ATTEMPTS: Final = 3
 LONGEST_PAUSE_SECONDS: Final = 30.0
 CANCEL_SECONDS: Final = 10.0
-LONGEST_TEXT: Final = 10_000
 LONGEST_ID: Final = 500
 # Beyond its own limit, which shall be the one that ends it.
 MARGIN_SECONDS: Final = 30
@@ -66,7 +66,7 @@ class HttpProvider:
         return Concurrency(f"media:{self.name}", self._config.max_concurrent)
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
-        params = with_defaults(self._config.actions[generation.action], generation.params)
+        params = with_defaults(self._config.actions[generation.action].params, generation.params)
         return {"prompt": generation.prompt, "params": params, "service": urlsplit(self._config.base_url).hostname}
 
     async def close(self) -> None:
@@ -74,7 +74,7 @@ class HttpProvider:
 
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
         action = self._config.actions[generation.action]
-        params = with_defaults(action, generation.params)
+        params = with_defaults(action.params, generation.params)
         values = {"prompt": generation.prompt} | {f"params.{name}": value for name, value in params.items()}
         job_id: str | None = None
         try:
@@ -220,26 +220,10 @@ def headers_of(config: HttpProviderConfig) -> dict[str, str]:
     return {name: value.get_secret_value().replace("{secret}", secret) for name, value in config.headers.items()}
 
 
-def with_defaults(action: HttpAction, params: Mapping[str, Any]) -> dict[str, Any]:
-    defaults = {name: each.default for name, each in action.params.items() if each.default is not None}
-    return defaults | {name: value for name, value in params.items() if value is not None}
-
-
 def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldProblem]:
     """What is wrong with it, by fields like `params.width`."""
     if action.prompt_required and not generation.prompt.strip():
         yield FieldProblem("prompt", "is required")
     if len(generation.prompt) > action.longest_prompt:
         yield FieldProblem("prompt", f"should have at most {action.longest_prompt} characters")
-    known = ", ".join(action.params) or "none"
-    for name in generation.params.keys() - action.params.keys():
-        yield FieldProblem(f"params.{name[:100]}", f"is not a parameter of {generation.action}; they are: {known}")
-    for name, parameter in action.params.items():
-        value = generation.params.get(name)
-        if value is None:
-            if parameter.required:
-                yield FieldProblem(f"params.{name}", "is required")
-        elif isinstance(value, str) and len(value) > LONGEST_TEXT:
-            yield FieldProblem(f"params.{name}", f"should have at most {LONGEST_TEXT} characters")
-        elif reason := unfit(parameter, value):
-            yield FieldProblem(f"params.{name}", reason)
+    yield from parameter_problems(action.params, generation.action, generation.params)

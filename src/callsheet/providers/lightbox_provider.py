@@ -1,10 +1,144 @@
+"""`lightbox`: an engine that whoever runs the task talks to itself, without an agent and without a queue row per run.
+
+For pictures without a GPU, and for an engine that one machine has to itself. Engines that jobs share belong behind
+agents: the provider `comfyui`.
+"""
+
 from __future__ import annotations
 
-from collections.abc import Iterable
+import asyncio
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
 
-from callsheet.providers.context import Context
-from callsheet.providers.media import MediaProvider
+from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.context import Clients, Context
+from callsheet.providers.downloads import Limits, download
+from callsheet.providers.engine import Engine, EngineStuck, EngineUnreachable, Output, Run
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.graphs import with_own_outputs
+from callsheet.providers.lightbox_config import LightboxProviderConfig
+from callsheet.providers.lightbox_graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
+from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
+from callsheet.providers.outputs import mime_type_of, public_names
+from callsheet.wire.errors import FieldProblem
+
+MARGIN_SECONDS: Final = 30
+CANCEL_SECONDS: Final = 15.0
+FORGET_SECONDS: Final = 5.0
+DOWNLOAD_SECONDS: Final = 60.0
+MOST_FILES: Final = 100
 
 
 def configured(context: Context) -> Iterable[MediaProvider]:
-    return ()
+    return [Lightbox(context.config.lightbox, context.clients)]
+
+
+class Lightbox:
+    name = "lightbox"
+    finish = Finish.SYNC
+
+    def __init__(self, config: LightboxProviderConfig, clients: Clients):
+        self._config = config
+        self._engine: Engine | None = None if config.url is None else ComfyUI(config.url)
+        self._pictures = clients.guarded()
+
+    @property
+    def actions(self) -> frozenset[str]:
+        return frozenset({*PARAMETERS, *([GRAPH] if self._config.allow_graphs else [])})
+
+    @property
+    def run_limit_seconds(self) -> int:
+        return self._config.limit_seconds + MARGIN_SECONDS
+
+    def problems(self, generation: Generation) -> Iterable[FieldProblem]:
+        if self._engine is None:
+            yield FieldProblem("provider", "is not set up: set CALLSHEET_PROVIDERS__LIGHTBOX__URL")
+        yield from problems_of(generation)
+
+    def concurrency(self, generation: Generation) -> Concurrency | None:
+        return Concurrency(f"media:{self.name}", self._config.max_concurrent)
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        return {"prompt": generation.prompt, "params": params_of(generation)}
+
+    async def close(self) -> None:
+        if self._engine is not None:
+            await self._engine.close()
+
+    async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
+        assert self._engine is not None, "a task for an engine that is not set up is refused before it runs"
+        run_id = str(uuid.uuid4())
+        try:
+            async with asyncio.timeout(self._config.limit_seconds):
+                files = await self._made(self._engine, run_id, generation, directory, say)
+        except TimeoutError:
+            await _stop(self._engine, run_id)
+            message = f"The engine did not finish within {self._config.limit_seconds} seconds."
+            raise ProviderError("run_limit", message, details={"provider": self.name}) from None
+        except asyncio.CancelledError:
+            await _stop(self._engine, run_id)
+            raise
+        except (EngineUnreachable, EngineStuck) as gone:
+            raise ProviderUnavailable(self.name, gone.message, **gone.details) from gone
+        finally:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(FORGET_SECONDS):
+                    await self._engine.forget(run_id)
+        return Made(files, run_id, {"params": params_of(generation)})
+
+    async def _made(
+        self, engine: Engine, run_id: str, generation: Generation, directory: Path, say: SayProgress
+    ) -> list[MadeFile]:
+        picture = None
+        if generation.action == IMG2IMG:
+            picture = await self._picture_at_engine(engine, run_id, generation.params["image_url"], directory)
+        graph, output_node = graph_of(generation, picture)
+        run = Run(run_id, with_own_outputs(graph, run_id), output_node)
+        outputs = await engine.run(run, _Watching(say))
+        return await _fetched(engine, outputs[:MOST_FILES], directory)
+
+    async def _picture_at_engine(self, engine: Engine, run_id: str, url: str, directory: Path) -> str:
+        limits = Limits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
+        try:
+            given = await download(self._pictures, "image_url", url, directory, "given", limits, {})
+        except ProviderError as wrong:
+            # The user's address, not the engine, is at fault: that must not open the engine's breaker.
+            raise ProviderError(
+                "input_unreadable", f"The picture could not be used: {wrong.message}", details=wrong.details
+            ) from wrong
+        try:
+            return await engine.upload(given.path, given.name, run_id)
+        finally:
+            given.path.unlink(missing_ok=True)
+
+
+class _Watching:
+    def __init__(self, say: SayProgress):
+        self._say = say
+
+    def started(self) -> None:
+        self._say(0.0, "Begun")
+
+    def progressed(self, percent: float | None, message: str | None) -> None:
+        self._say(percent, message)
+
+    def previewed(self, mime_type: str, picture: bytes) -> None:
+        """Tasks show none."""
+
+
+async def _fetched(engine: Engine, outputs: Sequence[Output], directory: Path) -> list[MadeFile]:
+    files = []
+    for number, (output, name) in enumerate(zip(outputs, public_names(outputs), strict=True), start=1):
+        path = directory / f"output-{number}"
+        await engine.fetch(output, path)
+        files.append(MadeFile(path, name, mime_type_of(name)))
+    return files
+
+
+async def _stop(engine: Engine, run_id: str) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await engine.cancel(run_id)

@@ -73,13 +73,13 @@ class MediaActor:
         return Deferred(prediction.id, provider.callback_seconds)
 
     def _found(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
-        """For a worker whose settings may be other than those of the control plane that took the task."""
+        """For a worker, whose settings may be other than those of the control plane that took the task: another
+        worker may be able to run it."""
         try:
             return self._asked(payload)
         except InvalidRequest as invalid:
-            raise ProviderError(
-                "invalid_request", str(invalid), details={each.field: each.reason for each in invalid.errors}
-            ) from None
+            details = {each.field: each.reason for each in invalid.errors}
+            raise ProviderError("invalid_request", str(invalid), retryable=True, details=details) from None
 
     def _asked(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
         refuse(_wrong_shape(payload))

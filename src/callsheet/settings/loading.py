@@ -11,9 +11,10 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
-from callsheet.settings.tree import Settings, setting_fields
+from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import (
     CONFIG_VARIABLE,
+    DELIMITER,
     PREFIX,
     SHORT_NAMES,
     SettingsError,
@@ -39,8 +40,9 @@ def load_settings(**overrides: Any) -> Settings:
 def _unknown_variables() -> Iterator[str]:
     # A misspelt variable that is silently ignored is the worst kind of configuration error.
     known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE}
+    tables = tuple(f"{variable_name(path)}{DELIMITER}" for path, field in setting_fields() if is_table(field))
     for name, (source, _) in sorted(variables().items()):
-        if name not in known:
+        if name not in known and not name.startswith(tables):
             yield f"{name} (from {source}) is not a setting. {_hint(name, known)}"
 
 
@@ -67,12 +69,15 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     if error["type"] == "extra_forbidden":
         name = ".".join(path)
         hint = _hint(name, [".".join(names) for names, _ in setting_fields()])
-        return f"{name} in {config_file()} is not a setting. {hint}"
+        return f"{name} in {_source_of_table(path)} is not a setting. {hint}"
     leaf = _leaf(path)
     if leaf is None:
         # Not with its value, which may hold a secret somewhere.
         return f"{'.'.join(path)} in {config_file()} must be a table of settings." if path else f"{reason}."
     names, field = leaf
+    if is_table(field) and len(path) > len(names):
+        # Not with its value: which of a table's settings are secret is not looked up here.
+        return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
     secret = "SecretStr" in str(field.annotation)
     value = "***" if secret else repr(error["input"])
     name, source = _source(names, overrides)
@@ -98,6 +103,13 @@ def _source(names: Sequence[str], overrides: Mapping[str, Any]) -> tuple[str, st
         if SHORT_NAMES[short] == tuple(names):
             return short, source
     return own, str(config_file())
+
+
+def _source_of_table(path: Sequence[str]) -> str:
+    """Where a setting that is named inside a table was given."""
+    own = f"{variable_name(path)}{DELIMITER}"
+    sources = (source for name, (source, _) in variables().items() if own.startswith(f"{name}{DELIMITER}"))
+    return next(sources, str(config_file()))
 
 
 def _is_given(names: Sequence[str], overrides: object) -> bool:

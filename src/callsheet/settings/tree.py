@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
@@ -159,3 +160,8 @@ def setting_fields(
             yield from setting_fields(field.annotation, (*path, name))
         else:
             yield (*path, name), field
+
+
+def is_table(field: FieldInfo) -> bool:
+    """Whether it holds settings by names that are not known beforehand."""
+    return typing.get_origin(field.annotation) is dict

@@ -1,0 +1,90 @@
+"""What users may say in `params` of a media task, and whether they said it right. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, Literal, Self
+
+from pydantic import Field, model_validator
+
+from callsheet.toolbox.sections import Section
+from callsheet.wire.errors import FieldProblem
+
+LONGEST_TEXT: Final = 10_000
+# Beyond it, a number is another one in most programs that read JSON.
+LARGEST_INTEGER: Final = 2**53
+
+_KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
+    "text": ((str,), "text"),
+    "integer": ((int,), "a whole number"),
+    "number": ((int, float), "a number"),
+    "boolean": ((bool,), "true or false"),
+}
+
+
+class Parameter(Section):
+    type: Literal["text", "integer", "number", "boolean"] = Field("text", description="What it is.")
+    default: str | int | float | bool | None = Field(None, description="What it is where the task does not say.")
+    required: bool = Field(False, description="Whether a task must say it.")
+    least: float | None = Field(None, description="Least number, or fewest characters of a text.")
+    most: float | None = Field(None, description="Largest number, or most characters of a text.")
+    choices: tuple[str | int | float, ...] = Field((), description="What it may be. Default: anything.")
+
+    @model_validator(mode="after")
+    def _default_fits(self) -> Self:
+        if self.least is not None and self.most is not None and self.least > self.most:
+            raise ValueError("least must not be above most")
+        if self.default is not None and (reason := unfit(self, self.default)):
+            raise ValueError(f"the default {reason}")
+        return self
+
+
+Parameters = Mapping[str, Parameter]
+
+
+def unfit(parameter: Parameter, value: object) -> str | None:
+    """What is wrong with this value of it, if anything."""
+    kinds, kind = _KINDS[parameter.type]
+    if not isinstance(value, kinds) or (isinstance(value, bool) and parameter.type != "boolean"):
+        return f"should be {kind}"
+    if parameter.choices and value not in parameter.choices:
+        return f"should be one of {', '.join(map(str, parameter.choices))}"
+    match value:
+        case bool():
+            return None
+        case str():
+            most = LONGEST_TEXT if parameter.most is None else parameter.most
+            return _outside(len(value), parameter.least, most, " characters")
+        case float() if not math.isfinite(value):
+            return "should be a finite number"
+        case int() if abs(value) > LARGEST_INTEGER:
+            return f"should be a number up to {LARGEST_INTEGER}"
+        case int() | float():
+            return _outside(value, parameter.least, parameter.most, "")
+    return None
+
+
+def parameter_problems(parameters: Parameters, action: str, params: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    known = ", ".join(parameters) or "none"
+    for name in params.keys() - parameters.keys():
+        yield FieldProblem(f"params.{name[:100]}", f"is not a parameter of {action}; they are: {known}")
+    for name, parameter in parameters.items():
+        value = params.get(name)
+        reason = ("is required" if parameter.required else None) if value is None else unfit(parameter, value)
+        if reason:
+            yield FieldProblem(f"params.{name}", reason)
+
+
+def with_defaults(parameters: Parameters, params: Mapping[str, Any]) -> dict[str, Any]:
+    """What was said, and the defaults of the rest; a null says nothing."""
+    defaults = {name: each.default for name, each in parameters.items() if each.default is not None}
+    return defaults | {name: value for name, value in params.items() if value is not None}
+
+
+def _outside(size: float, least: float | None, most: float | None, unit: str) -> str | None:
+    if least is not None and size < least:
+        return f"should be {least:g}{unit} or more"
+    if most is not None and size > most:
+        return f"should be {most:g}{unit} or less"
+    return None
