@@ -56,6 +56,10 @@ from callsheet.providers.actor import OWN
 from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
+from callsheet.tasks.generation_routes import generation_router, product_router
+from callsheet.tasks.reader import TaskReader
+from callsheet.tasks.room import TasksRoom, open_tasks
+from callsheet.tasks.routes import provider_router, task_router
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
 from callsheet.wallet.routes import admin_wallet_router, wallet_router
@@ -80,6 +84,7 @@ class ControlPlane:
     providers: Registry
     # None where tasks are left to other machines.
     task_runner: TaskRunner | None
+    tasks: TasksRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -132,6 +137,7 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
         providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
         undo.push_async_callback(providers.close)
         plane = _assemble(settings, secret, databases, storage, providers)
+        await plane.tasks.actors.keep()
         plane.listener.start()
         undo.push_async_callback(plane.listener.stop)
         undo.push_async_callback(plane.notifier.close)
@@ -179,12 +185,15 @@ def _assemble(
     notifier = Notifier(databases.central)
     rooms = _open_rooms(settings, secret, databases, storage, notifier, registry)
     rooms.jobs.listen(listener)
+    task_runner = _task_runner(settings, rooms, providers)
+    effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
+    tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner)
     loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
         *_worker_routers(rooms),
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
         health_router(databases, draining, registry, settings.server),
-        *_user_routers(rooms, databases, settings),
+        *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
         *_admin_routers(rooms, databases, loops, settings),
     ]
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
@@ -201,7 +210,8 @@ def _assemble(
         jobs=rooms.jobs,
         fleet=rooms.fleet,
         providers=providers,
-        task_runner=_task_runner(settings, rooms, providers),
+        task_runner=task_runner,
+        tasks=tasks,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
@@ -261,11 +271,18 @@ def _worker_routers(rooms: Rooms) -> list[APIRouter]:
     ]
 
 
-def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> list[APIRouter]:
+def _user_routers(
+    rooms: Rooms,
+    databases: Databases,
+    settings: Settings,
+    effect_jobs: EffectJobs,
+    tasks: TasksRoom,
+    providers: Registry,
+) -> list[APIRouter]:
     identity, jobs, authentication = rooms.identity, rooms.jobs, rooms.identity.authentication
     reader = JobReader(databases)
     streams = Streams(jobs, reader, authentication, settings.jobs.streams_per_user)
-    effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, jobs.submission)
+    task_reader = TaskReader(reader, rooms.presenter)
     return [
         session_router(identity.sessions, authentication, settings),
         key_router(identity.keys, authentication),
@@ -276,6 +293,10 @@ def _user_routers(rooms: Rooms, databases: Databases, settings: Settings) -> lis
         # Before the jobs, for which `stream` would be the id of one.
         stream_router(streams, reader, authentication),
         job_router(jobs, reader, rooms.presenter, authentication),
+        task_router(tasks.submission, task_reader, jobs.endings, streams, authentication),
+        provider_router(tasks.actors, providers.media, authentication),
+        generation_router(tasks.generation, rooms.presenter, authentication),
+        product_router(tasks.products, authentication),
         wallet_router(databases, authentication),
     ]
 

@@ -12,7 +12,8 @@ from callsheet.settings.values import Names
 from callsheet.toolbox.sections import Section
 
 DEFAULT_QUEUE = "default"
-_QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+# With the longest name of an actor it still makes the slug of a workflow.
+_QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,56}")
 # Of the built-in kinds of generation, where nothing else is said.
 COSTS: Mapping[str, int] = {"copy": 1, "scrape": 1, "static_ad": 5, "ugc_video": 20, "tts": 2}
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
@@ -21,8 +22,8 @@ Tokens = Annotated[int, Field(ge=0, le=2**53)]
 def _are_queues(values: tuple[str, ...]) -> tuple[str, ...]:
     for value in values:
         if not _QUEUE.fullmatch(value):
-            raise ValueError("must be names like fast or night-shift")
-    return values
+            raise ValueError("must be names like fast or night-shift, of 57 letters at most")
+    return tuple(dict.fromkeys(value for value in values if value != DEFAULT_QUEUE))
 
 
 def _with_defaults(value: object) -> object:

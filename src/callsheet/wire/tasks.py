@@ -81,3 +81,34 @@ class Task(Answer):
     started_at: datetime | None = None
     completed_at: datetime | None = None
     why_waiting: WhyWaiting | None = None
+
+
+class ActorInfo(Answer):
+    """Whom tasks can be addressed to."""
+
+    name: str
+    queues: list[str]
+    cost: int = Field(description="Tokens per task, where it does not become the job of an effect, which has its own.")
+    is_active: bool = Field(description="Whether it takes tasks in the default queue at the moment.")
+
+
+class ProviderInfo(Answer):
+    """Who makes media."""
+
+    name: str
+    finish: str = Field(description="How its tasks end: `sync`, `webhook` or `worker`.")
+    actions: list[str]
+
+
+class PreviewRequest(UserRequest):
+    action_type: Annotated[str, StringConstraints(min_length=1, max_length=100)]
+    prompt: Annotated[str, StringConstraints(max_length=100_000)] = ""
+    params: Document = Field(default_factory=dict)
+
+
+class Preview(Answer):
+    """What can be said before anything is made."""
+
+    provider: str
+    action_type: str
+    info: dict[str, Any]

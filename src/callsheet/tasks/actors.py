@@ -1,0 +1,90 @@
+"""Actors as the queue knows them: a workflow for each actor and queue, so that routing stays strict."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.providers.actor import Actor
+from callsheet.settings import TaskSettings
+from callsheet.settings.tasks import DEFAULT_QUEUE
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.tasks import ActorInfo, workflow_slug
+
+SQL = statements("callsheet.tasks")
+# How long a look at the workflows is believed: every task asks, and who switches one off can wait so long.
+FRESH_SECONDS = 2.0
+
+
+class Actors:
+    def __init__(self, databases: Databases, actors: Mapping[str, Actor], settings: TaskSettings):
+        self._databases = databases
+        self._actors = actors
+        self._settings = settings
+        self._queues = (DEFAULT_QUEUE, *(name for name in settings.queues if name != DEFAULT_QUEUE))
+        # Ids of the active ones, by slug, and when that was read.
+        self._active: Mapping[str, int] = {}
+        self._read_at = float("-inf")
+
+    async def keep(self) -> None:
+        """Makes what is missing. Actors that are gone stay as they are: another control plane may have them still, and
+        nobody can send them tasks through one that has not."""
+        slugs = self._slugs()
+        async with self._databases.central.connection() as connection:
+            await SQL["keep_workflows"].run(
+                connection,
+                slugs=[slug for slug, _, _ in slugs],
+                names=[
+                    f"Tasks of {actor}" if queue == DEFAULT_QUEUE else f"Tasks of {actor} in {queue}"
+                    for _, actor, queue in slugs
+                ],
+                descriptions=["Run by task workers. Made from an actor; it has no graph."] * len(slugs),
+            )
+
+    def named(self, name: str, field: str = "actor") -> Actor:
+        actor = self._actors.get(name)
+        if actor is None:
+            raise InvalidRequest.field(field, f"there is none of this name; there are: {_listed(self._actors)}")
+        return actor
+
+    async def workflow(self, actor: str, queue_name: str) -> int:
+        """The workflow that tasks of this actor in this queue are routed by."""
+        if queue_name not in self._queues:
+            raise InvalidRequest.field("queue_name", f"there is none of this name; there are: {_listed(self._queues)}")
+        found = (await self._active_now()).get(workflow_slug(actor, queue_name))
+        if found is None:
+            raise InvalidRequest.field("actor", f"takes no tasks in {queue_name!r} for now: it is switched off")
+        return found
+
+    def cost(self, actor: str) -> int:
+        return self._settings.costs.get(actor, 0)
+
+    async def list(self) -> list[ActorInfo]:
+        active = await self._active_now()
+        return [
+            ActorInfo(
+                name=name,
+                queues=list(self._queues),
+                cost=self.cost(name),
+                is_active=workflow_slug(name) in active,
+            )
+            for name in sorted(self._actors)
+        ]
+
+    async def _active_now(self) -> Mapping[str, int]:
+        now = time.monotonic()
+        if now - self._read_at > FRESH_SECONDS:
+            async with self._databases.central.connection() as connection:
+                rows = await SQL["find_workflows"].rows(connection, slugs=[slug for slug, _, _ in self._slugs()])
+            self._active = {row["slug"]: row["id"] for row in rows if row["is_active"]}
+            self._read_at = now
+        return self._active
+
+    def _slugs(self) -> Sequence[tuple[str, str, str]]:
+        return [(workflow_slug(actor, queue), actor, queue) for actor in self._actors for queue in self._queues]
+
+
+def _listed(names: object) -> str:
+    return ", ".join(sorted(names)) or "none"  # type: ignore[call-overload]

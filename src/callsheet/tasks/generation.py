@@ -1,0 +1,89 @@
+"""Typed generation: a request of a known shape becomes a job of an actor. Copy and scrapes are run at once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Final
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.submission import Submission, Submitted
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.databases import Databases
+from callsheet.tasks.plans import Plans, Wanted
+from callsheet.tasks.products import Products
+from callsheet.tasks.runner import AtOnce
+from callsheet.wire.base import UserRequest
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.generation import Product, actor_payload
+from callsheet.wire.jobs import ACTIVE
+
+Running = asyncio.Task[None] | None
+# What a service that is away for a moment is given, as with every other job.
+ATTEMPTS: Final = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A type of generation. Its actor has the same name."""
+
+    name: str
+    # Whether the request waits for its end.
+    at_once: bool = False
+
+
+COPY: Final = Kind("copy", at_once=True)
+SCRAPE: Final = Kind("scrape", at_once=True)
+STATIC_AD: Final = Kind("static_ad")
+VIDEO: Final = Kind("ugc_video")
+SPEECH: Final = Kind("tts")
+
+
+class Generation:
+    def __init__(self, databases: Databases, plans: Plans, submission: Submission, products: Products, at_once: AtOnce):
+        self._databases = databases
+        self._plans = plans
+        self._submission = submission
+        self._products = products
+        self._at_once = at_once
+
+    async def submit(self, principal: Principal, kind: Kind, body: UserRequest) -> Submitted:
+        """The job; of a kind that is run at once, as it is when it has ended or the time to wait for that is over."""
+        request = {"type": kind.name, **body.model_dump(mode="json", exclude={"idempotency_key"})}
+        key: str | None = getattr(body, "idempotency_key", None)
+        if key is not None:
+            earlier = await self._submission.earlier(principal.tenant_id, principal.user_id, key, request)
+            if earlier is not None:
+                return await self._waited(principal, kind, earlier)
+        product = await self._product(principal, getattr(body, "product_id", None))
+        wanted = Wanted(
+            kind=kind.name,
+            actor=kind.name,
+            payload=actor_payload(body, product),
+            request=request,
+            max_attempts=ATTEMPTS,
+            idempotency_key=key,
+        )
+        new = await self._plans.job(principal, wanted)
+        if not kind.at_once:
+            return await self._submission.submit(new)
+        submitted, running = await self._at_once.submit(new)
+        return await self._waited(principal, kind, submitted, running)
+
+    async def _product(self, principal: Principal, product_id: UUID | None) -> Product | None:
+        if product_id is None:
+            return None
+        found = await self._products.find(principal, product_id)
+        if found is None:
+            raise InvalidRequest.field("product_id", "there is no such product of yours")
+        return found
+
+    async def _waited(
+        self, principal: Principal, kind: Kind, submitted: Submitted, running: Running = None
+    ) -> Submitted:
+        if not kind.at_once or submitted.job.status not in ACTIVE:
+            return submitted
+        pool = await self._databases.pool(principal.pool)
+        row = await self._at_once.ended(pool, principal.tenant_id, submitted.job.id, running)
+        return Submitted(job_view(row), submitted.replayed)

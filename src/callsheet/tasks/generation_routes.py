@@ -1,0 +1,100 @@
+"""`/api/generate/…`: typed generation jobs; `/api/products`: what scrapes found."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Response
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.presenter import Presenter
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, Generation, Kind
+from callsheet.tasks.products import Products
+from callsheet.wire.base import Page, UserRequest
+from callsheet.wire.generation import (
+    GenerateCopy,
+    GenerateScrape,
+    GenerateSpeech,
+    GenerateStaticAd,
+    GenerateVideo,
+    Product,
+)
+from callsheet.wire.jobs import Job
+
+REPLAYED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+}
+
+
+def generation_router(generation: Generation, presenter: Presenter, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/generate", tags=["generation"])
+
+    async def answer(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:
+        submitted = await generation.submit(principal, kind, body)
+        if submitted.replayed:
+            response.status_code = 200
+            response.headers["Idempotent-Replayed"] = "true"
+        return await presenter.one(principal.tenant_id, submitted.job)
+
+    @router.post("/copy", status_code=201, responses=REPLAYED)
+    async def generate_copy(
+        body: GenerateCopy, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Job:
+        """Words that sell a product. Answers when they are written, or after a while without; the job goes on."""
+        return await answer(principal, COPY, body, response)
+
+    @router.post("/scrape", status_code=201, responses=REPLAYED)
+    async def generate_scrape(
+        body: GenerateScrape, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Job:
+        """Reads the product of a web page and keeps it; `result.product_id` names it in later requests."""
+        return await answer(principal, SCRAPE, body, response)
+
+    @router.post("/static-ad", status_code=201, responses=REPLAYED)
+    async def generate_static_ad(
+        body: GenerateStaticAd, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Job:
+        """A picture that sells a product."""
+        return await answer(principal, STATIC_AD, body, response)
+
+    @router.post("/video", status_code=201, responses=REPLAYED)
+    async def generate_video(
+        body: GenerateVideo, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Job:
+        """A film about a product, or of a script."""
+        return await answer(principal, VIDEO, body, response)
+
+    @router.post("/tts", status_code=201, responses=REPLAYED)
+    async def generate_speech(
+        body: GenerateSpeech, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Job:
+        """A text, read aloud."""
+        return await answer(principal, SPEECH, body, response)
+
+    return router
+
+
+def product_router(products: Products, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/products", tags=["generation"])
+
+    @router.get("")
+    async def list_products(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+    ) -> Page[Product]:
+        """Products that your scrapes found, newest first."""
+        return await products.list(principal, cursor, limit)
+
+    @router.get("/{product_id}")
+    async def get_product(product_id: UUID, principal: Principal = Depends(authentication.user)) -> Product:
+        """One of them."""
+        return await products.get(principal, product_id)
+
+    @router.delete("/{product_id}", status_code=204)
+    async def delete_product(product_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Forgets it. What was made from it stays."""
+        await products.delete(principal, product_id)
+
+    return router

@@ -1,0 +1,155 @@
+"""What an actor says of a payload, made a job that is ready to be submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.submission import NewJob, NewTask
+from callsheet.providers.actor import Actor, EffectUse, Plan
+from callsheet.providers.media import Finish
+from callsheet.settings import TaskSettings
+from callsheet.tasks.actors import Actors
+from callsheet.tasks.limits import Limits
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.base import Line
+from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
+from callsheet.wire.forms import reason_of
+
+log = get_logger(__name__)
+FIELD = "payload"
+# Where the job of an effect keeps what the task's user sent; its own payload is what the engine gets.
+SENT = "task_payload"
+LONGEST_IDENTIFIER = 200
+_LINE: TypeAdapter[str] = TypeAdapter(Line)
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A task as it was asked for."""
+
+    kind: str
+    actor: str
+    payload: Mapping[str, Any]
+    # What two requests must have in common to be the same.
+    request: Mapping[str, Any]
+    queue_name: str = "default"
+    priority: int = 0
+    max_attempts: int = 3
+    idempotency_key: str | None = None
+
+
+class Plans:
+    def __init__(self, actors: Actors, effects: EffectJobs, limits: Limits, settings: TaskSettings):
+        self._actors = actors
+        self._effects = effects
+        self._limits = limits
+        self._settings = settings
+
+    async def job(self, principal: Principal, wanted: Wanted) -> NewJob:
+        """Raises InvalidRequest where the actor, its queue or the payload will not do."""
+        actor = self._actors.named(wanted.actor)
+        workflow_id = await self._actors.workflow(wanted.actor, wanted.queue_name)
+        run_id = workflow_run_id(wanted.payload)
+        plan = planned(actor, wanted.payload)
+        if plan.finish is Finish.WORKER:
+            new = await self._for_engine(principal, wanted, plan)
+        else:
+            new = self._for_actor(principal, wanted, plan, workflow_id)
+        if plan.concurrency is not None:
+            await self._limits.declare(plan.concurrency.identifier, plan.concurrency.limit)
+            new = replace(new, concurrency_identifier=plan.concurrency.identifier)
+        return replace(
+            new,
+            kind=wanted.kind,
+            max_attempts=wanted.max_attempts,
+            request=wanted.request,
+            idempotency_key=wanted.idempotency_key,
+            task=NewTask(wanted.actor, wanted.queue_name, run_id),
+        )
+
+    def _for_actor(self, principal: Principal, wanted: Wanted, plan: Plan, workflow_id: int) -> NewJob:
+        return NewJob(
+            tenant_id=principal.tenant_id,
+            user_id=principal.user_id,
+            kind=wanted.kind,
+            workflow_id=workflow_id,
+            payload=wanted.payload,
+            cost=self._actors.cost(wanted.actor),
+            provider=plan.provider,
+            priority=wanted.priority,
+            lease_seconds=self._settings.lease_seconds,
+            run_limit_seconds=plan.run_limit_seconds,
+            actor=f"user:{principal.user_id}",
+        )
+
+    async def _for_engine(self, principal: Principal, wanted: Wanted, plan: Plan) -> NewJob:
+        """The task becomes the job of an effect: its price, its route, and a payload that the catalog builds."""
+        assert plan.effect is not None, "checked when it was planned"
+        try:
+            new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
+        except Refusal as refusal:
+            raise InvalidRequest(refusal.detail, errors=[_of_payload(each) for each in refusal.errors]) from None
+        return replace(new, payload={**new.payload, SENT: dict(wanted.payload)})
+
+
+def planned(actor: Actor, payload: Mapping[str, Any]) -> Plan:
+    try:
+        plan = actor.plan(payload)
+        _check(plan)
+    except Refusal:
+        raise
+    except Exception as error:
+        # Anybody may add an actor; what it did not think of is no fault of the server's, and no reason to accept it.
+        log.exception("actor.plan_failed", actor=actor.name)
+        raise InvalidRequest.field(FIELD, f"the actor {actor.name!r} cannot make anything of it") from error
+    return plan
+
+
+def _check(plan: Plan) -> None:
+    concurrency = plan.concurrency
+    if (plan.finish is Finish.WORKER) != (plan.effect is not None):
+        raise ValueError("a plan has an effect exactly where it finishes by worker")
+    if concurrency and not (0 < len(concurrency.identifier) <= LONGEST_IDENTIFIER and concurrency.limit >= 0):
+        raise ValueError(f"{concurrency} is no concurrency")
+    if plan.run_limit_seconds <= 0 or not plan.provider:
+        raise ValueError(f"{plan} cannot be run")
+
+
+def workflow_run_id(payload: Mapping[str, Any]) -> str | None:
+    """What the user's own system calls the run that the task is part of."""
+    given = payload.get("workflow_run_id")
+    if given is None:
+        return None
+    try:
+        return _LINE.validate_python(given)
+    except ValidationError as invalid:
+        raise InvalidRequest.field(f"{FIELD}.workflow_run_id", reason_of(invalid.errors()[0])) from None
+
+
+def effect_job(use: EffectUse, priority: int) -> SubmitEffectJob:
+    try:
+        return SubmitEffectJob(
+            effect_id=use.effect,
+            input_payload=dict(use.input_payload),
+            input_file_id=use.input_file_id,
+            priority=priority,
+        )
+    except ValidationError as invalid:
+        error = invalid.errors()[0]
+        problem = FieldProblem(".".join(map(str, error["loc"])), reason_of(error))
+        raise InvalidRequest(f"{problem.field}: {problem.reason}", errors=[problem]) from None
+
+
+def _of_payload(problem: FieldProblem) -> FieldProblem:
+    """Where the user wrote what became a field of the effect's job."""
+    name = problem.field
+    if name.startswith("input_payload."):
+        return FieldProblem(f"{FIELD}.params.{name.removeprefix('input_payload.')}", problem.reason)
+    return FieldProblem(f"{FIELD}.{name}", problem.reason)

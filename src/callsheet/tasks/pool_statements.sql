@@ -1,0 +1,34 @@
+-- database: pool
+
+-- name: list_tasks
+-- As list_jobs, of the index that holds tasks only.
+SELECT * FROM ai_jobs
+WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor IS NOT NULL
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
+  AND (:queue_name::text IS NULL OR queue_name = :queue_name)
+ORDER BY id DESC LIMIT :limit
+
+-- name: list_tasks_of_run
+-- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
+-- table was empty.
+SELECT * FROM ai_jobs
+WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0000-0000-0000-000000000000'::uuid)
+  AND (workflow_run_id, user_id, id)
+    < (:workflow_run_id, :user_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+  AND workflow_run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor IS NOT NULL
+  AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
+  AND (:queue_name::text IS NULL OR queue_name = :queue_name)
+ORDER BY workflow_run_id DESC, user_id DESC, id DESC LIMIT :limit
+
+-- name: get_product
+SELECT * FROM products WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+
+-- name: list_products
+SELECT * FROM products
+WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+ORDER BY id DESC LIMIT :limit
+
+-- name: delete_product
+DELETE FROM products WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id

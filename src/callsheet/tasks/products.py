@@ -1,0 +1,56 @@
+"""What scrapes found: a user's own products, until they delete them."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import statements
+from callsheet.tasks.views import product_view
+from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound
+from callsheet.wire.generation import Product
+
+SQL = statements("callsheet.tasks", "pool_statements.sql")
+
+
+class Products:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def find(self, principal: Principal, product_id: UUID) -> Product | None:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            row = await SQL["get_product"].row(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, id=product_id
+            )
+        return product_view(row) if row else None
+
+    async def get(self, principal: Principal, product_id: UUID) -> Product:
+        found = await self.find(principal, product_id)
+        if found is None:
+            raise NotFound("There is no such product.")
+        return found
+
+    async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[Product]:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["list_products"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                before=before,
+                limit=limit + 1,
+            )
+        return page_of([product_view(row) for row in rows], limit)
+
+    async def delete(self, principal: Principal, product_id: UUID) -> None:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            gone = await SQL["delete_product"].run(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, id=product_id
+            )
+        if not gone:
+            raise NotFound("There is no such product.")

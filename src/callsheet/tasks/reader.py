@@ -1,0 +1,79 @@
+"""A user's own tasks: read, listed, presented."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.presenter import Presenter
+from callsheet.jobs.reader import JobReader
+from callsheet.jobs.views import job_view
+from callsheet.plumbing.sql import Row, statements
+from callsheet.tasks.views import task_view
+from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound
+from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.tasks import Task, job_id_of
+
+SQL = statements("callsheet.tasks", "pool_statements.sql")
+NO_SUCH_TASK = "There is no such task."
+
+
+class TaskReader:
+    def __init__(self, jobs: JobReader, presenter: Presenter):
+        self._jobs = jobs
+        self._presenter = presenter
+
+    async def row(self, principal: Principal, task_id: str) -> Row:
+        """What belongs to somebody else, and what is a job but no task, is not there (G6)."""
+        job_id = job_id_of(task_id)
+        if job_id is None:
+            raise NotFound(NO_SUCH_TASK)
+        try:
+            row = await self._jobs.row(principal, job_id)
+        except NotFound:
+            raise NotFound(NO_SUCH_TASK) from None
+        if row["actor"] is None:
+            raise NotFound(NO_SUCH_TASK)
+        return row
+
+    async def get(self, principal: Principal, task_id: str) -> Task:
+        return await self.shown(principal, await self.row(principal, task_id))
+
+    async def of_job(self, principal: Principal, job: Job) -> Task:
+        """The task of a job of the principal's own."""
+        return await self.shown(principal, await self._jobs.row(principal, job.id))
+
+    async def shown(self, principal: Principal, row: Row) -> Task:
+        return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)))
+
+    async def list(
+        self,
+        principal: Principal,
+        *,
+        workflow_run_id: str | None,
+        status: JobStatus | None,
+        actor: str | None,
+        queue_name: str | None,
+        before: UUID | None,
+        limit: int,
+    ) -> Page[Task]:
+        """Newest first."""
+        filters = {
+            "tenant_id": principal.tenant_id,
+            "user_id": principal.user_id,
+            "status": status.value if status else None,
+            "actor": actor,
+            "queue_name": queue_name,
+            "before": before,
+            "limit": limit + 1,
+        }
+        pool = await self._jobs.pool(principal)
+        async with pool.connection() as connection:
+            if workflow_run_id is None:
+                rows = await SQL["list_tasks"].rows(connection, **filters)
+            else:
+                rows = await SQL["list_tasks_of_run"].rows(connection, **filters, workflow_run_id=workflow_run_id)
+        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in rows[:limit]])
+        tasks = [task_view(row, job) for row, job in zip(rows[:limit], jobs, strict=True)]
+        return Page(items=tasks, next_cursor=str(tasks[-1].job_id) if len(rows) > limit else None)

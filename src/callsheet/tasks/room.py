@@ -1,0 +1,46 @@
+"""Everything the tasks room is made of, put together once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.room import JobsRoom
+from callsheet.plumbing.databases import Databases
+from callsheet.providers.registry import Registry
+from callsheet.settings import TaskSettings
+from callsheet.tasks.actors import Actors
+from callsheet.tasks.generation import Generation
+from callsheet.tasks.limits import Limits
+from callsheet.tasks.plans import Plans
+from callsheet.tasks.products import Products
+from callsheet.tasks.runner import AtOnce, Runner
+from callsheet.tasks.submission import TaskSubmission
+
+
+@dataclass(frozen=True, slots=True)
+class TasksRoom:
+    actors: Actors
+    submission: TaskSubmission
+    products: Products
+    generation: Generation
+
+
+def open_tasks(
+    databases: Databases,
+    jobs: JobsRoom,
+    effects: EffectJobs,
+    providers: Registry,
+    settings: TaskSettings,
+    runner: Runner | None,
+) -> TasksRoom:
+    actors = Actors(databases, providers.actors, settings)
+    plans = Plans(actors, effects, Limits(jobs.overview), settings)
+    products = Products(databases)
+    at_once = AtOnce(jobs, runner, settings.sync_wait_seconds)
+    return TasksRoom(
+        actors=actors,
+        submission=TaskSubmission(plans, jobs.submission),
+        products=products,
+        generation=Generation(databases, plans, jobs.submission, products, at_once),
+    )

@@ -1,0 +1,149 @@
+"""`/api/task`: tasks of one's own; `/api/actors` and `/api/providers`: who they can be addressed to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from starlette.responses import StreamingResponse
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.endings import Endings
+from callsheet.jobs.streams import STREAM, LastEventId, Streams
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.providers.media import Generation, MediaProvider
+from callsheet.tasks.actors import Actors
+from callsheet.tasks.reader import TaskReader
+from callsheet.tasks.submission import TaskSubmission
+from callsheet.wire.base import Line, Page
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.jobs import JobStatus
+from callsheet.wire.tasks import (
+    ActorInfo,
+    ActorName,
+    Preview,
+    PreviewRequest,
+    ProviderInfo,
+    QueueName,
+    SubmitTask,
+    Task,
+)
+
+TaskId = Annotated[str, Path(description="Like `tq_…`.", max_length=100)]
+REPLAYED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Task, "description": "The task this idempotency key was used for; nothing new was made."}
+}
+
+
+def task_router(
+    submission: TaskSubmission,
+    reader: TaskReader,
+    endings: Endings,
+    streams: Streams,
+    authentication: Authentication,
+) -> APIRouter:
+    router = APIRouter(prefix="/api/task", tags=["tasks"])
+
+    @router.post("", status_code=201, responses=REPLAYED)
+    async def submit_task(
+        body: SubmitTask, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Task:
+        """Asks an actor to do something; its cost is reserved. The task goes on whether or not anybody watches.
+
+        The same `idempotency_key` again answers the same task, with 200 and `Idempotent-Replayed: true`.
+        """
+        submitted = await submission.submit(principal, body)
+        if submitted.replayed:
+            response.status_code = 200
+            response.headers["Idempotent-Replayed"] = "true"
+        return await reader.of_job(principal, submitted.job)
+
+    @router.get("")
+    async def list_tasks(
+        workflow_run_id: Line | None = Query(None, description="Only those whose payload names this run."),
+        status: JobStatus | None = Query(None, description="Only tasks of this status."),
+        actor: ActorName | None = Query(None, description="Only tasks of this actor."),
+        queue_name: QueueName | None = Query(None, description="Only tasks of this queue."),
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[Task]:
+        """Your tasks, newest first; typed generation jobs too, which are tasks of the actors of their types."""
+        return await reader.list(
+            principal,
+            workflow_run_id=workflow_run_id,
+            status=status,
+            actor=actor,
+            queue_name=queue_name,
+            before=cursor,
+            limit=limit,
+        )
+
+    @router.get("/{task_id}")
+    async def get_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
+        """How far it is, what it made, or why it waits."""
+        return await reader.get(principal, task_id)
+
+    @router.get("/{task_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
+    async def stream_task(
+        task_id: TaskId,
+        request: Request,
+        last_event_id: LastEventId = None,
+        principal: Principal = Depends(authentication.user),
+    ) -> Response:
+        """Its events as they happen, from the first or from Last-Event-ID; ends with the task (204: it ended)."""
+        row = await reader.row(principal, task_id)
+        return await streams.of_job(principal, request, row, last_event_id, task_id)
+
+    @router.post("/{task_id}/cancel")
+    async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
+        """Ends it and gives its tokens back."""
+        row = await reader.row(principal, task_id)
+        job = await endings.cancel(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        return await reader.of_job(principal, job)
+
+    @router.post("/{task_id}/retry")
+    async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
+        """Runs a failed or expired task once more; its cost is reserved again."""
+        row = await reader.row(principal, task_id)
+        job = await endings.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
+        return await reader.of_job(principal, job)
+
+    return router
+
+
+def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["tasks"], dependencies=[Depends(authentication.user)])
+
+    @router.get("/actors")
+    async def list_actors() -> list[ActorInfo]:
+        """Whom tasks can be addressed to, the queues they may be sent to, and what they cost."""
+        return await actors.list()
+
+    @router.get("/providers")
+    async def list_providers() -> list[ProviderInfo]:
+        """Who makes media, and what each can do."""
+        return [
+            ProviderInfo(name=name, finish=provider.finish.value, actions=sorted(provider.actions))
+            for name, provider in sorted(media.items())
+        ]
+
+    @router.post("/providers/{provider}/preview")
+    async def preview(provider: Annotated[str, Path(max_length=100)], body: PreviewRequest) -> Preview:
+        """What can be said of a generation before it is asked for; nothing is made and nothing charged."""
+        found = media.get(provider)
+        if found is None:
+            raise NotFound("There is no such provider.")
+        if body.action_type not in found.actions:
+            raise InvalidRequest.field("action_type", f"is none of: {', '.join(sorted(found.actions))}")
+        generation = Generation(body.action_type, body.prompt, body.params)
+        problems = [FieldProblem(problem.field, problem.reason) for problem in found.problems(generation)]
+        if problems:
+            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        info = dict(found.preview_info(generation))
+        return Preview(provider=found.name, action_type=body.action_type, info=info)
+
+    return router

@@ -1,0 +1,85 @@
+"""Running a job at once, in this process, and waiting for its end for as long as a request may take."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import aclosing, suppress
+from typing import Protocol, cast
+from uuid import UUID
+
+from callsheet.jobs.feeds import Item
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.room import JobsRoom
+from callsheet.jobs.submission import NewJob, Submitted
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.jobs import TERMINAL, JobStatus
+
+log = get_logger(__name__)
+
+
+class Runner(Protocol):
+    """Who runs tasks inside this control plane."""
+
+    @property
+    def worker_id(self) -> str: ...
+    @property
+    def is_ready(self) -> bool: ...
+
+    def run(self, started: StartedLease) -> asyncio.Task[None]:
+        """Runs it in the background, from its lease to its report."""
+        ...
+
+
+class AtOnce:
+    def __init__(self, room: JobsRoom, runner: Runner | None, wait_seconds: float):
+        self._room = room
+        self._runner = runner
+        self._wait_seconds = wait_seconds
+
+    async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
+        """Born leased to the runner here and begun. Where there is none, or its limit is reached, it is queued."""
+        runner = self._runner
+        if runner is None or not runner.is_ready:
+            return await self._room.submission.submit(new), None
+        submitted, started = await self._room.synchronous.submit(new, runner.worker_id)
+        if started is None:
+            return submitted, None
+        return submitted, await self._begun(runner, started)
+
+    async def _begun(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
+        running = None
+        try:
+            running = runner.run(started) if runner.is_ready else None
+        finally:
+            if running is None:
+                # The control plane is about to stop. Back at once with its attempt: somebody else can run it.
+                log.warning("synchronous.not_begun", job_id=str(started.lease.job_id))
+                await self._room.execution.release(started)
+        return running
+
+    async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
+        """The job's row when it has ended, or when the time is over. Whoever runs it does not care who waits."""
+        over_at = asyncio.get_running_loop().time() + self._wait_seconds
+        if running is not None:
+            await asyncio.wait({running}, timeout=self._wait_seconds)
+        row = await _row(pool, tenant_id, job_id)
+        if JobStatus(row["status"]) in TERMINAL:
+            return row
+        # Run elsewhere, or put back and tried again.
+        items = cast("AsyncGenerator[Item]", self._room.feeds.follow_job(pool, tenant_id, job_id, row["event_seq"]))
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(over_at), aclosing(items):
+                async for _ in items:
+                    pass
+        return await _row(pool, tenant_id, job_id)
+
+
+async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row:
+    async with pool.connection() as connection:
+        row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+    assert row is not None, "jobs are never deleted"
+    return row

@@ -1,0 +1,49 @@
+"""Submitting a task: shape → idempotency → what its actor says → cap and commit."""
+
+from __future__ import annotations
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.submission import Submission, Submitted
+from callsheet.tasks.plans import Plans, Wanted
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.identity import Role
+from callsheet.wire.tasks import SubmitTask
+
+KIND = "task"
+
+
+class TaskSubmission:
+    def __init__(self, plans: Plans, submission: Submission):
+        self._plans = plans
+        self._submission = submission
+
+    async def submit(self, principal: Principal, request: SubmitTask) -> Submitted:
+        wanted = wanted_task(principal, request)
+        if wanted.idempotency_key is not None:
+            earlier = await self._submission.earlier(
+                principal.tenant_id, principal.user_id, wanted.idempotency_key, wanted.request
+            )
+            if earlier is not None:
+                return earlier
+        return await self._submission.submit(await self._plans.job(principal, wanted))
+
+
+def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
+    if request.actor is not None and request.task_type not in (None, request.actor):
+        raise InvalidRequest.field("task_type", "is another name for actor, and says something else; send one")
+    actor = request.actor or request.task_type
+    if actor is None:
+        raise InvalidRequest.field("actor", "is required")
+    if request.priority > 0 and principal.role is not Role.ADMIN:
+        raise InvalidRequest.field("priority", "should be 0 or lower; only admins may go before others")
+    asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
+    return Wanted(
+        kind=KIND,
+        actor=actor,
+        payload=request.payload,
+        request={**asked, "actor": actor},
+        queue_name=request.queue_name,
+        priority=request.priority,
+        max_attempts=request.max_retries + 1,
+        idempotency_key=request.idempotency_key,
+    )

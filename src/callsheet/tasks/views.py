@@ -1,0 +1,99 @@
+"""Tasks as the API shows them. Pure: a job's row, and the job as it is presented."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from callsheet.plumbing.sql import Row
+from callsheet.tasks.plans import SENT
+from callsheet.wire.generation import Product
+from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.tasks import Task, TaskProgress, TaskResult, task_id_of
+
+# What is said of a task that has said nothing itself.
+_SAID = {
+    JobStatus.PENDING: "Queued",
+    JobStatus.QUEUED: "Queued",
+    JobStatus.PROCESSING: "Running",
+    JobStatus.COMPLETED: "Completed",
+    JobStatus.FAILED: "Failed",
+    JobStatus.CANCELED: "Canceled",
+    JobStatus.EXPIRED: "Expired",
+}
+
+
+def task_view(row: Row, job: Job) -> Task:
+    return Task(
+        task_id=task_id_of(job.id),
+        job_id=job.id,
+        task_type=row["actor"],
+        actor=row["actor"],
+        queue_name=row["queue_name"],
+        status=job.status,
+        priority=job.priority,
+        cost=job.cost,
+        payload=_payload(row),
+        workflow_run_id=row["workflow_run_id"],
+        progress=_progress(row, job),
+        result=_result(job),
+        error=job.error,
+        retry_count=retry_count(row),
+        max_retries=row["max_attempts"] - 1,
+        created_at=job.created_at,
+        started_at=job.started_at,
+        completed_at=job.completed_at,
+        why_waiting=job.why_waiting,
+    )
+
+
+def product_view(row: Row) -> Product:
+    return Product(**{name: row[name] for name in Product.model_fields})
+
+
+def retry_count(row: Row) -> int:
+    """How often it was begun again: by leases of this charge cycle, and by people who asked for another cycle."""
+    return max(0, int(row["lease_seq"]) - 1) + int(row["charge_cycle"]) - 1
+
+
+def _payload(row: Row) -> dict[str, Any]:
+    """What its user sent. What the catalog made of it names objects in storage."""
+    payload: Mapping[str, Any] = row["payload"]
+    return dict(payload) if row["effect_id"] is None else dict(payload.get(SENT) or {})
+
+
+def _progress(row: Row, job: Job) -> TaskProgress:
+    said = job.progress
+    if said is not None:
+        return TaskProgress(
+            percent=said.percent, message=said.message, elapsed_ms=said.elapsed_ms, updated_at=said.updated_at
+        )
+    message = _SAID[job.status]
+    if job.status is JobStatus.QUEUED and row["lease_seq"] > 0:
+        message = f"Retrying (attempt {row['lease_seq'] + 1})"
+    waits = job.status in (JobStatus.PENDING, JobStatus.QUEUED)
+    return TaskProgress(
+        percent=100.0 if job.status is JobStatus.COMPLETED else 0.0 if waits else None,
+        message=message,
+        elapsed_ms=0 if waits else _milliseconds(job.started_at, job.completed_at),
+        updated_at=job.completed_at or (job.submitted_at if waits else job.started_at),
+    )
+
+
+def _result(job: Job) -> TaskResult | None:
+    if job.status is not JobStatus.COMPLETED or job.result is None:
+        return None
+    answered = job.result.get("result")
+    data = answered if isinstance(answered, dict) else {k: v for k, v in job.result.items() if k != "outputs"}
+    return TaskResult(
+        # The job is the record of what was asked and made.
+        metadata_id=str(job.id) if job.outputs else None,
+        content_ids=[str(output.file_id) for output in job.outputs],
+        urls=[output.url for output in job.outputs if output.url is not None],
+        data=data,
+    )
+
+
+def _milliseconds(start: datetime | None, end: datetime | None) -> int | None:
+    return None if start is None or end is None else int((end - start).total_seconds() * 1000)
