@@ -12,9 +12,12 @@ from fastapi import FastAPI
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
 from tests.support.asgi_server import free_port, serving
+from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
+from tests.support.services import LOCAL, Hooks, listening_hooks, service_settings
 
 SECRET = b"a secret of at least thirty-two bytes"
 
@@ -60,6 +63,32 @@ async def client() -> AsyncIterator[httpx.AsyncClient]:
 def folder() -> str:
     """A folder no other test uses."""
     return f"tests/{secrets.token_hex(8)}"
+
+
+@pytest.fixture(scope="session")
+async def _replicate() -> AsyncIterator[ReplicateServer]:
+    async with replicate_server() as server:
+        yield server
+
+
+@pytest.fixture
+def replicate(_replicate: ReplicateServer) -> ReplicateServer:
+    """One for all, as if it were new."""
+    _replicate.forget()
+    return _replicate
+
+
+@pytest.fixture(scope="session")
+async def provider_registry(_replicate: ReplicateServer) -> AsyncIterator[Registry]:
+    registry = open_registry(service_settings(_replicate), allow_networks=[LOCAL])
+    yield registry
+    await registry.close()
+
+
+@pytest.fixture(scope="session")
+async def hooks() -> AsyncIterator[Hooks]:
+    async with listening_hooks() as hooks:
+        yield hooks
 
 
 def s3_settings(server: S3Server, **changes: object) -> Settings:

@@ -93,6 +93,7 @@ class ReplicateServer:
     delivered: list[Delivered] = field(default_factory=list)
     # How often each file was asked for.
     downloads: dict[str, int] = field(default_factory=dict)
+    download_headers: list[dict[str, str]] = field(default_factory=list)
     _faults: list[tuple[str, int, dict[str, str]]] = field(default_factory=list)
     _lost_answers: int = 0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
@@ -156,6 +157,16 @@ class ReplicateServer:
             await self._runner.cleanup()
         if self._client is not None:
             await self._client.aclose()
+
+    def forget(self) -> None:
+        """Everything that was said and asked for; it goes on listening."""
+        fresh = ReplicateServer(self.token, self.secret)
+        for name in ("scenario", "deliver", "page_size", "lists_webhooks", "models", "refuses_input", "_lost_answers"):
+            setattr(self, name, getattr(fresh, name))
+        for kept in (self.predictions, self.scenarios, self.calls, self.delivered, self.downloads):
+            kept.clear()
+        self.download_headers.clear()
+        self._faults.clear()
 
     # What becomes of predictions
 
@@ -358,6 +369,7 @@ class ReplicateServer:
     async def _file(self, request: web.Request) -> web.StreamResponse:
         name = request.match_info["name"]
         self.downloads[name] = self.downloads.get(name, 0) + 1
+        self.download_headers.append({name.lower(): value for name, value in request.headers.items()})
         return await serve_file(request, name, self.downloads[name])
 
     async def _redirect(self, request: web.Request) -> web.Response:
