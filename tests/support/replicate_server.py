@@ -82,6 +82,8 @@ class ReplicateServer:
     page_size: int = 100
     # Older answers of the list had no `webhook`.
     lists_webhooks: bool = True
+    # Where the list says that its next page is, where it lies.
+    list_origin: str = ""
     models: frozenset[str] | None = None
     # An error of the input, by the input: None accepts it.
     refuses_input: Callable[[Json], str | None] = lambda _: None
@@ -161,8 +163,9 @@ class ReplicateServer:
     def forget(self) -> None:
         """Everything that was said and asked for; it goes on listening."""
         fresh = ReplicateServer(self.token, self.secret)
-        for name in ("scenario", "deliver", "page_size", "lists_webhooks", "models", "refuses_input", "_lost_answers"):
+        for name in ("scenario", "deliver", "page_size", "lists_webhooks", "list_origin", "models", "refuses_input"):
             setattr(self, name, getattr(fresh, name))
+        self._lost_answers = 0
         for kept in (self.predictions, self.scenarios, self.calls, self.delivered, self.downloads):
             kept.clear()
         self.download_headers.clear()
@@ -345,7 +348,7 @@ class ReplicateServer:
         first = int(request.query.get("cursor", "0"))
         page = newest_first[first : first + self.page_size]
         after = first + self.page_size
-        more = f"{self.url}/predictions?cursor={after}" if after < len(newest_first) else None
+        more = f"{self.list_origin or self.url}/predictions?cursor={after}" if after < len(newest_first) else None
         unsaid = () if self.lists_webhooks else _UNSENT
         results = [{name: value for name, value in each.items() if name not in unsaid} for each in page]
         return web.json_response({"previous": None, "next": more, "results": results})

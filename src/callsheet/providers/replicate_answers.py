@@ -64,7 +64,7 @@ def outputs_of(output: object) -> tuple[tuple[str, ...], str | None]:
     plain = _walk(output, addresses, words, 0)
     if addresses:
         text = "\n".join(words) or None
-    elif output is None:
+    elif output is None or output == {}:
         text = None
     elif plain:
         # What language models stream is a list of pieces.
