@@ -9,8 +9,8 @@ import asyncio
 import json
 import re
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import parse_qs, quote, urlsplit
@@ -110,9 +110,12 @@ class Replicate:
         return self._prediction(await self._call("GET", f"/predictions/{_checked(provider_job_id)}"))
 
     async def cancel(self, provider_job_id: str) -> None:
-        # What is not there needs no cancelling.
-        with _unless_unknown():
+        try:
             await self._call("POST", f"/predictions/{_checked(provider_job_id)}/cancel")
+        except ProviderError as error:
+            # What is not there needs no cancelling.
+            if not is_unknown(error):
+                raise
 
     async def read_callback(self, headers: Mapping[str, str], body: bytes, now: float) -> Prediction:
         try:
@@ -141,10 +144,12 @@ class Replicate:
             path = f"/predictions?cursor={quote(cursor, safe='')}"
 
     async def _get_or_none(self, prediction_id: str) -> Prediction | None:
-        prediction = None
-        with _unless_unknown():
-            prediction = await self.get(prediction_id)
-        return prediction
+        try:
+            return await self.get(prediction_id)
+        except ProviderError as error:
+            if not is_unknown(error):
+                raise
+            return None
 
     async def _signing_key(self) -> bytes:
         if self._config.webhook_secret is not None:
@@ -215,13 +220,8 @@ def _checked(provider_job_id: str) -> str:
     return provider_job_id
 
 
-@contextmanager
-def _unless_unknown() -> Iterator[None]:
-    try:
-        yield
-    except ProviderError as error:
-        if error.details.get("status") != 404:
-            raise
+def is_unknown(error: ProviderError) -> bool:
+    return error.details.get("status") == 404
 
 
 def _cursor_of(page: object, oldest: float) -> str | None:
