@@ -41,10 +41,12 @@ class Access(Enum):
     WORKER = "every worker, for itself"
     HOLDER = "the worker that holds the lease; for others it is not there"
     SIGNATURE = "who has a signed address"
+    PROVIDER = "who signs as the provider that was called; for others it is not there"
 
 
 ANYBODY, USER, OWNER, ADMIN = Access.ANYBODY, Access.USER, Access.OWNER, Access.ADMIN
 FLEET, WORKER, HOLDER, SIGNATURE = Access.FLEET, Access.WORKER, Access.HOLDER, Access.SIGNATURE
+PROVIDER = Access.PROVIDER
 
 TABLE: dict[Access, str] = {
     ANYBODY: """
@@ -66,6 +68,17 @@ TABLE: dict[Access, str] = {
         POST /api/ai-jobs
         GET /api/ai-jobs
         GET /api/ai-jobs/stream
+        POST /api/task
+        GET /api/task
+        GET /api/actors
+        GET /api/providers
+        POST /api/providers/{provider}/preview
+        POST /api/generate/copy
+        POST /api/generate/scrape
+        POST /api/generate/static-ad
+        POST /api/generate/video
+        POST /api/generate/tts
+        GET /api/products
         GET /api/wallet
         GET /api/wallet/transactions
     """,
@@ -82,6 +95,12 @@ TABLE: dict[Access, str] = {
         GET /api/ai-jobs/{job_id}/events
         POST /api/ai-jobs/{job_id}/cancel
         POST /api/ai-jobs/{job_id}/retry
+        GET /api/task/{task_id}
+        GET /api/task/{task_id}/stream
+        POST /api/task/{task_id}/cancel
+        POST /api/task/{task_id}/retry
+        GET /api/products/{product_id}
+        DELETE /api/products/{product_id}
     """,
     FLEET: "POST /api/worker/register",
     WORKER: """
@@ -100,6 +119,7 @@ TABLE: dict[Access, str] = {
         HEAD /storage/{key}
         PUT /storage/{key}
     """,
+    PROVIDER: "POST /api/webhooks/{provider}/{callback_id}",
     ADMIN: """
         GET /api/admin/tenants
         POST /api/admin/tenants
@@ -155,6 +175,8 @@ TABLE: dict[Access, str] = {
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
+        GET /api/admin/providers
+        POST /api/admin/providers/{provider}/reset
     """,
 }
 ACCESS = {line.strip(): access for access, lines in TABLE.items() for line in lines.splitlines() if line.strip()}
@@ -163,6 +185,7 @@ NOT_NOW = {
     "GET /api/videos/{video_id}/preview": 404,
     "DELETE /api/videos/{video_id}": 409,
     "POST /api/ai-jobs/{job_id}/retry": 409,
+    "POST /api/task/{task_id}/retry": 409,
 }
 REPORTS: dict[str, dict[str, Any]] = {
     "POST /api/worker/heartbeat": {},
@@ -175,10 +198,15 @@ REPORTS: dict[str, dict[str, Any]] = {
 NAMED: dict[str, dict[str, str]] = {
     "POST /api/videos": {"original_file_id": "file_id"},
     "POST /api/ai-jobs": {"video_id": "video_id", "input_file_id": "file_id"},
+    "POST /api/generate/copy": {"product_id": "product_id"},
+    "POST /api/generate/static-ad": {"product_id": "product_id"},
+    "POST /api/generate/video": {"product_id": "product_id"},
 }
 # What a refused request could have changed, as those see it who may: the address, and the fields that must stay.
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/ai-jobs/{job_id}": ("owner", ("status", "charge_cycle", "priority")),
+    "GET /api/task/{task_id}": ("owner", ("status", "retry_count")),
+    "GET /api/products/{product_id}": ("owner", ("title",)),
     "GET /api/videos/{video_id}": ("owner", ("status", "job_id")),
     "GET /api/files/{file_id}": ("owner", ("status",)),
     "GET /api/wallet": ("owner", ("balance",)),
@@ -212,8 +240,8 @@ def refusal(access: Access, caller: str) -> int | None:
     """The status a caller is refused with, or None where it may pass."""
     if access is ANYBODY:
         return None
-    if access is SIGNATURE:
-        return 403
+    if access in (SIGNATURE, PROVIDER):
+        return 403 if access is SIGNATURE else 404
     if access is FLEET:
         return None if caller == "fleet secret" else 401
     if access in (WORKER, HOLDER):

@@ -8,7 +8,10 @@ from typing import Any
 import httpx
 
 from callsheet.app import ControlPlane
+from callsheet.jobs.submission import NewTask
+from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
+from tests.support.core import Core, Member
 from tests.support.fleet import Crew
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
@@ -42,6 +45,7 @@ class World:
         fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
         key = await studio.made("/api/keys", {"name": "second"}, person=owner)
         spare = await _uploaded(studio, owner)
+        task_id, product_id = await _task_and_product(plane, owner)
         gone = await crew.agent(workflow_slugs=[slug])
         assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         return cls(
@@ -64,6 +68,8 @@ class World:
             },
             {
                 "job_id": job["id"],
+                "task_id": task_id,
+                "product_id": product_id,
                 "video_id": video_id,
                 "file_id": spare,
                 "key_id": key["id"],
@@ -77,9 +83,11 @@ class World:
                 "tenant_id": str(owner.tenant.id),
                 "tenant": owner.tenant.slug,
                 "key": "tenants/nobody/has/this.mp4",
+                "provider": "replicate",
+                "callback_id": "A" * 43,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
-            (job["id"], video_id, spare, key["id"], lease["lease_token"], owner.user.email),
+            (job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
         )
 
     async def ask(self, caller: str, operation: str, body: Any = None, **query: str) -> httpx.Response:
@@ -95,6 +103,23 @@ class World:
             await answer.aread()
         await answer.aclose()
         return answer
+
+
+async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, str]:
+    """A task that waits, and a product that a scrape found: written straight, whatever actors there are."""
+    core = Core(plane.databases, plane.jobs, [])
+    core.workflow = await core.add_workflow()
+    pool = await plane.databases.pool(owner.tenant.pool)
+    member = Member(owner.tenant.id, owner.user.id, pool)
+    task = await core.submit(member, kind="task", cost=0, task=NewTask("echo"))
+    async with pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO products (tenant_id, id, user_id, url, title) VALUES ($1, $2, $3, 'https://a.co', 'Lamp')",
+            owner.tenant.id,
+            task.id,
+            owner.user.id,
+        )
+    return task_id_of(task.id), str(task.id)
 
 
 async def _uploaded(studio: Studio, person: Person) -> str:

@@ -95,7 +95,9 @@ class Plans:
         try:
             new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
-            raise InvalidRequest(refusal.detail, errors=[_of_payload(each) for each in refusal.errors]) from None
+            problems = [_of_payload(each) for each in refusal.errors]
+            detail = "; ".join(f"{each.field}: {each.reason}" for each in problems)
+            raise InvalidRequest(detail or refusal.detail, errors=problems) from None
         return replace(new, payload={**new.payload, SENT: dict(wanted.payload)})
 
 

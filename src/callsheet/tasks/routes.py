@@ -124,7 +124,7 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
         return await actors.list()
 
     @router.get("/providers")
-    async def list_providers() -> list[ProviderInfo]:
+    async def list_media_providers() -> list[ProviderInfo]:
         """Who makes media, and what each can do."""
         return [
             ProviderInfo(name=name, finish=provider.finish.value, actions=sorted(provider.actions))
@@ -132,7 +132,7 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
         ]
 
     @router.post("/providers/{provider}/preview")
-    async def preview(provider: Annotated[str, Path(max_length=100)], body: PreviewRequest) -> Preview:
+    async def preview_generation(provider: Annotated[str, Path(max_length=100)], body: PreviewRequest) -> Preview:
         """What can be said of a generation before it is asked for; nothing is made and nothing charged."""
         found = media.get(provider)
         if found is None:

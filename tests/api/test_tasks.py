@@ -1,0 +1,301 @@
+"""Tasks over HTTP: asked for, run by the control plane's own worker, watched, ended; and nobody else's business."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.tasks import task_id_of
+from tests.support.answers import assert_refused
+from tests.support.event_stream import opened
+from tests.support.installation import changed, installation, isolate
+from tests.support.people import Person
+from tests.support.troupe import Troupe, open_troupe
+from tests.support.waiting import until
+
+
+@pytest.fixture(scope="module")
+async def troupe(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Troupe]:
+    directory = tmp_path_factory.mktemp("troupe")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            tasks = {"in_process": 4, "queues": ("fast",), "costs": {"echo": 3, "painter": 5}}
+            async with open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe:
+                yield troupe
+
+
+@pytest.fixture
+async def ann(troupe: Troupe) -> Person:
+    return await troupe.person("pool_2")
+
+
+@pytest.fixture(autouse=True)
+def _gates_are_open(troupe: Troupe) -> None:
+    for player in troupe.players.values():
+        player.gate.set()
+        player.begun.clear()
+
+
+async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person) -> None:
+    task = await troupe.submit(ann, "echo", {"word": "hello", "workflow_run_id": "run-1"}, max_retries=2)
+    assert task["task_id"].startswith("tq_")
+    expected = {
+        "actor": "echo",
+        "task_type": "echo",
+        "queue_name": "default",
+        "cost": 3,
+        "payload": {"word": "hello", "workflow_run_id": "run-1"},
+        "workflow_run_id": "run-1",
+        "retry_count": 0,
+        "max_retries": 2,
+    }
+    assert {name: task[name] for name in expected} == expected
+    shown = await troupe.ended(ann, task)
+    answered = {"payload": expected["payload"], "attempt": 1}
+    assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "data": answered}
+    assert (shown["progress"]["percent"], shown["progress"]["message"]) == (100, "Completed")
+    assert shown["error"] is None
+    assert await troupe.balance(ann) == 97
+    # It is a job like every other.
+    job = (await troupe.ask(ann, "GET", f"/api/ai-jobs/{task['job_id']}")).json()
+    assert (job["kind"], job["status"]) == ("task", "completed")
+
+
+async def test_what_a_task_made_is_read_at_addresses_signed_when_asked_for(troupe: Troupe, ann: Person) -> None:
+    troupe.players["painter"].gate.clear()
+    task = await troupe.submit(ann, "painter", {})
+
+    async def says_how_far() -> bool:
+        return (await troupe.get(ann, task))["progress"]["percent"] == 40
+
+    await until(says_how_far)
+    running = await troupe.get(ann, task)
+    assert (running["status"], running["progress"]["message"]) == ("processing", "Mixing colours")
+    assert running["progress"]["updated_at"] is not None
+    troupe.players["painter"].gate.set()
+    result = (await troupe.ended(ann, task))["result"]
+    assert (result["data"], result["metadata_id"]) == ({"style": "cubist"}, task["job_id"])
+    [file_id] = result["content_ids"]
+    [url] = result["urls"]
+    assert (await troupe.client.get(url)).content.startswith(b"\x89PNG")
+    file = (await troupe.ask(ann, "GET", f"/api/files/{file_id}")).json()
+    assert (file["name"], file["mime_type"]) == ("picture.png", "image/png")
+
+
+async def test_g9_closing_the_stream_changes_nothing_and_reconnecting_resumes(troupe: Troupe, ann: Person) -> None:
+    troupe.players["echo"].gate.clear()
+    task = await troupe.submit(ann, "echo", {"word": "hello"})
+    address = f"/api/task/{task['task_id']}/stream"
+    async with opened(troupe.client, ann, address) as stream:
+        seen = await stream.next(3)
+    troupe.players["echo"].gate.set()
+    await troupe.ended(ann, task)
+    async with opened(troupe.client, ann, address, last_event_id=seen[-1].id) as stream:
+        seen += await stream.rest()
+    statuses = [event.to_status for event in seen if event.id is not None]
+    assert statuses == ["pending", "queued", "processing", "completed"]
+    assert {event.data["task_id"] for event in seen} == {task["task_id"]}
+    async with opened(troupe.client, ann, address, last_event_id=seen[-1].id) as stream:
+        assert stream.answer.status_code == 204
+
+
+async def test_users_are_told_what_happened_and_admins_where(troupe: Troupe, ann: Person) -> None:
+    task = await troupe.submit(ann, "broken", {})
+    shown = await troupe.ended(ann, task, "failed")
+    assert shown["error"] == {"type": "bad_weather", "message": "It rained."}
+    assert (shown["progress"]["message"], shown["result"]) == ("Failed", None)
+    path = f"/api/admin/tenants/{ann.tenant.id}/jobs/{task['job_id']}"
+    full = (await troupe.ask(troupe.desk.admin, "GET", path)).json()["full_error"]
+    assert full["details"]["cloud"] == 9
+    assert full["traceback"] == "Traceback of the cloud"
+
+
+async def test_a_failed_task_is_retried_and_counts_it(troupe: Troupe, ann: Person) -> None:
+    task = await troupe.submit(ann, "broken", {})
+    await troupe.ended(ann, task, "failed")
+    answer = await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/retry")
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["retry_count"] == 1
+    await troupe.ended(ann, task, "failed")
+    assert len(troupe.players["broken"].begun) == 2
+
+
+async def test_a_canceled_task_ends_and_its_actor_with_it(troupe: Troupe, ann: Person) -> None:
+    echo = troupe.players["echo"]
+    echo.gate.clear()
+    task = await troupe.submit(ann, "echo", {})
+    await until(lambda: echo.begun)
+    canceled = (await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")).json()
+    assert (canceled["status"], await troupe.balance(ann)) == ("canceled", 100)
+    again = await troupe.ask(ann, "POST", f"/api/task/{task['task_id']}/cancel")
+    assert_refused(again, 409, "invalid_transition")
+
+
+async def test_a_task_that_waits_says_so_and_why(troupe: Troupe, ann: Person) -> None:
+    limited = troupe.players["limited"]
+    limited.gate.clear()
+    payload = {"identifier": f"one-at-a-time-{uuid7()}", "limit": 1}
+    first = await troupe.submit(ann, "limited", payload)
+    await until(lambda: limited.begun)
+    second = await troupe.submit(ann, "limited", payload)
+    assert second["status"] == "queued"
+    assert (second["progress"]["percent"], second["progress"]["message"]) == (0, "Queued")
+    assert second["why_waiting"]["code"] == "provider_at_limit"
+    limited.gate.set()
+    await troupe.ended(ann, first)
+    await troupe.ended(ann, second)
+
+
+async def test_g5_the_same_key_is_the_same_task_and_charges_once(troupe: Troupe, ann: Person) -> None:
+    key = {"idempotency_key": "key-1"}
+    answers = await asyncio.gather(*(troupe.try_submit(ann, "echo", {"n": 1}, **key) for _ in range(5)))
+    assert sorted(answer.status_code for answer in answers) == [200, 200, 200, 200, 201]
+    replayed = [answer.headers.get("idempotent-replayed") for answer in answers]
+    assert (replayed.count("true"), replayed.count(None)) == (4, 1)
+    assert len({answer.json()["task_id"] for answer in answers}) == 1
+    assert await troupe.balance(ann) == 97
+    # `task_type` is the same request; another payload is not.
+    same = await troupe.ask(ann, "POST", "/api/task", {"task_type": "echo", "payload": {"n": 1}, **key})
+    assert (same.status_code, same.json()["task_id"]) == (200, answers[0].json()["task_id"])
+    assert_refused(await troupe.try_submit(ann, "echo", {"n": 2}, **key), 422, "idempotency_key_reused")
+
+
+async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, ann: Person) -> None:
+    run = {"workflow_run_id": "the run"}
+    made = [await troupe.submit(ann, "echo", run) for _ in range(3)]
+    made.append(await troupe.submit(ann, "picky", {**run, "word": "a"}, queue_name="fast"))
+    other = await troupe.submit(ann, "echo", {"workflow_run_id": "another"})
+    for task in (*made, other):
+        await troupe.ended(ann, task)
+    bob = await troupe.person(tenant_of=ann)
+    await troupe.submit(bob, "echo", run)
+
+    async def listed(query: str) -> list[str]:
+        page = (await troupe.ask(ann, "GET", f"/api/task?{query}")).json()
+        return [task["task_id"] for task in page["items"]]
+
+    ids = [task["task_id"] for task in reversed(made)]
+    assert await listed("workflow_run_id=the%20run") == ids
+    assert await listed("workflow_run_id=the%20run&actor=echo") == ids[1:]
+    assert await listed("workflow_run_id=the%20run&queue_name=fast") == ids[:1]
+    assert await listed("status=completed") == [other["task_id"], *ids]
+    assert await listed("status=failed") == []
+    assert await listed("actor=picky&queue_name=fast") == ids[:1]
+    pages, cursor = [], ""
+    while True:
+        page = (await troupe.ask(ann, "GET", f"/api/task?workflow_run_id=the%20run&limit=3{cursor}")).json()
+        pages += [task["task_id"] for task in page["items"]]
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert pages == ids
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({}, "actor"),
+        ({"actor": "nobody"}, "actor"),
+        ({"actor": "Echo!"}, "actor"),
+        ({"actor": "echo", "task_type": "picky"}, "task_type"),
+        ({"actor": "echo", "queue_name": "slow"}, "queue_name"),
+        ({"actor": "echo", "queue_name": "../x"}, "queue_name"),
+        ({"actor": "echo", "priority": 1}, "priority"),
+        ({"actor": "echo", "priority": True}, "priority"),
+        ({"actor": "echo", "max_retries": 21}, "max_retries"),
+        ({"actor": "echo", "max_retries": -1}, "max_retries"),
+        ({"actor": "echo", "payload": []}, "payload"),
+        ({"actor": "echo", "payload": {"workflow_run_id": ""}}, "payload.workflow_run_id"),
+        ({"actor": "echo", "payload": {"workflow_run_id": "x" * 201}}, "payload.workflow_run_id"),
+        ({"actor": "echo", "payload": {"workflow_run_id": 7}}, "payload.workflow_run_id"),
+        ({"actor": "echo", "surprise": 1}, "surprise"),
+        ({"actor": "picky"}, "payload.word"),
+        ({"actor": "careless"}, "payload"),
+        ({"actor": "limited", "payload": {"identifier": "", "limit": 1}}, "payload"),
+        ({"actor": "limited", "payload": {"identifier": "x", "limit": -1}}, "payload"),
+        ({"actor": "engine", "payload": {"effect": "no-such-effect"}}, "payload.effect_id"),
+        ({"actor": "engine", "payload": {"effect": "Not A Slug"}}, "payload.effect_id"),
+    ],
+)
+async def test_g10_what_cannot_be_run_is_refused_by_its_field(
+    troupe: Troupe, ann: Person, body: dict[str, Any], field: str
+) -> None:
+    answer = await troupe.ask(ann, "POST", "/api/task", body)
+    problem = assert_refused(answer, 422, "invalid_request", field)
+    if body.get("actor") == "nobody":
+        assert "echo, engine" in problem["errors"][0]["reason"]
+    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
+    assert await troupe.balance(ann) == 100
+
+
+async def test_admins_may_go_before_others(troupe: Troupe) -> None:
+    await troupe.desk.credit(troupe.desk.admin, 10)
+    assert (await troupe.submit(troupe.desk.admin, "echo", {}, priority=7))["priority"] == 7
+
+
+async def test_too_few_tokens_are_too_few_for_a_task_too(troupe: Troupe) -> None:
+    poor = await troupe.person(tokens=2)
+    assert_refused(await troupe.try_submit(poor, "echo"), 422, "insufficient_tokens")
+
+
+async def test_g6_a_task_of_somebody_else_is_not_there(troupe: Troupe, ann: Person) -> None:
+    task = await troupe.submit(ann, "echo", {})
+    await troupe.ended(ann, task)
+    strangers = [await troupe.person("pool_1"), await troupe.person(tenant_of=ann), troupe.desk.admin]
+    ids = [task["task_id"], task_id_of(uuid7()), "tq_x", task["job_id"], "x" * 99]
+    for person, task_id in [(person, ids[0]) for person in strangers] + [(ann, each) for each in ids[1:]]:
+        for method, path in (("GET", ""), ("GET", "/stream"), ("POST", "/cancel"), ("POST", "/retry")):
+            answer = await troupe.ask(person, method, f"/api/task/{task_id}{path}")
+            assert_refused(answer, 404, "not_found")
+
+
+async def test_a_job_that_is_no_task_is_none(troupe: Troupe, ann: Person) -> None:
+    job = await troupe.desk.submit(ann, cost=0)
+    answer = await troupe.ask(ann, "GET", f"/api/task/{task_id_of(UUID(job['id']))}")
+    assert_refused(answer, 404, "not_found")
+    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
+
+
+async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(troupe: Troupe, ann: Person) -> None:
+    actors = {each["name"]: each for each in (await troupe.ask(ann, "GET", "/api/actors")).json()}
+    assert actors["echo"] == {"name": "echo", "queues": ["default", "fast"], "cost": 3, "is_active": True}
+    assert set(actors) == set(troupe.players)
+    admin = troupe.desk.admin
+    switched = await troupe.ask(admin, "POST", "/api/admin/workflows/actor:tts:fast/deactivate")
+    assert switched.status_code == 200, switched.text
+
+    async def is_off() -> bool:
+        answer = await troupe.try_submit(ann, "tts", queue_name="fast")
+        return answer.status_code == 422
+
+    await until(is_off)
+    assert_refused(await troupe.try_submit(ann, "tts", queue_name="fast"), 422, "invalid_request", "actor")
+    # Another control plane that starts leaves it switched off.
+    await troupe.plane.tasks.actors.keep()
+    shown = (await troupe.ask(admin, "GET", "/api/admin/workflows/actor:tts:fast")).json()
+    assert (shown["is_active"], shown["graph"]) == (False, None)
+
+
+async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, ann: Person) -> None:
+    [provider] = (await troupe.ask(ann, "GET", "/api/providers")).json()
+    assert provider == {"name": "sketches", "finish": "sync", "actions": ["img2img", "txt2img"]}
+
+    async def preview(name: str = "sketches", **body: Any) -> httpx.Response:
+        request = {"action_type": "txt2img", "prompt": "a cat", **body}
+        return await troupe.ask(ann, "POST", f"/api/providers/{name}/preview", request)
+
+    shown = (await preview(params={"pictures": 4})).json()
+    assert shown == {"provider": "sketches", "action_type": "txt2img", "info": {"pictures": 4}}
+    assert_refused(await preview("nobody"), 404, "not_found")
+    assert_refused(await preview(action_type="sing"), 422, "invalid_request", "action_type")
+    assert_refused(await preview(prompt=""), 422, "invalid_request", "prompt")

@@ -1,0 +1,192 @@
+"""Actors for tests, and a control plane that has them.
+
+async with open_troupe(settings) as troupe:
+    task = await troupe.submit(ann, "echo", {"word": "hello"})
+    await troupe.ended(ann, task)
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+from unittest.mock import patch
+
+import httpx
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.providers.actor import Deferred, Done, EffectUse, Plan, Task
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.media import Concurrency, Finish, Generation, MadeFile
+from callsheet.providers.registry import Registry
+from callsheet.settings import Settings
+from callsheet.wire.errors import FieldProblem, InvalidRequest
+from tests.support.catalog import PNG, Studio
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+from tests.support.waiting import until
+
+PRODUCT = {
+    "url": "https://shop.example/lamp",
+    "title": "Lamp",
+    "description": "It glows.",
+    "price": "19.99",
+    "currency": "EUR",
+    "images": ["https://shop.example/lamp.png"],
+    "text": "A lamp that glows.",
+}
+Run = Callable[[Task], Mapping[str, Any]]
+
+
+@dataclass
+class Player:
+    """An actor that answers what `answer` makes of the task, once its `gate` is open."""
+
+    name: str
+    answer: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
+    planned: Callable[[Mapping[str, Any]], Plan] = lambda payload: Plan()
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    # Tasks that were begun.
+    begun: list[Task] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.gate.set()
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        return self.planned(payload)
+
+    async def run(self, task: Task) -> Done | Deferred:
+        self.begun.append(task)
+        await self.gate.wait()
+        return Done(self.answer(task))
+
+
+class Painter(Player):
+    async def run(self, task: Task) -> Done | Deferred:
+        self.begun.append(task)
+        task.say(40.0, "Mixing colours")
+        await self.gate.wait()
+        path = task.directory / "picture.png"
+        path.write_bytes(PNG)
+        return Done({"style": "cubist"}, [MadeFile(path, "picture.png", "image/png")])
+
+
+def _breaks(task: Task) -> Mapping[str, Any]:
+    raise ProviderError("bad_weather", "It rained.", details={"cloud": 9}, traceback="Traceback of the cloud")
+
+
+def _refuses(payload: Mapping[str, Any]) -> Plan:
+    if "word" not in payload:
+        raise InvalidRequest.field("payload.word", "is required")
+    return Plan()
+
+
+def _limited(payload: Mapping[str, Any]) -> Plan:
+    return Plan(concurrency=Concurrency(str(payload["identifier"]), payload["limit"]))
+
+
+def _engine(payload: Mapping[str, Any]) -> Plan:
+    use = EffectUse(str(payload["effect"]), payload.get("params", {}), payload.get("input_file_id"))
+    return Plan(provider="comfyui", finish=Finish.WORKER, effect=use)
+
+
+@dataclass
+class Sketches:
+    """A provider of media that only shows what it would do."""
+
+    name: str = "sketches"
+    finish: Finish = Finish.SYNC
+    actions: frozenset[str] = frozenset({"txt2img", "img2img"})
+    run_limit_seconds: int = 60
+
+    def problems(self, generation: Generation) -> list[FieldProblem]:
+        return [] if generation.prompt else [FieldProblem("prompt", "is required")]
+
+    def concurrency(self, generation: Generation) -> Concurrency | None:
+        return None
+
+    def preview_info(self, generation: Generation) -> Mapping[str, Any]:
+        return {"pictures": generation.params.get("pictures", 1)}
+
+    async def close(self) -> None:
+        pass
+
+
+def players() -> dict[str, Player]:
+    everybody = [
+        Player("echo"),
+        Player("picky", planned=_refuses),
+        Player("careless", planned=lambda payload: payload["missing"]),
+        Player("limited", planned=_limited),
+        Player("engine", planned=_engine),
+        Player("broken", answer=_breaks),
+        Painter("painter"),
+        Player("copy", answer=lambda task: {"copy": f"Buy {task.payload['product']['title']}!"}),
+        Player("scrape", answer=lambda task: {"product": PRODUCT}),
+        *(Player(name) for name in ("static_ad", "ugc_video", "tts")),
+    ]
+    return {player.name: player for player in everybody}
+
+
+@dataclass(slots=True)
+class Troupe:
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    desk: Desk
+    players: dict[str, Player]
+
+    async def person(self, pool: str = "pool_1", tokens: int = 100, *, tenant_of: Person | None = None) -> Person:
+        return await self.desk.person(pool, tokens, tenant_of=tenant_of)
+
+    async def studio(self) -> Studio:
+        return await Studio.open(self.plane, self.client, self.desk.people)
+
+    async def ask(self, person: Person, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.client.request(method, path, json=body, headers=person.headers)
+
+    async def try_submit(self, person: Person, actor: str, payload: Any = None, **changes: Any) -> httpx.Response:
+        return await self.ask(person, "POST", "/api/task", {"actor": actor, "payload": payload or {}, **changes})
+
+    async def submit(self, person: Person, actor: str, payload: Any = None, **changes: Any) -> dict[str, Any]:
+        answer = await self.try_submit(person, actor, payload, **changes)
+        assert answer.status_code == 201, answer.text
+        task: dict[str, Any] = answer.json()
+        return task
+
+    async def get(self, person: Person, task: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.ask(person, "GET", f"/api/task/{task['task_id']}")
+        assert answer.status_code == 200, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    async def ended(self, person: Person, task: dict[str, Any], status: str = "completed") -> dict[str, Any]:
+        """The task when it has ended, which it must have in this way."""
+
+        async def has_ended() -> bool:
+            return (await self.get(person, task))["completed_at"] is not None
+
+        await until(has_ended)
+        shown = await self.get(person, task)
+        assert shown["status"] == status, shown
+        return shown
+
+    async def balance(self, person: Person) -> int:
+        return int((await self.desk.get(person, "/api/wallet")).json()["balance"])
+
+
+@asynccontextmanager
+async def open_troupe(settings: Settings, *, ready: bool = True) -> AsyncIterator[Troupe]:
+    """A running control plane with these actors. `ready`: its own runner has begun to take tasks."""
+    cast = players()
+    registry = Registry(cast, {"sketches": Sketches()})
+    with patch("callsheet.app.open_registry", lambda *_, **__: registry):
+        async with (
+            running_control_plane(settings) as plane,
+            httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
+        ):
+            if ready and plane.task_runner is not None:
+                await until(lambda: plane.task_runner.is_ready)  # type: ignore[union-attr]
+            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+            yield Troupe(plane, client, desk, cast)
