@@ -63,6 +63,8 @@ from callsheet.tasks.routes import provider_router, task_router
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
 from callsheet.wallet.routes import admin_wallet_router, wallet_router
+from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.webhooks.routes import admin_provider_router, callback_router
 from callsheet.wire.tasks import workflow_slug
 
 log = get_logger(__name__)
@@ -81,6 +83,7 @@ class ControlPlane:
     catalog: CatalogRoom
     jobs: JobsRoom
     fleet: FleetRoom
+    webhooks: WebhooksRoom
     providers: Registry
     # None where tasks are left to other machines.
     task_runner: TaskRunner | None
@@ -99,13 +102,14 @@ class Rooms:
     catalog: CatalogRoom
     jobs: JobsRoom
     fleet: FleetRoom
+    webhooks: WebhooksRoom
     protocol: WorkerProtocol
     fleet_secret: FleetSecret
     presenter: Presenter
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        rooms = (self.identity, self.media, self.jobs, self.fleet)
+        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks)
         return tuple(loop for room in rooms for loop in room.loops)
 
 
@@ -137,6 +141,7 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
         providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
         undo.push_async_callback(providers.close)
         plane = _assemble(settings, secret, databases, storage, providers)
+        undo.push_async_callback(plane.webhooks.close)
         await plane.tasks.actors.keep()
         plane.listener.start()
         undo.push_async_callback(plane.listener.stop)
@@ -183,14 +188,16 @@ def _assemble(
     draining = Draining()
     listener = Listener(databases.central)
     notifier = Notifier(databases.central)
-    rooms = _open_rooms(settings, secret, databases, storage, notifier, registry)
+    rooms = _open_rooms(settings, secret, databases, storage, notifier, registry, providers)
     rooms.jobs.listen(listener)
+    rooms.webhooks.listen(listener)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner)
     loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
         *_worker_routers(rooms),
+        callback_router(rooms.webhooks.callbacks),
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
         health_router(databases, draining, registry, settings.server),
         *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
@@ -209,6 +216,7 @@ def _assemble(
         catalog=rooms.catalog,
         jobs=rooms.jobs,
         fleet=rooms.fleet,
+        webhooks=rooms.webhooks,
         providers=providers,
         task_runner=task_runner,
         tasks=tasks,
@@ -227,6 +235,7 @@ def _open_rooms(
     storage: Storage,
     notifier: Notifier,
     registry: CollectorRegistry,
+    providers: Registry,
 ) -> Rooms:
     """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
     identity = open_identity(databases, settings, secret)
@@ -234,16 +243,19 @@ def _open_rooms(
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
     jobs = open_jobs(databases, notifier.notify, settings.jobs)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
+    webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media)
     jobs.reaper.reaped = fleet.held.reaped
+    jobs.polling.gate = webhooks.gate
     return Rooms(
         identity=identity,
         media=media,
         catalog=catalog,
         jobs=jobs,
         fleet=fleet,
-        protocol=open_protocol(databases, storage, jobs, fleet, settings, registry),
+        webhooks=webhooks,
+        protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
         fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
-        presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of),
+        presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
     )
 
 
@@ -325,6 +337,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         admin_worker_router(fleet.workers, authentication),
         worker_log_router(fleet.workers, authentication),
         admin_fleet_router(fleet.fleets, authentication),
+        admin_provider_router(rooms.webhooks.operations, authentication),
     ]
 
 

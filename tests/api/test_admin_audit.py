@@ -119,6 +119,7 @@ LINES: dict[str, tuple[str, str | None]] = {
     "PATCH /api/admin/fleets/{fleet_id}": ("fleet.update", "fleet_id"),
     "DELETE /api/admin/fleets/{fleet_id}": ("fleet.delete", "fleet_id"),
     "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.assign_workflows", "fleet_id"),
+    "POST /api/admin/providers/{provider}/reset": ("provider.reset", "provider"),
 }
 
 

@@ -59,7 +59,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
 
 # Children before parents; what migrations and registration wrote stays.
 ROWS = {
-    "central": """worker_audit_logs worker_sessions comfyui_workers gpu_fleets audit_logs effects catalog_assets
+    "central": """provider_callbacks provider_calls provider_breakers worker_audit_logs worker_sessions comfyui_workers
+                  gpu_fleets audit_logs effects catalog_assets
                   workflow_timings ai_job_dispatches dispatch_history dispatch_lanes concurrency_limits workflows
                   tenants""",
     "pool": """job_progress output_sweeps products videos files job_events outbox token_transactions ai_jobs user_streams

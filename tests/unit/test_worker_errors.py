@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import JsonValue
 
-from callsheet.fleet.worker_errors import FALLBACK, LONGEST_MESSAGE, clean_line, failure_of, sanitize_worker_error
+from callsheet.fleet.worker_errors import FALLBACK, failure_of, sanitize_worker_error
+from callsheet.toolbox.sanitizing import LONGEST_MESSAGE, clean_line
 from callsheet.wire.worker import FailRequest
 
 PROMPT_REFUSED = {

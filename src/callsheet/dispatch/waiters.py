@@ -78,6 +78,12 @@ class Waiters:
             if left and criteria.matches(int(workflow_id), stage, provider):
                 left -= self._wake(criteria, left)
 
+    def provider_is_back(self, provider: str) -> None:
+        """It was paused, and may be called again: everybody who could is told, as its jobs were told of long ago."""
+        for criteria in tuple(self._waiting):
+            if provider in criteria.providers:
+                self._wake(criteria, len(self._waiting[criteria]))
+
     def _wake(self, criteria: Criteria, count: int) -> int:
         queue = self._waiting.get(criteria, OrderedDict())
         woken = 0

@@ -26,12 +26,20 @@ class WaitingRoute:
 
 
 @dataclass(frozen=True, slots=True)
+class PausedProvider:
+    provider: str
+    failures: int
+    last_error: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class AlertFacts:
     routes: Sequence[WaitingRoute] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     unapproved_workers: int = 0
     loops: Sequence[LoopMetrics] = ()
     paused_limits: Sequence[str] = ()
+    paused_providers: Sequence[PausedProvider] = ()
     reconciled: Mapping[str, int] | None = None
     longest_wait_seconds: int = 900
 
@@ -44,6 +52,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_failures(facts.workflows),
         *_workers(facts.unapproved_workers),
         *_limits(facts.paused_limits),
+        *_providers(facts.paused_providers),
         *_healed(facts.reconciled or {}),
     ]
     return sorted(found, key=lambda alert: alert.severity != "critical")
@@ -118,6 +127,19 @@ def _limits(paused: Iterable[str]) -> Iterator[Alert]:
             subject=identifier,
             message=f"The concurrency limit of {identifier} is 0: its jobs wait until that is changed.",
             action="Raise it when it should run again: PUT /api/admin/concurrency-limits.",
+        )
+
+
+def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
+    for each in paused:
+        yield Alert(
+            code="provider_paused",
+            severity="warning",
+            subject=each.provider,
+            message=f"{each.provider} did not answer {each.failures} times in a row and is not called for a while; "
+            f"its jobs wait. The last error: {each.last_error}",
+            action="See how it does and when it is tried again: GET /api/admin/providers. Once it is well: "
+            "POST /api/admin/providers/{provider}/reset.",
         )
 
 

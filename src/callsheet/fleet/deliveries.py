@@ -16,7 +16,7 @@ from callsheet.jobs.reports import Report, StartedLease
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.worker import AnnouncedOutput, Input, InputFile, OutputFile, Upload, WorkerJob
+from callsheet.wire.worker import AnnouncedOutput, CallbackAddress, Input, InputFile, OutputFile, Upload, WorkerJob
 
 # Of jobs that are out; each takes some hundred bytes.
 MOST_REMEMBERED = 20_000
@@ -51,7 +51,7 @@ class Deliveries:
         self._max_upload_bytes = max_upload_bytes
         self._expected: OrderedDict[tuple[UUID, UUID], Expected] = OrderedDict()
 
-    def job(self, started: StartedLease, ttl_seconds: float) -> WorkerJob:
+    def job(self, started: StartedLease, ttl_seconds: float, callback: CallbackAddress | None = None) -> WorkerJob:
         lease, payload = started.lease, started.payload
         expected = self._remember(started)
         addresses = self._signed(started, expected, ttl_seconds)
@@ -74,6 +74,7 @@ class Deliveries:
             input_url=addresses.input_url,
             output_url=addresses.output_url,
             output_headers=addresses.output_headers,
+            **({} if callback is None else {"callback": callback}),
         )
 
     def addresses(self, started: StartedLease, ttl_seconds: float) -> Addresses:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from callsheet.fleet.alerts import AlertFacts, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.plumbing.databases import Databases
@@ -43,12 +43,14 @@ class FleetOverview:
         metrics, heads = await self._look()
         async with self._databases.central.connection() as connection:
             paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
+            providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
         facts = AlertFacts(
             routes=await self._waiting_routes(heads),
             workflows=metrics.workflows,
             unapproved_workers=metrics.unapproved_workers,
             loops=metrics.loops,
             paused_limits=paused,
+            paused_providers=providers,
             reconciled=metrics.reconciled,
             longest_wait_seconds=self._longest_wait_seconds,
         )

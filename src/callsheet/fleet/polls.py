@@ -19,6 +19,8 @@ from callsheet.fleet.deliveries import Deliveries, Undeliverable
 from callsheet.fleet.departures import unless_client_leaves
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.fleet.tokens import token_in
+from callsheet.jobs.execution import NOT_TAKEN
+from callsheet.jobs.provider_gate import PAUSED, EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
 from callsheet.toolbox.logs import get_logger
@@ -55,12 +57,14 @@ class Polls:
         deliveries: Deliveries,
         audit: Audit,
         has_spare_work: HasSpareWork,
+        gate: ProviderGate | None = None,
     ):
         self._authentication = authentication
         self._room = room
         self._deliveries = deliveries
         self._audit = audit
         self._has_spare_work = has_spare_work
+        self._gate = gate or EveryProvider()
         # Polls under way, by token: a client that gave up and asks again may have two.
         self._under_way: dict[str | None, list[_Asking]] = {}
 
@@ -103,6 +107,9 @@ class Polls:
                 return await self._given(header, worker, request, started, asking)
             except Undeliverable as why:
                 await self._fail(worker, started, why)
+            except ProviderPaused:
+                # The gate knows by now, so the next attempt passes over that provider.
+                await asyncio.shield(self._give_up(started, PAUSED))
             except (Exception, asyncio.CancelledError):
                 await asyncio.shield(self._give_up(started))
                 raise
@@ -126,7 +133,9 @@ class Polls:
     async def _hand_over(
         self, worker: WorkerPrincipal, started: StartedLease, ttl_seconds: float, event: str
     ) -> PollAnswer:
-        answer = PollAnswer(job=self._deliveries.job(started, ttl_seconds))
+        provider = started.lease.provider
+        callback = await self._gate.admit(started.lease) if self._gate.concerns(provider) else None
+        answer = PollAnswer(job=self._deliveries.job(started, ttl_seconds, callback))
         await self._audit.note(
             Event(worker.worker_id, worker.session_id, event, worker.actor, started.lease.dispatch_id)
         )
@@ -147,7 +156,9 @@ class Polls:
             return await self._hand_over(worker, started, max(1.0, held.left_seconds), "lease_repeated")
         except Undeliverable as why:
             await self._fail(worker, started, why)
-            return None
+        except ProviderPaused:
+            await asyncio.shield(self._give_up(started, PAUSED))
+        return None
 
     async def _without_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
         """Puts back what the worker does not know of; answers what it really holds."""
@@ -195,11 +206,11 @@ class Polls:
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 
-    async def _give_up(self, started: StartedLease | None) -> None:
+    async def _give_up(self, started: StartedLease | None, reason: str = NOT_TAKEN) -> None:
         if started is None:
             return
         try:
-            await self._room.execution.release(started)
+            await self._room.execution.release(started, reason)
         except (LeaseLost, NotFound):
             return  # somebody else has it already
 

@@ -14,6 +14,7 @@ from callsheet.fleet.protocol_routes import protocol_router
 from callsheet.fleet.reports import Reports
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.spare_work import SpareWork
+from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
@@ -37,10 +38,14 @@ def open_protocol(
     fleet: FleetRoom,
     settings: Settings,
     registry: CollectorRegistry,
+    gate: ProviderGate | None = None,
 ) -> WorkerProtocol:
+    gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
-    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists)
+    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, gate)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
-    reports = Reports(jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend)
+    reports = Reports(
+        jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend, gate=gate
+    )
     return WorkerProtocol(protocol_router(fleet.authentication, polls, reports), polls, reports, deliveries)

@@ -13,11 +13,11 @@ from callsheet.fleet.audit import Audit, Event, write
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.tokens import hash_token, new_token
-from callsheet.fleet.worker_errors import clean_line
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.errors import AlreadyRegistered, FieldProblem, Forbidden, InvalidRequest, NotFound
 from callsheet.wire.fleet import Registered, RegisterRequest
 

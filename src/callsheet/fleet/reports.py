@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from callsheet.dispatch.facts import Known
@@ -11,14 +11,16 @@ from callsheet.fleet.audit import Audit, Event, LeaseOutcome
 from callsheet.fleet.deliveries import Deliveries, Undeliverable, fresh_inputs
 from callsheet.fleet.outputs import Expected, OutputInspection, Seen, claims_of, refuse_repeated_names
 from callsheet.fleet.principal import WorkerPrincipal
-from callsheet.fleet.worker_errors import clean_line, failure_of
+from callsheet.fleet.worker_errors import failure_of
 from callsheet.jobs.execution import Execution
 from callsheet.jobs.moves import Output
 from callsheet.jobs.progress import Progress, ProgressReport
-from callsheet.jobs.reports import Outcome, Report
+from callsheet.jobs.provider_gate import CallReport, EveryProvider, ProviderGate
+from callsheet.jobs.reports import Failure, Outcome, Report
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost
 from callsheet.wire.worker import (
     CompleteAnswer,
@@ -45,6 +47,7 @@ class Reports:
     inspection: OutputInspection
     audit: Audit
     disk: Literal["local", "s3"]
+    gate: ProviderGate = field(default_factory=EveryProvider)
 
     async def heartbeat(self, worker: WorkerPrincipal, request: HeartbeatRequest) -> HeartbeatAnswer:
         outputs = request.outputs or []
@@ -103,6 +106,7 @@ class Reports:
         outputs = [self._output(each) for each in seen]
         result = result_of(request, seen, outputs)
         outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
+        await self._tell_gate("completed", outcome)
         details = {"outputs": len(outputs)} if outputs else {}
         await self._note(worker, request, "completed", outcome, details)
         return CompleteAnswer(job_id=outcome.job_id, status=outcome.status)
@@ -133,6 +137,7 @@ class Reports:
     async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
         failure = failure_of(request)
         outcome = await self.execution.fail(_report(worker, request), failure)
+        await self._tell_gate("failed", outcome, failure)
         details = {"type": failure.type, "message": failure.message, "retryable": failure.retryable}
         return await self._note(worker, request, "failed", outcome, details)
 
@@ -143,8 +148,22 @@ class Reports:
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
         outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
+        await self._tell_gate("deferred", outcome)
         details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
         return await self._note(worker, request, "deferred", outcome, details)
+
+    async def _tell_gate(
+        self, happened: Literal["deferred", "completed", "failed"], outcome: Outcome, failure: Failure | None = None
+    ) -> None:
+        """How the call of a provider came out, once: a repeated report says nothing new."""
+        settled = outcome.settled
+        if settled is None or not self.gate.concerns(settled.provider):
+            return
+        said = (None, None) if failure is None else (failure.type, failure.message)
+        try:
+            await self.gate.told(CallReport(happened, settled, *said))
+        except DATABASE_AWAY as error:  # the report was taken; what the gate missed it learns from the rows themselves
+            log.warning("gate.not_told", dispatch_id=settled.dispatch_id, error=repr(error))
 
     async def _note(
         self,

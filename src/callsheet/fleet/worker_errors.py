@@ -10,11 +10,10 @@ from typing import Any
 from pydantic import JsonValue
 
 from callsheet.jobs.reports import Failure
-from callsheet.toolbox.redaction import MASK, redact_text
+from callsheet.toolbox.sanitizing import clean_line
 from callsheet.wire.worker import FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
-LONGEST_MESSAGE = 300
 LONGEST_RAW = 20_000
 DEFAULT_TYPE = "worker_error"
 TIMES_ENCODED = 2
@@ -33,13 +32,6 @@ _FRAME = re.compile(r"^\s*File \".*\", line \d+")
 # A page that a proxy answered instead of the engine: its title says what happened.
 _PAGE = re.compile(r"<(?:!doctype html|html|head|title)\b", re.IGNORECASE)
 _TITLE = re.compile(r"<(title|h1)\b[^<>]*>([^<>]+)", re.IGNORECASE)
-
-_ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
-# Keys as they begin at AWS, OpenAI, Comfy, Replicate, Hugging Face and GitHub.
-_KEY = re.compile(r"\b(?:A[KS]IA[0-9A-Z]{16}|(?:sk|pk|rk|comfyui|r8|hf|gh[a-z])[-_][A-Za-z0-9_-]{16,})\b")
-_QUOTED_PATH = re.compile(r"(['\"`])(?:/|[A-Za-z]:[\\/]|\\\\)[^'\"`]*\1")
-_PATH = re.compile(r"(?<![\w.~/\\])(?:[A-Za-z]:[\\/]|\\\\|/(?=[\w.~$-]))[^\s'\"`,;:()<>\[\]]*")
-_UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
 
 
 def sanitize_worker_error(raw: JsonValue) -> str:
@@ -60,14 +52,6 @@ def failure_of(request: FailRequest) -> Failure:
         traceback=_text_of(error.traceback) or _text_of(engine.get("traceback")),
         retryable=bool(error.retryable),
     )
-
-
-def clean_line(text: str) -> str:
-    """No control characters, no paths of the worker's machine, no signed addresses, no secrets, and not too long."""
-    line = " ".join(_UNPRINTABLE.sub(" ", text[: LONGEST_MESSAGE * 10]).split())
-    line = _KEY.sub(MASK, _ADDRESS.sub("[address]", redact_text(line)))
-    line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
-    return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1].rstrip() + "…"
 
 
 def _said_by(raw: JsonValue) -> str:
@@ -137,13 +121,6 @@ def _unescaped(text: str) -> str:
         return str(json.loads(f'"{text}"', strict=False))
     except ValueError:
         return text.replace("\\n", "\n").replace("\\'", "'")
-
-
-def _file_name(found: re.Match[str]) -> str:
-    """A file's name may help; where it lies is nobody's business."""
-    path = found[0].strip("'\"`").rstrip(".")
-    name = re.split(r"[\\/]", path)[-1]
-    return name if re.fullmatch(r"[\w-][\w.-]{0,60}\.[A-Za-z][A-Za-z0-9]{0,15}", name) else "[path]"
 
 
 def _type_of(*candidates: object) -> str:

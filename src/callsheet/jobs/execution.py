@@ -16,6 +16,7 @@ from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Entry, E
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.mover import Mover, ended_in
 from callsheet.jobs.moves import SQL, Move, Output
+from callsheet.jobs.products import with_product
 from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease, lease_of, recorded, settled_by
 from callsheet.jobs.states import Happening, target
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -93,13 +94,13 @@ class Execution:
         # A crash came between lease and start.
         return await self._start(lease)
 
-    async def release(self, started: StartedLease) -> None:
+    async def release(self, started: StartedLease, reason: str = NOT_TAKEN) -> None:
         """Nobody will run it: the answer could not be made, or had nobody to go to. Back with its attempt."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
         known = await self.holding(report)
         if not isinstance(known, Outcome):
-            await self._put_back(known, PutBack(lease.dispatch_id, lease.lease_token, False), NOT_TAKEN, report)
+            await self._put_back(known, PutBack(lease.dispatch_id, lease.lease_token, False), reason, report)
 
     async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None]) -> None:
         """Nobody will run it: back at once, with its attempt; and the job too, once its start has come to an end."""
@@ -140,7 +141,8 @@ class Execution:
     ) -> Outcome:
         """For a caller that has looked at what the report's lease holds, to check the outputs first."""
         await hit(Failpoint.COMPLETE_BEFORE_POOL)
-        move = self._move(known, report, result=result, provider_job_id=provider_job_id, outputs=tuple(outputs))
+        kept = with_product(known.kind, known.job_id, result)
+        move = self._move(known, report, **kept, provider_job_id=provider_job_id, outputs=tuple(outputs))
         return await self._end(Happening.COMPLETE, known, move, provider_job_id=provider_job_id)
 
     async def complete_callback(
@@ -152,11 +154,9 @@ class Execution:
         outputs: Sequence[Output] = (),
     ) -> Outcome:
         """A provider called back. What is late (another cycle, an ended job) changes nothing."""
-        known = await self._queue.find(dispatch_id)
-        if known is None or known.charge_cycle != charge_cycle:
-            raise NotFound("There is no such dispatch.")
-        if known.finished or known.status != "waiting":
-            return Outcome(known.job_id, known.status)
+        known = await self._waiting(dispatch_id, charge_cycle)
+        if isinstance(known, Outcome):
+            return known
         move = Move(
             known.tenant_id,
             known.job_id,
@@ -167,6 +167,28 @@ class Execution:
             outputs=tuple(outputs),
         )
         return await self._end(Happening.COMPLETE, known, move)
+
+    async def fail_callback(self, dispatch_id: int, charge_cycle: int, failure: Failure, actor: str) -> Outcome:
+        """A provider called back, and it failed. Nobody holds a lease to try again with: it ends, and is refunded."""
+        known = await self._waiting(dispatch_id, charge_cycle)
+        if isinstance(known, Outcome):
+            return known
+        move = Move(
+            known.tenant_id,
+            known.job_id,
+            known.charge_cycle,
+            actor,
+            lease_seq=known.lease_seq,
+            reason=failure.message,
+            error=failure.as_error(),
+        )
+        return await self._end(Happening.FAIL, known, move, error=failure.message)
+
+    async def _waiting(self, dispatch_id: int, charge_cycle: int) -> Known | Outcome:
+        known = await self._queue.find(dispatch_id)
+        if known is None or known.charge_cycle != charge_cycle:
+            raise NotFound("There is no such dispatch.")
+        return Outcome(known.job_id, known.status) if known.finished or known.status != "waiting" else known
 
     async def fail(self, report: Report, failure: Failure) -> Outcome:
         known = await self.holding(report)

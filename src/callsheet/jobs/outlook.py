@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
+from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus, WhyWaiting
 
 # Positions are exact up to here; beyond, nobody needs the number and counting it would walk the queue.
@@ -58,6 +59,8 @@ class Facts:
     # Of its concurrency identifier, where that has a limit.
     limit: int | None = None
     in_use: int = 0
+    # Of its provider, where that does not answer.
+    pause: Pause | None = None
     average_seconds: float | None = None
     running_since: datetime | None = None
     # What its worker said last, and when.
@@ -118,6 +121,8 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
         seconds = math.ceil((facts.not_before - facts.now).total_seconds())
         text = f"It failed and is tried again in {_count(seconds, 'second')}."
         return WhyWaiting(code="retry_at", message=text, retry_at=facts.not_before)
+    if facts.pause is not None:
+        return _paused(facts.pause, facts.now)
     if capacity.live_workers == 0:
         return _without_workers(capacity)
     if facts.limit is not None and facts.in_use >= facts.limit:
@@ -134,6 +139,15 @@ def _without_workers(capacity: Capacity) -> WhyWaiting:
     if capacity.scaling_up:
         return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
     return WhyWaiting(code="no_live_worker", message="No worker that can run it is online.")
+
+
+def _paused(pause: Pause, now: datetime) -> WhyWaiting:
+    if pause.until is None or pause.until <= now:
+        text = "Its provider did not answer; one job at a time tries it."
+        return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
+    seconds = math.ceil((pause.until - now).total_seconds())
+    text = f"Its provider does not answer; it is tried again in {_count(seconds, 'second')}."
+    return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
 
 
 def _at_limit(limit: int) -> str:

@@ -7,6 +7,7 @@ import time
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import Waiters
 from callsheet.jobs.execution import Execution
+from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.jobs.reports import StartedLease
 
 
@@ -14,6 +15,8 @@ class Polling:
     def __init__(self, execution: Execution, waiters: Waiters):
         self._execution = execution
         self._waiters = waiters
+        # Set by whoever knows the providers.
+        self.gate: ProviderGate = EveryProvider()
 
     async def next_job(
         self, criteria: Criteria, worker_id: str, wait_seconds: float, poll_id: str | None = None
@@ -22,7 +25,11 @@ class Polling:
         until = time.monotonic() + wait_seconds
         while True:
             with self._waiters.expecting(criteria) as arrival:
-                started = await self._execution.lease_and_start(criteria, worker_id, poll_id)
+                # What is paused may have changed while it waited.
+                allowed = self.gate.narrowed(criteria)
+                started = (
+                    await self._execution.lease_and_start(allowed, worker_id, poll_id) if allowed.providers else None
+                )
                 left = 0.0 if self._waiters.closed else until - time.monotonic()
                 if started is not None or left <= 0 or not await arrival.within(left):
                     return started

@@ -16,6 +16,7 @@ from callsheet.dispatch.overview import Overview, Standing
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
+from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
 from callsheet.wire.jobs import ACTIVE, Job, JobOutput, JobProgress, JobStatus
@@ -24,11 +25,19 @@ AnyJob = TypeVar("AnyJob", bound=Job)
 
 
 class Presenter:
-    def __init__(self, routing: TenantRouting, overview: Overview, files: Files, capacity_of: CapacityOf):
+    def __init__(
+        self,
+        routing: TenantRouting,
+        overview: Overview,
+        files: Files,
+        capacity_of: CapacityOf,
+        gate: ProviderGate | None = None,
+    ):
         self._routing = routing
         self._overview = overview
         self._files = files
         self._capacity_of = capacity_of
+        self._gate = gate or EveryProvider()
 
     async def one(self, tenant_id: UUID, job: AnyJob) -> AnyJob:
         [shown] = await self._shown(tenant_id, [job], with_previews=True)
@@ -61,6 +70,8 @@ class Presenter:
         for job in active:
             stands = standing.get((tenant_id, job.id, job.charge_cycle))
             facts = _facts(job, stands, progress.get(job.id))
+            if stands is not None:
+                facts = replace(facts, pause=self._gate.pause_of(stands.provider))
             found[job.id] = outlook(facts, capacity.get(_route(stands), NOBODY) if stands else NOBODY)
         return found
 

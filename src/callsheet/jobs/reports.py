@@ -59,6 +59,9 @@ class Settled:
     # From the run's start (or the lease's, where the worker never said) to the end; None where it goes on.
     duration_seconds: float | None
     lease_seconds_held: float
+    # Who executed it, and under which lease of the dispatch.
+    provider: str = ""
+    lease_seq: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +87,16 @@ def recorded(known: Known, report: Report) -> Outcome:
 
 def settled_by(known: Known, moved: Moved | None, held: float, duration: float | None = None) -> Settled:
     effect_id = moved.effect_id if moved is not None else None
-    return Settled(known.dispatch_id, known.tenant_id, known.workflow_id, effect_id, duration, held)
+    return Settled(
+        known.dispatch_id,
+        known.tenant_id,
+        known.workflow_id,
+        effect_id,
+        duration,
+        held,
+        known.provider,
+        known.lease_seq,
+    )
 
 
 def lease_of(known: Known) -> Lease:

@@ -45,6 +45,13 @@ class Failpoint(StrEnum):
     MEDIA_SWEEP_BEFORE_ROWS = "media.sweep_before_rows"
     CATALOG_BEFORE_ROW = "catalog.before_row"
     EFFECT_BEFORE_SUBMIT = "effect.before_submit"
+    WEBHOOK_INTENT_BEFORE_ANSWER = "webhook.intent_before_answer"
+    WEBHOOK_DEFER_BEFORE_CALL = "webhook.defer_before_call"
+    WEBHOOK_CALLBACK_BEFORE_ANSWER = "webhook.callback_before_answer"
+    WEBHOOK_LOOK_BEFORE_RECORD = "webhook.look_before_record"
+    WEBHOOK_COLLECT_BEFORE_COMPLETE = "webhook.collect_before_complete"
+    WEBHOOK_COMPLETE_BEFORE_END = "webhook.complete_before_end"
+    WEBHOOK_CANCEL_BEFORE_END = "webhook.cancel_before_end"
 
 
 class Crashed(BaseException):

@@ -15,6 +15,7 @@ from callsheet.settings.control_plane import (
     S3Settings,
     ServerSettings,
     StorageSettings,
+    WebhookSettings,
 )
 from callsheet.settings.loading import load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
@@ -40,6 +41,7 @@ __all__ = [
     "SettingsError",
     "StorageSettings",
     "TaskSettings",
+    "WebhookSettings",
     "WorkerSettings",
     "load_settings",
     "setting_fields",

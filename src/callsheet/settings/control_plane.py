@@ -22,6 +22,9 @@ class ServerSettings(Section):
     max_header_bytes: int = Field(
         32_768, ge=4096, le=8_388_608, description="Largest request line and headers together, in bytes."
     )
+    max_connections: int = Field(
+        10_000, ge=100, le=1_000_000, description="Most connections that are served at once; more of them wait."
+    )
     shutdown_seconds: float = Field(
         10.0, ge=0, le=600, description="How long running requests may finish after a stop, in seconds."
     )
@@ -192,6 +195,44 @@ class FleetSettings(Section):
         if value is not None and not re.fullmatch(r"[!-~]{16,}", value.get_secret_value()):
             raise ValueError("must have 16 characters or more, letters, digits and signs without spaces")
         return value
+
+
+class WebhookSettings(Section):
+    """Providers that are called, and that call back."""
+
+    first_look_seconds: float = Field(
+        60.0,
+        gt=0,
+        le=3600,
+        description="How long a callback is waited for before the provider is asked, in seconds; then twice as long "
+        "each time.",
+    )
+    longest_look_seconds: float = Field(
+        300.0, gt=0, le=86_400, description="Longest time between two such questions, in seconds."
+    )
+    fetch_seconds: float = Field(
+        300.0, gt=0, le=3600, description="Longest time to fetch one file that a provider made, in seconds."
+    )
+    fetch_window_seconds: float = Field(
+        3300.0,
+        ge=0,
+        le=604_800,
+        description="How long fetching is tried again after the provider was done, in seconds. Replicate keeps files "
+        "for an hour.",
+    )
+    calls_at_once: int = Field(
+        8, ge=1, le=1000, description="Most calls of one provider that are followed, fetched or canceled at once, each."
+    )
+    breaker_failures: int = Field(
+        5, ge=1, le=1000, description="Times in a row that a provider does not answer before it is paused."
+    )
+    breaker_pause_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=86_400,
+        description="How long it is paused then, in seconds; twice as long each time it fails again.",
+    )
+    breaker_longest_pause_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest pause, in seconds.")
 
 
 class LogSettings(Section):

@@ -23,6 +23,7 @@ from callsheet.settings.control_plane import (
     OutgoingSettings,
     ServerSettings,
     StorageSettings,
+    WebhookSettings,
 )
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.tasks import TaskSettings
@@ -52,6 +53,9 @@ class Settings(BaseSettings):
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     providers: ProvidersConfig = Field(
         default_factory=ProvidersConfig, description="Who executes tasks: services, engines and other packages."
+    )
+    webhooks: WebhookSettings = Field(
+        default_factory=WebhookSettings, description="Calls of providers, their callbacks and pauses."
     )
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(

@@ -75,6 +75,7 @@ class WhyWaiting(Answer):
         "no_live_worker",
         "scaling_up",
         "provider_at_limit",
+        "provider_paused",
         "ahead",
         "workers_at_capacity",
         "next",

@@ -160,6 +160,7 @@ class Alert(Answer):
         "unapproved_workers",
         "failing_loop",
         "paused_limit",
+        "provider_paused",
         "many_failures",
         "reconciled",
     ]

@@ -1,0 +1,187 @@
+"""Whether a provider is called: closed, it is; open, it is not; half open, by one call alone.
+
+The database decides, so that any number of control planes agree. What is kept in memory only saves questions: it keeps
+polls from leasing jobs that would go straight back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import asyncpg
+
+from callsheet.jobs.journal import Notify
+from callsheet.jobs.provider_gate import Pause, ProviderPaused
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.settings import WebhookSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.webhooks", "breaker_statements.sql")
+log = get_logger(__name__)
+
+CHANNEL = "providers"
+# A call of our own that is not back after this long is not waited for.
+TRIAL_SECONDS = 60.0
+# While another call tries the provider, its jobs are not leased for so long; the watch looks more often.
+TRIED_SECONDS = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a breaker tells one call from another by. `lease_seq` 0 is a call of our own."""
+
+    provider: str
+    dispatch_id: int
+    lease_seq: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Shut:
+    # By the monotonic clock.
+    until: float
+    is_tried: bool
+
+
+class Breakers:
+    def __init__(
+        self,
+        databases: Databases,
+        settings: WebhookSettings,
+        notify: Notify,
+        is_back: Callable[[str], None] = lambda provider: None,
+    ):
+        self._databases = databases
+        self._settings = settings
+        self._notify = notify
+        # Told when a provider that was paused may be called again.
+        self._is_back = is_back
+        self._shut: dict[str, _Shut] = {}
+
+    def is_shut(self, provider: str) -> bool:
+        shut = self._shut.get(provider)
+        return shut is not None and shut.until > time.monotonic()
+
+    @property
+    def any_shut(self) -> bool:
+        return bool(self._shut)
+
+    def pause_of(self, provider: str) -> Pause | None:
+        shut = self._shut.get(provider)
+        if shut is None:
+            return None
+        left = shut.until - time.monotonic()
+        return Pause(None if shut.is_tried or left <= 0 else datetime.now(UTC) + timedelta(seconds=left))
+
+    async def admit(self, connection: Connection, call: Call) -> None:
+        """In a transaction, before the call is made. Raises ProviderPaused."""
+        paused: float | None = await SQL["gate"].value(connection, provider=call.provider)
+        if paused is None:
+            return
+        if paused > 0:
+            self._shut[call.provider] = _Shut(time.monotonic() + paused, is_tried=False)
+            raise ProviderPaused(call.provider)
+        await SQL["lock_breaker"].run(connection, provider=call.provider)
+        if await self._take_trial(connection, call):
+            log.info("provider.tried", provider=call.provider, dispatch_id=call.dispatch_id)
+            return
+        # Closed meanwhile, or tried by another call.
+        if await SQL["gate"].value(connection, provider=call.provider) is None:
+            return
+        self._shut[call.provider] = _Shut(time.monotonic() + TRIED_SECONDS, is_tried=True)
+        raise ProviderPaused(call.provider)
+
+    @staticmethod
+    async def _take_trial(connection: Connection, call: Call) -> bool:
+        taken = await SQL["take_trial"].value(
+            connection,
+            provider=call.provider,
+            dispatch_id=call.dispatch_id,
+            lease_seq=call.lease_seq,
+            trial_seconds=TRIAL_SECONDS,
+        )
+        return taken is not None
+
+    async def permit(self, call: Call) -> None:
+        """The same for a call of our own."""
+        async with self._databases.central.transaction() as connection:
+            await self.admit(connection, call)
+
+    async def succeeded(self, call: Call) -> None:
+        async with self._databases.central.connection() as connection:
+            was_failing = await SQL["count_success"].value(
+                connection, provider=call.provider, dispatch_id=call.dispatch_id, lease_seq=call.lease_seq
+            )
+        if was_failing is not None:
+            self._notify(CHANNEL, call.provider)
+            await self.refresh([call.provider])
+
+    async def failed(self, call: Call, error: str) -> None:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["count_failure"].row(
+                connection,
+                provider=call.provider,
+                dispatch_id=call.dispatch_id,
+                lease_seq=call.lease_seq,
+                error=error[:500],
+                most=self._settings.breaker_failures,
+                pause_seconds=self._settings.breaker_pause_seconds,
+                longest_pause_seconds=self._settings.breaker_longest_pause_seconds,
+            )
+        assert row is not None
+        log.warning("provider.failed", provider=call.provider, failures=row["failures"], error=error[:500])
+        if row["is_open"]:
+            self._notify(CHANNEL, call.provider)
+            await self.refresh([call.provider])
+
+    async def refresh(self, providers: Collection[str]) -> None:
+        """What the database says about them now."""
+        rows = {row["provider"]: row for row in await self.read(providers)}
+        for provider in providers:
+            before = self.is_shut(provider) or provider in self._shut
+            self._see(provider, rows.get(provider))
+            if before and not self.is_shut(provider):
+                self._is_back(provider)
+
+    def _see(self, provider: str, row: asyncpg.Record | None) -> None:
+        if row is None or row["open_until"] is None:
+            self._shut.pop(provider, None)
+            return
+        seconds = TRIED_SECONDS if row["is_tried"] else row["paused_seconds"]
+        self._shut[provider] = _Shut(time.monotonic() + seconds, row["is_tried"])
+
+    async def read(self, providers: Collection[str]) -> list[asyncpg.Record]:
+        async with self._databases.central.connection() as connection:
+            return await SQL["read_breakers"].rows(connection, providers=list(providers))
+
+    async def reset(self, connection: Connection, provider: str) -> None:
+        """In the transaction of whoever wanted it; `told_of_reset` follows the commit."""
+        await SQL["reset_breaker"].run(connection, provider=provider)
+
+    async def told_of_reset(self, provider: str) -> None:
+        self._notify(CHANNEL, provider)
+        await self.refresh([provider])
+
+
+class ProviderWatch(Loop):
+    """Learns which providers are paused, and when one may be called again tells the workers that wait for its jobs."""
+
+    name = "provider_watch"
+    interval_seconds = 1.0
+
+    def __init__(self, breakers: Breakers, providers: Collection[str]):
+        super().__init__()
+        self._breakers = breakers
+        self._providers = providers
+
+    async def tick(self, now: datetime) -> None:
+        if self._providers:
+            await self._breakers.refresh(self._providers)
+
+    def received(self, payload: str | None) -> None:
+        """Another process has seen one open or close."""
+        self.wake()

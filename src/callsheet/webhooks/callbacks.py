@@ -1,0 +1,132 @@
+"""Callbacks as they come in: believed only where the provider signed them, written down, and answered at once.
+
+What is refused is answered the same way whatever was wrong with it; the reason is in the log and with the call.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+
+import asyncpg
+
+from callsheet.jobs.progress import Progress, ProgressReport
+from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import statements
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.media import CallbackRefused, Prediction, WebhookProvider
+from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.logs import get_logger
+from callsheet.webhooks.addresses import CallbackAddresses, hash_of
+from callsheet.webhooks.predictions import as_row
+from callsheet.wire.errors import NotFound, Unavailable
+
+SQL = statements("callsheet.webhooks")
+log = get_logger(__name__)
+LONGEST_REASON = 300
+# Enough to tell one from another in a log, not enough to call.
+SHOWN_OF_ID = 6
+
+
+class Callbacks:
+    def __init__(
+        self,
+        databases: Databases,
+        providers: Mapping[str, WebhookProvider],
+        addresses: CallbackAddresses,
+        progress: Progress,
+        clock: Clock,
+        arrived: Callable[[], None],
+    ):
+        """`arrived`: told when something can be fetched."""
+        self._databases = databases
+        self._providers = providers
+        self._addresses = addresses
+        self._progress = progress
+        self._clock = clock
+        self._arrived = arrived
+
+    async def receive(self, provider: str, callback_id: str, headers: Mapping[str, str], body: bytes) -> None:
+        """Returns once it is kept. Raises NotFound for whatever is not to be believed."""
+        shown = f"{callback_id[:SHOWN_OF_ID]}…"
+        found = self._providers.get(provider)
+        callback_hash = hash_of(callback_id)
+        if found is None or callback_hash is None:
+            raise self._refused(provider, shown, "no such provider, or no id of ours")
+        async with self._databases.central.connection() as connection:
+            call = await SQL["find_call"].row(connection, callback_hash=callback_hash, provider=provider)
+        if call is None:
+            raise self._refused(provider, shown, "the id is not known")
+        try:
+            prediction = await found.read_callback(headers, body, self._clock.now().timestamp())
+            self._check(call, provider, prediction)
+        except CallbackRefused as why:
+            await self._note_refusal(call["call_id"], str(why))
+            raise self._refused(provider, shown, str(why), job_id=str(call["job_id"])) from why
+        except ProviderError as error:
+            # Whether it is theirs cannot be told at this moment; they come again.
+            log.warning("webhook.postponed", provider=provider, callback=shown, reason=str(error))
+            raise Unavailable("The callback cannot be verified now.") from error
+        if prediction.status == "running":
+            await self._note_progress(call, prediction)
+            return
+        await self._take(call, provider, prediction, delivery_of(headers, body))
+
+    def _check(self, call: asyncpg.Record, provider: str, prediction: Prediction) -> None:
+        if call["provider_job_id"] not in (None, prediction.id):
+            raise CallbackRefused("it is about another prediction")
+        own = self._addresses.url_of(provider, call["tenant_id"], call["job_id"], call["charge_cycle"])
+        if prediction.callback_url not in (None, own):
+            raise CallbackRefused("it is about a prediction that calls back elsewhere")
+
+    async def _take(self, call: asyncpg.Record, provider: str, prediction: Prediction, delivery: str) -> None:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["take_prediction"].row(
+                connection,
+                call_id=call["call_id"],
+                prediction=as_row(prediction),
+                delivery_id=delivery,
+                status=prediction.status,
+            )
+        assert row is not None
+        await hit(Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER)
+        outcome = "taken" if row["taken"] else "duplicate" if row["deliveries"] > 1 else "late"
+        log.info(
+            "webhook.received",
+            provider=provider,
+            job_id=str(call["job_id"]),
+            charge_cycle=call["charge_cycle"],
+            status=prediction.status,
+            outcome=outcome,
+        )
+        if row["taken"]:
+            self._arrived()
+
+    async def _note_progress(self, call: asyncpg.Record, prediction: Prediction) -> None:
+        # What comes after the last word is an earlier one on a longer way.
+        if call["work"] != "follow" or prediction.percent is None:
+            return
+        report = ProgressReport(percent=prediction.percent)
+        try:
+            await self._progress.record(
+                call["tenant_id"], call["job_id"], call["charge_cycle"], call["lease_seq"], report
+            )
+        except DATABASE_AWAY as error:  # the next word comes soon, and nobody sends this one again
+            log.warning("progress.lost", job_id=str(call["job_id"]), error=repr(error))
+
+    async def _note_refusal(self, call_id: int, reason: str) -> None:
+        async with self._databases.central.connection() as connection:
+            await SQL["note_refusal"].run(connection, call_id=call_id, reason=reason[:LONGEST_REASON])
+
+    @staticmethod
+    def _refused(provider: str, shown: str, reason: str, **known: str) -> NotFound:
+        log.warning("webhook.refused", provider=provider[:64], callback=shown, reason=reason[:LONGEST_REASON], **known)
+        return NotFound()
+
+
+def delivery_of(headers: Mapping[str, str], body: bytes) -> str:
+    """The same for a delivery that is repeated. Where the sender names none, the same words are the same delivery."""
+    given = headers.get("webhook-id", "")[:200].replace("\0", "")
+    return given or hashlib.sha256(body).hexdigest()

@@ -1,0 +1,125 @@
+"""A provider said how it ended: what it made is fetched, and the job completes; or it fails, and is refunded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import Any
+
+from callsheet.jobs.execution import Execution
+from callsheet.jobs.moves import Output
+from callsheet.jobs.reports import Failure
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.providers.media import Prediction
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
+from callsheet.toolbox.sanitizing import clean_line
+from callsheet.webhooks.downloads import Downloads, NotNow, Unusable, Whose
+from callsheet.webhooks.worklist import ClaimedCall, Worklist
+from callsheet.wire.errors import LeaseLost, NotFound
+
+log = get_logger(__name__)
+RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
+RETRY_BASE_SECONDS = 2.0
+RETRY_CAP_SECONDS = 300.0
+# The worker that submitted it has not said so yet; when it does, this is hurried.
+BEFORE_DEFER_SECONDS = 5.0
+FAILED = "The provider could not make it."
+CANCELED = "It was canceled at the provider."
+
+
+class Collecting:
+    def __init__(self, worklist: Worklist, execution: Execution, downloads: Downloads, window_seconds: float):
+        """`window_seconds`: how long after its last word what the provider made is tried to be fetched."""
+        self._worklist = worklist
+        self._execution = execution
+        self._downloads = downloads
+        self._window_seconds = window_seconds
+
+    async def collect(self, call: ClaimedCall) -> None:
+        prediction = call.prediction
+        if prediction is None or call.is_finished or call.status is None:
+            # The job has ended otherwise: what came is too late, and stays with the provider.
+            await self._worklist.end(call)
+        elif call.status != "waiting":
+            await self._worklist.postpone(call, BEFORE_DEFER_SECONDS)
+        elif call.provider_job_id != prediction.id:
+            # Came before anybody knew what to expect, and was about another one.
+            log.warning("webhook.refused", provider=call.provider, job_id=str(call.job_id), reason="another prediction")
+            await self._worklist.postpone(call, 0, work="follow", error="It was told of another prediction.")
+        elif prediction.status == "succeeded":
+            await self._complete(call, prediction)
+        else:
+            said = clean_line(prediction.error or "")
+            ended = CANCELED if prediction.status == "canceled" else FAILED
+            await self._fail(call, Failure(f"provider_{prediction.status}", said or ended))
+
+    async def _complete(self, call: ClaimedCall, prediction: Prediction) -> None:
+        try:
+            if not prediction.outputs and prediction.text is None:
+                raise Unusable("The provider delivered nothing.")
+            outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
+        except NotNow as why:
+            await self._again_or_fail(call, str(why))
+            return
+        except Unusable as why:
+            log.warning("webhook.output_refused", provider=call.provider, job_id=str(call.job_id), reason=_cause(why))
+            await self._fail(call, Failure("output_unusable", str(why), {"reason": _cause(why)}))
+            return
+        await hit(Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE)
+        result = result_of(call.provider, prediction, outputs)
+        try:
+            outcome = await self._execution.complete_callback(
+                call.dispatch_id, call.charge_cycle, result, _actor(call), outputs
+            )
+        except (LeaseLost, NotFound):
+            outcome = None
+        await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)
+        if outcome is None or outcome.settled is None:
+            # Ended by somebody else meanwhile; if by another who collected the same, with objects of its own.
+            await self._downloads.discard(outputs)
+        await self._worklist.end(call)
+
+    async def _again_or_fail(self, call: ClaimedCall, reason: str) -> None:
+        log.warning("webhook.output_missing", provider=call.provider, job_id=str(call.job_id), reason=reason)
+        if (call.reported_seconds_ago or 0.0) >= self._window_seconds:
+            message = "What the provider made could not be fetched in time."
+            await self._fail(call, Failure("output_unusable", message, {"reason": reason}))
+            return
+        delay = backoff_seconds(call.failures + 1, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
+        await self._worklist.postpone(call, delay, counted=True, error=reason)
+
+    async def _fail(self, call: ClaimedCall, failure: Failure) -> None:
+        try:
+            await self._execution.fail_callback(call.dispatch_id, call.charge_cycle, failure, _actor(call))
+        except (LeaseLost, NotFound):
+            log.warning("webhook.overtaken", job_id=str(call.job_id), charge_cycle=call.charge_cycle)
+        await hit(Failpoint.WEBHOOK_COMPLETE_BEFORE_END)
+        await self._worklist.end(call, failure.message)
+
+
+def result_of(provider: str, prediction: Prediction, outputs: Sequence[Output]) -> dict[str, Any]:
+    """What the job's user reads."""
+    result: dict[str, Any] = {
+        "outputs": [
+            {
+                "file_id": str(output.file_id),
+                "name": output.name,
+                "mime_type": output.mime_type,
+                "size": output.size,
+                "sha256": output.sha256,
+            }
+            for output in outputs
+        ],
+        "metadata": {"provider": provider, "provider_job_id": prediction.id},
+    }
+    return result if prediction.text is None else {**result, "result": {"text": prediction.text}}
+
+
+def _actor(call: ClaimedCall) -> str:
+    return f"provider:{call.provider}"
+
+
+def _cause(why: Unusable) -> str:
+    """For admins: the addresses that users are not told."""
+    return str(why.__cause__ or why)[:300]

@@ -1,0 +1,46 @@
+"""`/api/webhooks/…`, which providers call, and `/api/admin/providers`."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Depends, Request
+from starlette.requests import ClientDisconnect
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.webhooks.addresses import PATH
+from callsheet.webhooks.callbacks import Callbacks
+from callsheet.webhooks.operations import ProviderOperations
+from callsheet.wire.errors import MalformedRequest
+from callsheet.wire.providers import Provider, Providers
+
+
+def callback_router(callbacks: Callbacks) -> APIRouter:
+    router = APIRouter(prefix=PATH, tags=["webhooks"])
+
+    @router.post("/{provider}/{callback_id}", status_code=204)
+    async def receive_callback(provider: str, callback_id: str, request: Request) -> None:
+        """What a provider says about a job it was given. Believed only where the provider signed it; anything else is
+        answered with `not_found`, whatever is wrong with it."""
+        try:
+            body = await request.body()
+        except ClientDisconnect:
+            raise MalformedRequest("The connection ended before the body did.") from None
+        await callbacks.receive(provider, callback_id, request.headers, body)
+
+    return router
+
+
+def admin_provider_router(operations: ProviderOperations, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/admin/providers", tags=["admin"], dependencies=[Depends(authentication.admin)])
+
+    @router.get("")
+    async def list_providers() -> Providers:
+        """Everybody who executes jobs outside: whether they are called, what failed last, how much is waited for."""
+        return Providers(providers=await operations.list())
+
+    @router.post("/{provider}/reset")
+    async def reset_provider(provider: str, principal: Principal = Depends(authentication.admin)) -> Provider:
+        """Ends a pause: the provider is called again, and its failures count from zero."""
+        return await operations.reset(principal, provider)
+
+    return router

@@ -1,0 +1,108 @@
+-- database: central
+
+-- name: intend
+-- Before the provider is called. Handed over once more, the provider may know it already.
+INSERT INTO provider_calls AS c (
+    tenant_id, job_id, charge_cycle, dispatch_id, lease_seq, provider, callback_hash, next_at)
+VALUES (
+    :tenant_id, :job_id, :charge_cycle, :dispatch_id, :lease_seq, :provider, :callback_hash,
+    clock_timestamp() + make_interval(secs => :look_seconds::float8))
+ON CONFLICT (tenant_id, job_id, charge_cycle) DO UPDATE SET
+    hand_overs = c.hand_overs + 1, lease_seq = excluded.lease_seq
+RETURNING c.hand_overs
+
+-- name: deferred
+-- What came before this is fetched at once.
+UPDATE provider_calls SET
+    next_at = clock_timestamp() + make_interval(secs => CASE WHEN work = 'collect' THEN 0 ELSE :look_seconds::float8 END),
+    failures = 0
+WHERE dispatch_id = :dispatch_id AND work IN ('follow', 'collect')
+RETURNING work
+
+-- name: find_call
+SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.lease_seq, c.work,
+    coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id
+FROM provider_calls c
+LEFT JOIN LATERAL (SELECT * FROM ai_job_dispatches WHERE dispatch_id = c.dispatch_id LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch_id LIMIT 1) h ON true
+WHERE c.callback_hash = :callback_hash AND c.provider = :provider
+
+-- name: note_refusal
+UPDATE provider_calls SET refused_callbacks = refused_callbacks + 1, last_refusal = :reason WHERE call_id = :call_id
+
+-- name: take_prediction
+-- How it ended, once: later words change nothing. One line per delivery, where it came by a callback.
+WITH call AS MATERIALIZED (
+    SELECT call_id, work FROM provider_calls WHERE call_id = :call_id FOR NO KEY UPDATE
+), taken AS (
+    UPDATE provider_calls c SET
+        prediction = :prediction, reported_at = clock_timestamp(), work = 'collect', next_at = clock_timestamp(),
+        failures = 0
+    FROM call WHERE c.call_id = call.call_id AND call.work = 'follow'
+    RETURNING c.call_id
+), line AS (
+    INSERT INTO provider_callbacks AS b (call_id, delivery_id, status, outcome)
+    SELECT call_id, :delivery_id, :status, CASE WHEN EXISTS (SELECT FROM taken) THEN 'taken' ELSE 'late' END
+    FROM call WHERE :delivery_id::text IS NOT NULL
+    ON CONFLICT (call_id, delivery_id) DO UPDATE SET
+        deliveries = b.deliveries + 1, last_received_at = clock_timestamp()
+    RETURNING b.deliveries
+)
+SELECT EXISTS (SELECT FROM taken) AS taken, coalesce((SELECT deliveries FROM line), 0) AS deliveries
+
+-- name: find_closed
+-- Calls whose dispatch has ended while they were waited for: they are canceled at the provider.
+UPDATE provider_calls SET work = 'cancel', next_at = clock_timestamp(), failures = 0
+WHERE ctid = ANY (ARRAY (
+    SELECT c.ctid FROM provider_calls c
+    WHERE c.provider = ANY (:providers::text[]) AND c.work = 'follow'
+      AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.dispatch_id = c.dispatch_id)
+    LIMIT :limit FOR UPDATE SKIP LOCKED
+)) AND work = 'follow'
+
+-- name: claim
+-- What is due, of each provider and kind of work as many as there is room for. Nobody else takes it until the claim runs
+-- out; whoever works on it keeps it.
+WITH room AS MATERIALIZED (
+    SELECT * FROM unnest(:providers::text[], :works::text[], :free::bigint[]) AS r (provider, work, free)
+), due AS MATERIALIZED (
+    SELECT found.place FROM room CROSS JOIN LATERAL (
+        SELECT c.ctid AS place FROM provider_calls c
+        WHERE c.provider = room.provider AND c.work = room.work AND c.next_at <= (SELECT clock_timestamp())
+        ORDER BY c.next_at LIMIT room.free FOR NO KEY UPDATE SKIP LOCKED
+    ) found
+), claimed AS (
+    UPDATE provider_calls c SET
+        claims = c.claims + 1, next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
+    FROM due WHERE c.ctid = due.place
+    RETURNING c.*
+)
+SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims, c.failures,
+    c.prediction, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
+    coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id,
+    extract(epoch FROM clock_timestamp() - c.reported_at)::float8 AS reported_seconds_ago
+FROM claimed c
+LEFT JOIN LATERAL (SELECT * FROM ai_job_dispatches WHERE dispatch_id = c.dispatch_id LIMIT 1) d ON true
+LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch_id LIMIT 1) h ON true
+
+-- name: keep_claim
+UPDATE provider_calls SET next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
+WHERE call_id = :call_id AND claims = :claims AND work IS NOT NULL
+
+-- name: postpone
+-- To another time, or to another kind of work.
+UPDATE provider_calls SET
+    work = :work, next_at = clock_timestamp() + make_interval(secs => :seconds::float8), failures = :failures,
+    last_error = coalesce(:error, last_error),
+    prediction = CASE WHEN :work = 'collect' THEN prediction END
+WHERE call_id = :call_id AND claims = :claims AND work IS NOT NULL
+
+-- name: end_call
+UPDATE provider_calls SET
+    work = NULL, next_at = NULL, ended_at = clock_timestamp(), prediction = prediction - 'outputs' - 'text',
+    last_error = coalesce(:error, last_error)
+WHERE call_id = :call_id AND work IS NOT NULL
+
+-- name: count_calls
+SELECT provider, count(*) AS calls FROM provider_calls
+WHERE provider = ANY (:providers::text[]) AND work IS NOT NULL GROUP BY provider
