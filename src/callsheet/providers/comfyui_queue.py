@@ -83,7 +83,7 @@ def _problems_of_effect(params: Mapping[str, Any]) -> Iterable[FieldProblem]:
         yield FieldProblem("params.effect", "is required")
     elif not isinstance(slug, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", slug):
         yield FieldProblem("params.effect", "should be the slug of an effect")
-    if not isinstance(params.get("input_payload") or {}, Mapping):
+    if not isinstance(params.get("input_payload"), Mapping | None):
         yield FieldProblem("params.input_payload", "should be an object")
 
 

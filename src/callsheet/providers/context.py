@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from ipaddress import ip_network
 from typing import Any
 
@@ -24,7 +25,6 @@ class Clients:
     def __init__(self, allow_networks: Iterable[Network] = ()):
         self._allow_networks = tuple(allow_networks)
         self._made: list[GuardedClient] = []
-        self._ssl: ssl.SSLContext | None = None
 
     def guarded(self, *, timeout_seconds: float = 30.0, max_bytes: int = 104_857_600) -> GuardedClient:
         """For addresses that a user or a service supplied: it cannot be led into private networks."""
@@ -39,13 +39,20 @@ class Clients:
             await self._made.pop().aclose()
 
     def _client(self, networks: Iterable[Network], timeout_seconds: float, max_bytes: int) -> GuardedClient:
-        # Reading the certificates takes tens of milliseconds: once for all.
-        self._ssl = self._ssl or httpx.create_ssl_context(trust_env=False)
         client = GuardedClient(
-            allow_networks=networks, timeout_seconds=timeout_seconds, max_bytes=max_bytes, ssl_context=self._ssl
+            allow_networks=networks,
+            timeout_seconds=timeout_seconds,
+            max_bytes=max_bytes,
+            ssl_context=_certificates(),
         )
         self._made.append(client)
         return client
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Reading them takes tens of milliseconds: once for all clients."""
+    return httpx.create_ssl_context(trust_env=False)
 
 
 @dataclass(frozen=True, slots=True)

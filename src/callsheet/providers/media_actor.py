@@ -106,7 +106,7 @@ def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
         yield FieldProblem(f"{FIELD}.prompt", "should be text")
     elif prompt and len(prompt) > LONGEST_PROMPT:
         yield FieldProblem(f"{FIELD}.prompt", f"should have at most {LONGEST_PROMPT} characters")
-    if not isinstance(payload.get("params") or {}, Mapping):
+    if not isinstance(payload.get("params"), Mapping | None):
         yield FieldProblem(f"{FIELD}.params", "should be an object")
     for name in ("workflow_run_id", "interaction_id", "prompt_id"):
         if payload.get(name) is not None and not isinstance(payload[name], str):
