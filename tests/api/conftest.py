@@ -13,8 +13,10 @@ import pytest
 from callsheet.app import ControlPlane, running_control_plane, with_free_port
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
+from callsheet.settings.tasks import COSTS
 from tests.support.installation import changed, installation, isolate
 from tests.support.seaweedfs import S3Server
+from tests.support.troupe import Troupe, open_troupe
 from tests.support.workshop import Workshop, open_workshop
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
@@ -81,6 +83,30 @@ def started(settings: Settings) -> Started:
             yield plane, client
 
     return start
+
+
+@pytest.fixture(scope="session")
+async def _troupe(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Troupe]:
+    directory = tmp_path_factory.mktemp("troupe")
+    tasks = {"in_process": 4, "queues": ("fast",), "costs": {**COSTS, "echo": 3, "painter": 5}}
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with (
+            installation(postgres, templates, directory / "home") as settings,
+            open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe,
+        ):
+            yield troupe
+
+
+@pytest.fixture
+def troupe(_troupe: Troupe) -> Troupe:
+    """A control plane that runs tasks itself, of actors that do what a test says."""
+    for player in _troupe.players.values():
+        player.gate.set()
+        player.begun.clear()
+    return _troupe
 
 
 @pytest.fixture

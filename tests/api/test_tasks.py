@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
 import httpx
 import pytest
 
-from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.tasks import task_id_of
 from tests.support.answers import assert_refused
+from tests.support.catalog import MP4
 from tests.support.event_stream import opened
-from tests.support.installation import changed, installation, isolate
+from tests.support.fleet import Crew
 from tests.support.people import Person
-from tests.support.troupe import Troupe, open_troupe
+from tests.support.scripted_worker import ScriptedWorker
+from tests.support.troupe import Troupe
 from tests.support.waiting import until
-
-
-@pytest.fixture(scope="module")
-async def troupe(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[Troupe]:
-    directory = tmp_path_factory.mktemp("troupe")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with installation(postgres, templates, directory / "home") as settings:
-            tasks = {"in_process": 4, "queues": ("fast",), "costs": {"echo": 3, "painter": 5}}
-            async with open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe:
-                yield troupe
 
 
 @pytest.fixture
 async def ann(troupe: Troupe) -> Person:
     return await troupe.person("pool_2")
-
-
-@pytest.fixture(autouse=True)
-def _gates_are_open(troupe: Troupe) -> None:
-    for player in troupe.players.values():
-        player.gate.set()
-        player.begun.clear()
 
 
 async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person) -> None:
@@ -299,3 +279,54 @@ async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, a
     assert_refused(await preview("nobody"), 404, "not_found")
     assert_refused(await preview(action_type="sing"), 422, "invalid_request", "action_type")
     assert_refused(await preview(prompt=""), 422, "invalid_request", "prompt")
+
+
+async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_task(troupe: Troupe, ann: Person) -> None:
+    studio = await troupe.studio()
+    effect = await studio.effect(credits_cost=7)
+    file_id = await studio.file(ann)
+    payload = {"effect": effect["slug"], "params": {"prompt": "a cat"}, "input_file_id": file_id}
+    task = await troupe.submit(ann, "engine", payload, max_retries=0)
+    assert (task["cost"], task["payload"], task["max_retries"]) == (7, payload, 0)
+    assert await troupe.balance(ann) == 93
+    secret = Crew(troupe.plane, troupe.desk).secret["x-fleet-secret"]
+    worker = await ScriptedWorker(troupe.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
+    job = await worker.job(wait_seconds=10)
+    assert (job["kind"], job["actor"], job["effect_id"]) == ("task", "engine", effect["id"])
+    assert await worker.download(job["input_url"]) == MP4
+    uploaded = await worker.upload(job["output_url"], job["output_headers"], MP4)
+    assert uploaded.is_success
+    done = await worker.complete(job, output={"size": len(MP4), "mime_type": "video/mp4"})
+    assert done.status_code == 200, done.text
+    shown = await troupe.ended(ann, task)
+    [url] = shown["result"]["urls"]
+    assert (await troupe.client.get(url)).content == MP4
+    # What the catalog made of it names objects in storage, which are not the user's to know.
+    assert (shown["payload"], "tenants/" in str(shown["payload"])) == (payload, False)
+    await worker.deregister()
+
+
+async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_wrote_it(
+    troupe: Troupe, ann: Person
+) -> None:
+    studio = await troupe.studio()
+    effect = await studio.effect()
+    theirs = await studio.file(await troupe.person(tenant_of=ann))
+    for changes, field in (
+        ({"params": {}}, "payload.params.prompt"),
+        ({"input_file_id": None}, "payload.input_file_id"),
+        ({"input_file_id": theirs}, "payload.input_file_id"),
+        ({"input_file_id": "x"}, "payload.input_file_id"),
+    ):
+        payload = {"effect": effect["slug"], "params": {"prompt": "a cat"}, "input_file_id": theirs, **changes}
+        assert_refused(await troupe.try_submit(ann, "engine", payload), 422, "invalid_request", field)
+    assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
+
+
+async def test_g7_a_payload_that_looks_like_an_engines_gets_no_addresses(troupe: Troupe, ann: Person) -> None:
+    """A user's own word must not be signed for: it may name what a colleague has in storage."""
+    path = f"tenants/{ann.tenant.id}/uploads/somebody-elses/clip.mp4"
+    payload = {"workflow": {}, "assets": [{"key": "a", "placeholder": "b", "path": path, "is_primary_input": True}]}
+    task = await troupe.submit(ann, "echo", payload)
+    shown = await troupe.ended(ann, task)
+    assert shown["result"]["data"]["payload"] == payload

@@ -24,6 +24,7 @@ class TasksRoom:
     submission: TaskSubmission
     products: Products
     generation: Generation
+    at_once: AtOnce
 
 
 def open_tasks(
@@ -43,4 +44,5 @@ def open_tasks(
         submission=TaskSubmission(plans, jobs.submission),
         products=products,
         generation=Generation(databases, plans, jobs.submission, products, at_once),
+        at_once=at_once,
     )

@@ -38,7 +38,7 @@ class AtOnce:
     def __init__(self, room: JobsRoom, runner: Runner | None, wait_seconds: float):
         self._room = room
         self._runner = runner
-        self._wait_seconds = wait_seconds
+        self.wait_seconds = wait_seconds
 
     async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
         """Born leased to the runner here and begun. Where there is none, or its limit is reached, it is queued."""
@@ -63,9 +63,9 @@ class AtOnce:
 
     async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
         """The job's row when it has ended, or when the time is over. Whoever runs it does not care who waits."""
-        over_at = asyncio.get_running_loop().time() + self._wait_seconds
+        over_at = asyncio.get_running_loop().time() + self.wait_seconds
         if running is not None:
-            await asyncio.wait({running}, timeout=self._wait_seconds)
+            await asyncio.wait({running}, timeout=self.wait_seconds)
         row = await _row(pool, tenant_id, job_id)
         if JobStatus(row["status"]) in TERMINAL:
             return row

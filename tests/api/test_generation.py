@@ -1,0 +1,189 @@
+"""Typed generation over HTTP: copy and scrapes answered when they are done, the rest queued; products kept."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.toolbox.ids import uuid7
+from tests.support.answers import assert_refused
+from tests.support.core import Member
+from tests.support.people import Person
+from tests.support.troupe import PRODUCT, Troupe
+from tests.support.waiting import until
+
+LAMP = {"title": "Lamp"}
+
+
+@pytest.fixture
+async def ann(troupe: Troupe) -> Person:
+    return await troupe.person("pool_2")
+
+
+async def generate(troupe: Troupe, person: Person, kind: str, body: dict[str, Any]) -> httpx.Response:
+    return await troupe.ask(person, "POST", f"/api/generate/{kind}", body)
+
+
+async def steps(troupe: Troupe, person: Person, job: dict[str, Any]) -> list[str]:
+    pool = await troupe.plane.databases.pool(person.tenant.pool)
+    return await troupe.desk.core.steps(Member(person.tenant.id, person.user.id, pool), UUID(job["id"]))
+
+
+async def test_copy_is_answered_with_its_words(troupe: Troupe, ann: Person) -> None:
+    answer = await generate(troupe, ann, "copy", {"product": LAMP, "style": "playful"})
+    assert answer.status_code == 201, answer.text
+    job = answer.json()
+    assert (job["kind"], job["status"], job["cost"]) == ("copy", "completed", 1)
+    assert job["result"]["result"] == {"copy": "Buy Lamp!"}
+    assert await steps(troupe, ann, job) == [">pending", "pending>processing", "processing>completed"]
+    assert await troupe.balance(ann) == 99
+    # What the actor gets is what was asked for, whole.
+    [task] = troupe.players["copy"].begun
+    assert (task.payload["style"], task.payload["product"]["title"]) == ("playful", "Lamp")
+
+
+async def test_a_scrape_keeps_its_product_and_other_jobs_name_it(troupe: Troupe, ann: Person) -> None:
+    scraped = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
+    product_id = scraped["result"]["product_id"]
+    assert (scraped["status"], product_id) == ("completed", scraped["id"])
+    product = (await troupe.ask(ann, "GET", f"/api/products/{product_id}")).json()
+    assert {name: product[name] for name in PRODUCT} == PRODUCT
+    assert (await troupe.ask(ann, "GET", "/api/products")).json() == {"items": [product], "next_cursor": None}
+    written = (await generate(troupe, ann, "copy", {"product_id": product_id})).json()
+    assert written["result"]["result"] == {"copy": "Buy Lamp!"}
+    assert troupe.players["copy"].begun[0].payload["product"] == PRODUCT
+    assert (await troupe.ask(ann, "DELETE", f"/api/products/{product_id}")).status_code == 204
+    assert_refused(await troupe.ask(ann, "DELETE", f"/api/products/{product_id}"), 404, "not_found")
+    gone = await generate(troupe, ann, "copy", {"product_id": product_id})
+    assert_refused(gone, 422, "invalid_request", "product_id")
+    # What was made of it stays.
+    assert (await troupe.ask(ann, "GET", f"/api/ai-jobs/{written['id']}")).json()["result"] == written["result"]
+
+
+async def test_a_scrape_whose_find_is_no_product_keeps_none(troupe: Troupe, ann: Person) -> None:
+    scrape = troupe.players["scrape"]
+    before, scrape.answer = scrape.answer, lambda task: {"product": {"title": "", "images": "none"}}
+    job = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/nothing"})).json()
+    scrape.answer = before
+    assert (job["status"], "product_id" in job["result"]) == ("completed", False)
+    assert (await troupe.ask(ann, "GET", "/api/products")).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "job_kind", "cost"),
+    [
+        ("static-ad", {"product": LAMP}, "static_ad", 5),
+        ("video", {"script": "It glows."}, "ugc_video", 20),
+        ("tts", {"text": "It glows."}, "tts", 2),
+    ],
+)
+async def test_the_others_are_answered_when_they_are_queued(
+    troupe: Troupe, ann: Person, kind: str, body: dict[str, Any], job_kind: str, cost: int
+) -> None:
+    troupe.players[job_kind].gate.clear()
+    answer = await generate(troupe, ann, kind, body)
+    assert answer.status_code == 201, answer.text
+    job = answer.json()
+    assert (job["kind"], job["cost"]) == (job_kind, cost)
+    assert job["status"] in ("queued", "processing")
+    # They are tasks of the actor of their type.
+    [task] = (await troupe.ask(ann, "GET", f"/api/task?actor={job_kind}")).json()["items"]
+    assert task["job_id"] == job["id"]
+    troupe.players[job_kind].gate.set()
+    await troupe.ended(ann, task)
+
+
+async def test_g5_a_key_used_again_answers_the_same_job_also_while_it_runs(troupe: Troupe, ann: Person) -> None:
+    copy = troupe.players["copy"]
+    copy.gate.clear()
+    body = {"product": LAMP, "idempotency_key": "copy-1"}
+    first = asyncio.create_task(generate(troupe, ann, "copy", body))
+    await until(lambda: copy.begun)
+    again = asyncio.create_task(generate(troupe, ann, "copy", body))
+    await until(lambda: len(troupe.plane.jobs.feeds) > 0)
+    copy.gate.set()
+    answers = [await first, await again]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].json() == answers[1].json()
+    assert answers[1].headers["idempotent-replayed"] == "true"
+    assert (len(copy.begun), await troupe.balance(ann)) == (1, 99)
+    other = await generate(troupe, ann, "tts", {"text": "Buy", "idempotency_key": "copy-1"})
+    assert_refused(other, 422, "idempotency_key_reused")
+
+
+async def test_a_client_that_leaves_loses_nothing(troupe: Troupe, ann: Person) -> None:
+    copy = troupe.players["copy"]
+    copy.gate.clear()
+    with pytest.raises(httpx.ReadTimeout):
+        await troupe.client.post(
+            "/api/generate/copy", json={"product": LAMP}, headers=ann.headers, timeout=httpx.Timeout(5, read=0.3)
+        )
+    copy.gate.set()
+    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
+    assert (await troupe.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
+
+
+async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(troupe: Troupe, ann: Person) -> None:
+    copy, at_once = troupe.players["copy"], troupe.plane.tasks.at_once
+    copy.gate.clear()
+    before, at_once.wait_seconds = at_once.wait_seconds, 0.2
+    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
+    at_once.wait_seconds = before
+    assert job["status"] == "processing"
+    copy.gate.set()
+    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
+    await troupe.ended(ann, task)
+
+
+async def test_a_failed_one_is_answered_with_its_error_and_refunded(troupe: Troupe, ann: Person) -> None:
+    copy = troupe.players["copy"]
+    before, copy.answer = copy.answer, troupe.players["broken"].answer
+    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
+    copy.answer = before
+    assert (job["status"], job["error"]) == ("failed", {"type": "bad_weather", "message": "It rained."})
+    assert await troupe.balance(ann) == 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "field"),
+    [
+        ("copy", {}, "product"),
+        ("copy", {"product_id": "x"}, "product_id"),
+        ("copy", {"product_id": str(uuid7())}, "product_id"),
+        ("copy", {"product": LAMP, "length": "endless"}, "length"),
+        ("scrape", {}, "url"),
+        ("scrape", {"url": "file:///etc/passwd"}, "url"),
+        ("static-ad", {"product": LAMP, "aspect_ratio": "2:1"}, "aspect_ratio"),
+        ("video", {}, "script"),
+        ("tts", {"text": ""}, "text"),
+        ("tts", {"text": "Hello", "voice": 7}, "voice"),
+    ],
+)
+async def test_g10_a_wrong_request_names_its_field_and_writes_nothing(
+    troupe: Troupe, ann: Person, kind: str, body: dict[str, Any], field: str
+) -> None:
+    assert_refused(await generate(troupe, ann, kind, body), 422, "invalid_request", field)
+    assert (await troupe.ask(ann, "GET", "/api/ai-jobs")).json()["items"] == []
+
+
+async def test_g6_a_product_of_somebody_else_is_not_there(troupe: Troupe, ann: Person) -> None:
+    scraped = (await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()
+    for stranger in (await troupe.person("pool_1"), await troupe.person(tenant_of=ann)):
+        for method in ("GET", "DELETE"):
+            answer = await troupe.ask(stranger, method, f"/api/products/{scraped['id']}")
+            assert_refused(answer, 404, "not_found")
+        named = await generate(troupe, stranger, "copy", {"product_id": scraped["id"]})
+        assert_refused(named, 422, "invalid_request", "product_id")
+        assert (await troupe.ask(stranger, "GET", "/api/products")).json()["items"] == []
+
+
+async def test_products_are_listed_page_by_page(troupe: Troupe, ann: Person) -> None:
+    made = [(await generate(troupe, ann, "scrape", {"url": "https://shop.example/lamp"})).json()["id"] for _ in "abc"]
+    first = (await troupe.ask(ann, "GET", "/api/products?limit=2")).json()
+    second = (await troupe.ask(ann, "GET", f"/api/products?limit=2&cursor={first['next_cursor']}")).json()
+    assert [each["id"] for each in (*first["items"], *second["items"])] == made[::-1]
+    assert second["next_cursor"] is None
