@@ -12,6 +12,7 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.relay import entry_of
 from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
@@ -25,6 +26,7 @@ RESERVE, CONSUME, REFUND = ("JOB_RESERVE", -COST), ("JOB_CONSUME", 0), ("JOB_REF
 ACCEPTED = (">pending", "pending>queued")
 RUN = ("queued>processing",)
 BACK = ("processing>queued",)
+AT_ONCE = (">pending", "pending>processing")
 DONE = ("processing>completed",)
 
 
@@ -47,6 +49,12 @@ class Scene:
     async def submit(self, **changes: int) -> None:
         with job_ids(self.job_id):
             await self.core.submit(self.ann, cost=COST, **changes)
+
+    async def submit_at_once(self, **changes: int) -> StartedLease | None:
+        """A synchronous job, run by whoever took it."""
+        with job_ids(self.job_id):
+            new = self.core.new_job(self.ann, cost=COST, kind="copy", **changes)
+            return (await self.core.room.synchronous.submit(new, "plane"))[1]
 
     async def leased(self, **changes: int) -> StartedLease:
         await self.submit(**changes)
@@ -114,6 +122,49 @@ async def relayed_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
     job = await scene.core.job(scene.ann, scene.job_id)
     operation = scene.core.room.relay.dispatch_now({**job, "job_id": row["job_id"]})
     return await crashed_at(Failpoint.RELAY_BEFORE_QUEUED, operation)
+
+
+@crash(Failpoint.SUBMIT_BEFORE_RELAY, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def a_synchronous_job_accepted_but_without_a_dispatch(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit_at_once())
+
+
+@crash(Failpoint.LEASE_BEFORE_START, (*ACCEPTED, *RUN, *DONE), RESERVE, CONSUME)
+async def born_leased_but_not_started(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.LEASE_BEFORE_START, scene.submit_at_once())
+
+
+@crash(Failpoint.LEASE_BEFORE_START, (*ACCEPTED, "queued>failed"), RESERVE, REFUND)
+async def born_leased_with_one_attempt_but_not_started(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.LEASE_BEFORE_START, scene.submit_at_once(max_attempts=1))
+
+
+@crash(Failpoint.START_BEFORE_ANSWER, (*AT_ONCE, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def born_leased_and_started_but_not_run(scene: Scene) -> bool:
+    return await crashed_at(Failpoint.START_BEFORE_ANSWER, scene.submit_at_once())
+
+
+@crash(Failpoint.START_BEFORE_CLOSE, (">pending", "pending>canceled"), RESERVE, REFUND)
+async def born_leased_after_a_cancel_nobody_knew_of(scene: Scene) -> bool:
+    await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, scene.submit_at_once())
+    row = await scene.core.job(scene.ann, scene.job_id)
+    await scene.cancel()
+    operation = scene.core.room.execution.begin(entry_of({**row, "job_id": scene.job_id}), "plane")
+    return await crashed_at(Failpoint.START_BEFORE_CLOSE, operation)
+
+
+@crash(Failpoint.COMPLETE_BEFORE_POOL, (*AT_ONCE, *BACK, *RUN, *DONE), RESERVE, CONSUME)
+async def run_at_once_but_its_result_was_lost(scene: Scene) -> bool:
+    started = await scene.submit_at_once()
+    assert started is not None
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_POOL, scene.core.complete(started))
+
+
+@crash(Failpoint.COMPLETE_BEFORE_CLOSE, (*AT_ONCE, *DONE), RESERVE, CONSUME)
+async def run_at_once_and_completed_but_not_closed(scene: Scene) -> bool:
+    started = await scene.submit_at_once()
+    assert started is not None
+    return await crashed_at(Failpoint.COMPLETE_BEFORE_CLOSE, scene.core.complete(started))
 
 
 @crash(Failpoint.RELAY_BEFORE_CLOSED, (*ACCEPTED, "queued>canceled"), RESERVE, REFUND)
