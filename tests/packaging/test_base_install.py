@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 import tomllib
 import zipfile
 from pathlib import Path
@@ -13,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from callsheet import __version__
+from tests.support.wheels import ROOT, fresh_environment, run, uv
 
-ROOT = Path(__file__).parents[2]
-UV = Path(sys.executable).with_name("uv")
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
 SERVER_PACKAGES = {
     "argon2-cffi",
@@ -44,38 +41,10 @@ print(json.dumps({"imported": names, "from": callsheet.__file__}))
 """
 
 
-def uv(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([UV, *arguments], capture_output=True, text=True, check=False, cwd=ROOT)
-
-
-def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=cwd)
-
-
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    directory = tmp_path_factory.mktemp("dist")
-    built = uv(
-        *("build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable, "--out-dir", directory)
-    )
-    assert built.returncode == 0, built.stderr
-    [wheel] = directory.glob("*.whl")
-    return wheel
-
-
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` directory of an environment that has the wheel and what it asks for, in the locked versions."""
-    venv = tmp_path_factory.mktemp("base") / "venv"
-    made = uv("venv", "--python", sys.executable, venv)
-    assert made.returncode == 0, made.stderr
-    install = ("pip", "install", "--python", venv / "bin" / "python", "--constraint", "locks/server.txt", wheel)
-    # From uv's cache where the tests themselves were installed from it; from the index elsewhere.
-    installed = uv(*install, "--offline")
-    if installed.returncode != 0:
-        installed = uv(*install)
-    assert installed.returncode == 0, installed.stderr
-    return venv / "bin"
+    return fresh_environment(tmp_path_factory.mktemp("base") / "venv", wheel)
 
 
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:

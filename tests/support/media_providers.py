@@ -1,4 +1,4 @@
-"""Providers of media as an operator sets them up: by the TOML of docs/how-to/add-a-provider.md, led to a test's server."""
+"""Providers of media as docs/how-to/add-a-provider.md sets them up, led to a test's server."""
 
 from __future__ import annotations
 

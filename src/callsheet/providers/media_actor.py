@@ -42,10 +42,10 @@ class MediaActor:
         provider, generation = self._asked(payload)
         return Plan(
             provider=provider.name,
-            finish=provider.finish,
+            finish=Finish(provider.finish),
             concurrency=provider.concurrency(generation),
             run_limit_seconds=provider.run_limit_seconds,
-            effect=cast("WorkerProvider", provider).effect(generation) if provider.finish is Finish.WORKER else None,
+            effect=cast("WorkerProvider", provider).effect(generation) if provider.finish == Finish.WORKER else None,
         )
 
     def preview_info(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
 from callsheet.providers import comfyui_queue, http_provider, lightbox_provider, replicate
-from callsheet.providers.actor import Actor
+from callsheet.providers.actor import OWN, Actor
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.context import Clients, Context, PluginContext
-from callsheet.providers.media import MediaProvider
+from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.media_actor import MediaActor
 from callsheet.toolbox.addresses import Network
 from callsheet.toolbox.errors import OperatorError
 
 PROVIDER_GROUP: Final = "callsheet.providers"
 ACTOR_GROUP: Final = "callsheet.actors"
+# What agents beside engines lease: a provider of such a name would have its tasks taken by them.
+ENGINES: Final = frozenset({OWN, "cloud"})
+COMMON_NEEDS: Final = (
+    "name",
+    "finish",
+    "actions",
+    "run_limit_seconds",
+    "problems",
+    "concurrency",
+    "preview_info",
+    "close",
+)
+NEEDS_BY_FINISH: Final[Mapping[str, tuple[str, ...]]] = {
+    Finish.SYNC: ("generate",),
+    Finish.WEBHOOK: ("callback_seconds", "submit", "find", "get", "cancel", "read_callback"),
+    Finish.WORKER: ("effect",),
+}
 NAMES: Final = {PROVIDER_GROUP: r"[a-z][a-z0-9_-]{0,62}", ACTOR_GROUP: r"[a-z][a-z0-9_]{0,62}"}
 
 Named = TypeVar("Named", MediaProvider, Actor)
@@ -33,15 +51,23 @@ ACTORS: tuple[Callable[[Context], Actor], ...] = (MediaActor,)
 
 
 class Registry:
-    def __init__(self, actors: Mapping[str, Actor], media: Mapping[str, MediaProvider], clients: Clients | None = None):
+    def __init__(
+        self,
+        actors: Mapping[str, Actor],
+        media: Mapping[str, MediaProvider],
+        clients: Clients | None = None,
+        blocked: Iterable[MediaProvider] = (),
+    ):
         self.actors = actors
         self.media = media
         self._clients = clients or Clients()
+        self._blocked = tuple(blocked)
 
     async def close(self) -> None:
-        for provider in self.media.values():
-            await provider.close()
-        await self._clients.close()
+        async with AsyncExitStack() as closing:
+            closing.push_async_callback(self._clients.close)
+            for provider in (*self.media.values(), *self._blocked):
+                closing.push_async_callback(provider.close)
 
 
 def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] = ()) -> Registry:
@@ -53,12 +79,26 @@ def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] 
     context = Context(config, clients)
     media = _by_name(PROVIDER_GROUP, [each for make in PROVIDERS for each in make(context)])
     for entry in _entries(PROVIDER_GROUP):
-        media |= _by_name(PROVIDER_GROUP, [_made(entry, PluginContext(_table(config, entry), clients))], media)
-    media = {name: provider for name, provider in media.items() if name not in config.blocked}
-    actors = _by_name(ACTOR_GROUP, [make(Context(config, clients, media)) for make in ACTORS])
+        provider = _made(entry, PluginContext(_table(config, entry), clients), lacking_of_provider)
+        media |= _by_name(PROVIDER_GROUP, [provider], media)
+    allowed = {name: provider for name, provider in media.items() if name not in config.blocked}
+    actors = _by_name(ACTOR_GROUP, [make(Context(config, clients, allowed)) for make in ACTORS])
     for entry in _entries(ACTOR_GROUP):
-        actors |= _by_name(ACTOR_GROUP, [_made(entry, PluginContext(_table(config, entry), clients, media))], actors)
-    return Registry(actors, media, clients)
+        actor = _made(entry, PluginContext(_table(config, entry), clients, allowed), lacking_of_actor)
+        actors |= _by_name(ACTOR_GROUP, [actor], actors)
+    return Registry(actors, allowed, clients, [media[name] for name in media.keys() - allowed.keys()])
+
+
+def lacking_of_provider(made: object) -> list[str]:
+    """What this must have to be a provider of media, and has not."""
+    finish = str(getattr(made, "finish", ""))
+    if finish not in NEEDS_BY_FINISH:
+        return [f"finish of {', '.join(NEEDS_BY_FINISH)}"]
+    return [name for name in COMMON_NEEDS + NEEDS_BY_FINISH[finish] if not hasattr(made, name)]
+
+
+def lacking_of_actor(made: object) -> list[str]:
+    return [name for name in ("name", "plan", "run") if not hasattr(made, name)]
 
 
 def _entries(group: str) -> list[EntryPoint]:
@@ -70,24 +110,26 @@ def _table(config: ProvidersConfig, entry: EntryPoint) -> Mapping[str, Any]:
     return {} if secret is None else secret.get_secret_value()
 
 
-def _made(entry: EntryPoint, context: PluginContext) -> Any:
+def _made(entry: EntryPoint, context: PluginContext, lacking: Callable[[object], list[str]]) -> Any:
+    described = f"{entry.name!r} of {entry.group} ({entry.value})"
     try:
-        return entry.load()(context)
+        made = entry.load()(context)
     except OperatorError:
         raise
     except Exception as error:
-        raise OperatorError(
-            f"{entry.group} {entry.name!r} ({entry.value}) cannot be used: {type(error).__name__}: {error}."
-        ) from error
+        raise OperatorError(f"{described} cannot be used: {type(error).__name__}: {error}.") from error
+    if missing := lacking(made):
+        raise OperatorError(f"{described} cannot be used: it has no {', '.join(missing)}.")
+    return made
 
 
 def _by_name(group: str, made: Iterable[Named], taken: Mapping[str, Named] | None = None) -> dict[str, Named]:
     found: dict[str, Named] = {}
     for each in made:
         name = each.name
-        if not re.fullmatch(NAMES[group], name):
-            raise OperatorError(f"{name!r} cannot be a name of {group}: lower-case letters, digits and underscores.")
-        if name in found or name in (taken or {}):
-            raise OperatorError(f"There are two {group} named {name!r}.")
+        if not re.fullmatch(NAMES[group], str(name)):
+            raise OperatorError(f"{name!r} cannot be a name in {group}: lower-case letters, digits and underscores.")
+        if name in found or name in (taken or {}) or (group == PROVIDER_GROUP and name in ENGINES):
+            raise OperatorError(f"There are two in {group} that are named {name!r}.")
         found[name] = each
     return found
