@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -28,9 +29,9 @@ from callsheet.settings.variables import (
 
 def load_settings(**overrides: Any) -> Settings:
     """Reads the settings; `overrides` (options of the command line) win over every source."""
-    unknown = [*_unknown_variables(), *_unknown_sections()]
-    if unknown:
-        raise SettingsError("\n".join(unknown))
+    unusable = [*_unknown_variables(), *_tables_that_are_no_json(), *_unknown_sections()]
+    if unusable:
+        raise SettingsError("\n".join(unusable))
     try:
         return Settings(**overrides)
     except ValidationError as invalid:
@@ -44,6 +45,22 @@ def _unknown_variables() -> Iterator[str]:
     for name, (source, _) in sorted(variables().items()):
         if name not in known and not name.startswith(tables):
             yield f"{name} (from {source}) is not a setting. {_hint(name, known)}"
+
+
+def _tables_that_are_no_json() -> Iterator[str]:
+    given = variables()
+    for path, field in setting_fields():
+        source, value = given.get(variable_name(path), ("", None))
+        if is_table(field) and value and not _is_json(value):
+            yield f"{variable_name(path)} (from {source}) is not valid JSON. {field.description}"
+
+
+def _is_json(value: str) -> bool:
+    try:
+        json.loads(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _unknown_sections() -> Iterator[str]:
@@ -78,7 +95,7 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     if is_table(field) and len(path) > len(names):
         # Not with its value: which of a table's settings are secret is not looked up here.
         return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
-    secret = "SecretStr" in str(field.annotation)
+    secret = "SecretStr" in str(field.annotation) or is_table(field)
     value = "***" if secret else repr(error["input"])
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
