@@ -12,6 +12,7 @@ from callsheet.settings import Settings
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member
 from tests.support.installation import installation
+from tests.support.replicate_server import ReplicateServer, replicate_server
 
 
 @pytest.fixture
@@ -37,3 +38,16 @@ def dsn(installed: Settings) -> str:
 @pytest.fixture
 def callsheet(installed: Settings, dsn: str, tmp_path: Path) -> Callsheet:
     return Callsheet(tmp_path, HOME=str(installed.home), DATABASE__DSN=dsn)
+
+
+@pytest.fixture(scope="session")
+async def _replicate() -> AsyncIterator[ReplicateServer]:
+    async with replicate_server() as server:
+        yield server
+
+
+@pytest.fixture
+def replicate(_replicate: ReplicateServer) -> ReplicateServer:
+    """One for all, as if it were new."""
+    _replicate.forget()
+    return _replicate

@@ -51,18 +51,12 @@ class Following:
 
     async def follow(self, call: ClaimedCall) -> None:
         if call.is_finished or call.status is None:
-            await self._after_end(call)
+            await self._worklist.postpone(call, 0, work="cancel")
         elif call.status != "waiting" or call.provider_job_id is None:
             # Somebody is about to submit it, or to say that it was.
             await self._worklist.postpone(call, self._settings.first_look_seconds)
         else:
             await self._look(call, call.provider_job_id)
-
-    async def _after_end(self, call: ClaimedCall) -> None:
-        if call.status == "completed":
-            await self._worklist.end(call)
-        else:
-            await self._worklist.postpone(call, 0, work="cancel")
 
     async def _look(self, call: ClaimedCall, provider_job_id: str) -> None:
         try:
@@ -95,6 +89,10 @@ class Following:
 
     async def cancel(self, call: ClaimedCall) -> None:
         """Nobody wants it any more. What it makes nevertheless is not fetched, whatever comes of this."""
+        if call.status == "completed":
+            # By its worker itself, without a callback.
+            await self._worklist.end(call)
+            return
         try:
             provider_job_id = call.provider_job_id or await self._found(call)
             if provider_job_id is not None:
