@@ -95,7 +95,8 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     if is_table(field) and len(path) > len(names):
         # Not with its value: which of a table's settings are secret is not looked up here.
         return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
-    secret = "SecretStr" in str(field.annotation) or is_table(field)
+    # A table of providers has the secrets of each in it.
+    secret = "SecretStr" in str(field.annotation) or (is_table(field) and names[0] == "providers")
     value = "***" if secret else repr(error["input"])
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
