@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 from tests.chaos.core_model import ended
 from tests.chaos.core_operations import (
@@ -30,6 +31,7 @@ from tests.chaos.core_operations import (
     Retry,
     SetLimit,
     Submit,
+    SubmitAtOnce,
     TakeLease,
     World,
 )
@@ -55,6 +57,7 @@ def _choices(state: State, world: World) -> list[tuple[Choice, int]]:
     return [
         (_plain_submit, 1 if queued > 2 else 5),
         (_submit, 2),
+        (_submit_at_once, 2),
         (_upkeep, 2),
         (_lease, 8 * bool(queued) + 20 * left_over),
         (lambda random: _report(random, _lease_of(random, state, world)), 12 * bool(world.leases)),
@@ -89,16 +92,24 @@ def _plain_submit(random: Random) -> Operation:
 
 
 def _submit(random: Random) -> Operation:
-    return Submit(
-        member=random.randrange(3),
-        cost=random.choice([3, 3, 0, 11]),
-        workflow=random.randrange(2),
-        provider=random.choice(["self_hosted", "self_hosted", "cloud"]),
-        identifier=random.choice(["", IDENTIFIER]),
-        priority=random.choice([0, 5]),
-        max_attempts=random.randint(1, 3),
-        key=random.choice([None, "a", "b"]),
-    )
+    return Submit(**_what(random), kind=random.choice(["effect", "task", "static_ad"]))
+
+
+def _submit_at_once(random: Random) -> Operation:
+    return SubmitAtOnce(**_what(random), kind=random.choice(["copy", "scrape"]))
+
+
+def _what(random: Random) -> dict[str, Any]:
+    return {
+        "member": random.randrange(3),
+        "cost": random.choice([3, 3, 0, 11]),
+        "workflow": random.randrange(2),
+        "provider": random.choice(["self_hosted", "self_hosted", "cloud"]),
+        "identifier": random.choice(["", IDENTIFIER]),
+        "priority": random.choice([0, 5]),
+        "max_attempts": random.randint(1, 3),
+        "key": random.choice([None, "a", "b"]),
+    }
 
 
 def _lease(random: Random) -> Operation:

@@ -13,6 +13,18 @@ def submit(state: State, key: JobKey, job: JobState) -> None:
     job.status = "queued"
 
 
+def begin(state: State, key: JobKey, job: JobState) -> str:
+    """A synchronous job: its dispatch is leased from the first moment, unless its limit is reached."""
+    submit(state, key, job)
+    dispatch = state.dispatches[*key, job.cycle]
+    if _is_at_limit(state, dispatch):
+        return job.status
+    dispatch.status = "leased"
+    dispatch.seq = dispatch.attempts = job.lease_seq = 1
+    job.status = "processing"
+    return job.status
+
+
 def relay(state: State) -> None:
     for *key, action in sorted(state.outbox):
         tenant_id, job_id, cycle = key
@@ -141,6 +153,10 @@ def _enqueue(state: State, key: DispatchKey) -> None:
 def _ready(state: State, dispatch: DispatchState, criteria: Criteria) -> bool:
     if dispatch.status != "queued" or dispatch.overdue or not dispatch.matches(criteria):
         return False
+    return dispatch.attempts < dispatch.max_attempts and not _is_at_limit(state, dispatch)
+
+
+def _is_at_limit(state: State, dispatch: DispatchState) -> bool:
     limit = state.limits.get(dispatch.identifier)
     out = sum(other.held for other in state.dispatches.values() if other.identifier == dispatch.identifier)
-    return dispatch.attempts < dispatch.max_attempts and (limit is None or out < limit)
+    return limit is not None and out >= limit

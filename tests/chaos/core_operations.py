@@ -7,12 +7,12 @@ from abc import ABC, abstractmethod
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Extended
 from callsheet.jobs.reports import Outcome, StartedLease
-from callsheet.jobs.submission import Submitted
+from callsheet.jobs.submission import NewJob, NewTask, Submitted
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import (
@@ -107,13 +107,25 @@ class Submit(Operation):
     priority: int = 0
     max_attempts: int = 2
     key: str | None = None
+    # `effect` works on a video; others are tasks of the actor of this name.
+    kind: str = "effect"
     points = (Failpoint.SUBMIT_BEFORE_RELAY, Failpoint.RELAY_BEFORE_QUEUED)
 
     async def run(self, core: Core, world: World) -> object:
+        submitted = await core.room.submission.submit(await self._new_job(core, world))
+        self._remember(world, submitted)
+        return submitted
+
+    async def _new_job(self, core: Core, world: World) -> NewJob:
         member = world.members[self.member]
         next_job_id.set(world.new_id(member.pool.name))
-        video_id, file_id = await core.video(member)
-        submitted = await core.submitted(
+        kind: dict[str, Any] = {"kind": self.kind}
+        if self.kind == "effect":
+            video_id, file_id = await core.video(member)
+            kind |= {"video_id": video_id, "input_file_ids": (file_id,)}
+        else:
+            kind |= {"task": NewTask(self.kind), "lease_seconds": 30}
+        return core.new_job(
             member,
             cost=self.cost,
             workflow_id=world.workflows[self.workflow],
@@ -122,11 +134,8 @@ class Submit(Operation):
             priority=self.priority,
             max_attempts=self.max_attempts,
             idempotency_key=self.key,
-            video_id=video_id,
-            input_file_ids=(file_id,),
+            **kind,
         )
-        self._remember(world, submitted)
-        return submitted
 
     def _remember(self, world: World, submitted: Submitted) -> None:
         member = world.members[self.member]
@@ -143,10 +152,9 @@ class Submit(Operation):
         elif isinstance(answer, Submitted):
             assert state.balances[user] >= self.cost
             assert state.active_jobs(user) < CAP
-            assert answer.job.status == "queued"
             route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
             job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route)
-            model.submit(state, (user[0], answer.job.id), job)
+            self._accept(state, (user[0], answer.job.id), job, answer.job.status)
         elif isinstance(answer, IdempotencyKeyReused):
             assert self.key is not None
         elif isinstance(answer, InsufficientTokens):
@@ -154,6 +162,41 @@ class Submit(Operation):
         else:
             assert isinstance(answer, TooManyActiveJobs)
             assert state.active_jobs(user) >= CAP
+
+    def _accept(self, state: State, key: JobKey, job: JobState, status: str) -> None:
+        assert status == "queued"
+        model.submit(state, key, job)
+
+
+@dataclass(frozen=True)
+class SubmitAtOnce(Submit):
+    """A synchronous job: born leased to the control plane that took it, or queued where its limit is reached."""
+
+    kind: str = "copy"
+    points = (
+        Failpoint.SUBMIT_BEFORE_RELAY,
+        Failpoint.LEASE_BEFORE_START,
+        Failpoint.START_BEFORE_ANSWER,
+        Failpoint.RELAY_BEFORE_QUEUED,
+    )
+
+    async def run(self, core: Core, world: World) -> object:
+        submitted, started = await core.room.synchronous.submit(await self._new_job(core, world), "plane")
+        self._remember(world, submitted)
+        if started is not None:
+            world.leases.append(started)
+            assert submitted.job.status == "processing"
+        return submitted
+
+    def predict(self, state: State, world: World, answer: object) -> None:
+        super().predict(state, world, answer)
+        if isinstance(answer, Submitted) and not answer.replayed and answer.job.status == "processing":
+            lease = world.leases[-1].lease
+            assert lease.job_id == answer.job.id
+            state.dispatches[lease.tenant_id, lease.job_id, lease.charge_cycle].token = lease.lease_token
+
+    def _accept(self, state: State, key: JobKey, job: JobState, status: str) -> None:
+        assert status == model.begin(state, key, job)
 
 
 @dataclass(frozen=True)

@@ -120,9 +120,10 @@ class Core:
         return started
 
     async def complete(self, started: StartedLease, result: Mapping[str, Any] | None = None) -> Outcome:
-        return await self.room.execution.complete(
-            report(started), result or {"metadata": {"frames": 3}}, outputs=[output_of(started)]
-        )
+        made: dict[str, Any] = {"metadata": {"frames": 3}}
+        if started.lease.kind == "scrape":
+            made["result"] = {"product": {"title": "Lamp", "url": "https://shop.example/lamp"}}
+        return await self.room.execution.complete(report(started), result or made, outputs=[output_of(started)])
 
     async def video(self, member: Member) -> tuple[UUID, UUID]:
         """An uploaded file and its video: (video_id, file_id)."""

@@ -28,6 +28,9 @@ STRAY_VIDEOS = """SELECT v.id, v.status, j.status AS job_status FROM videos v
 # What was delivered is there, and only then.
 STRAY_OUTPUTS = """SELECT f.id FROM files f JOIN ai_jobs j ON j.tenant_id = f.tenant_id AND j.id = f.job_id
     WHERE j.status <> 'completed'"""
+# A product is what a completed scrape found.
+STRAY_PRODUCTS = """SELECT p.id FROM products p JOIN ai_jobs j ON j.tenant_id = p.tenant_id AND j.id = p.id
+    WHERE j.status <> 'completed' OR j.kind <> 'scrape' OR j.user_id <> p.user_id"""
 ROUTE = ("workflow_id", "stage", "provider", "concurrency_identifier", "priority")
 
 
@@ -90,6 +93,7 @@ async def _pool(pool: Database, dispatches: Mapping[tuple[Any, ...], Row]) -> li
         found += [
             f"G2 an output of a job that did not complete: {row['id']}" for row in await connection.fetch(STRAY_OUTPUTS)
         ]
+        found += [f"G2 a product nobody found: {row['id']}" for row in await connection.fetch(STRAY_PRODUCTS)]
     told = {(row["tenant_id"], row["job_id"], row["charge_cycle"]) for row in outbox if row["action"] == "dispatch"}
     of_job, of_user = defaultdict(list), defaultdict(list)
     for event in events:
