@@ -18,6 +18,7 @@ from bench import (
     http_me,
     http_protocol,
     jobs_full,
+    sse_fanout,
     startup_demo,
     storage_presign,
 )
@@ -36,6 +37,7 @@ MODULES = (
     dispatch_growth,
     dispatch_idle_workers,
     dispatch_pickup,
+    sse_fanout,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.5

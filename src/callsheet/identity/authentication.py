@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from ipaddress import ip_address
 
 import structlog
@@ -14,8 +14,9 @@ from callsheet.identity.keys import KeyUsage, hash_secret
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
+from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
 from callsheet.wire.identity import Role
 
@@ -37,6 +38,8 @@ class Authentication:
         self._sessions = sessions
         self._usage = usage
         self._settings = settings
+        # Requests that arrive together, and the streams that are woken together, ask together.
+        self._keys: Batcher[bytes, Row | None] = Batcher(self._find_keys)
 
     async def user(
         self,
@@ -72,12 +75,17 @@ class Authentication:
             return False
 
     async def _by_key(self, key: str) -> Principal:
-        async with self._databases.central.connection() as connection:
-            row = await SQL["find_by_key"].row(connection, key_hash=hash_secret(key))
+        row = await self._keys(hash_secret(key))
         if row is None:
             raise NotAuthenticated("The API key is unknown or was revoked.")
         self._usage.record(row["key_id"])
         return Principal.of(row, "api_key")
+
+    async def _find_keys(self, hashes: Sequence[bytes]) -> list[Row | None]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["find_by_keys"].rows(connection, key_hashes=list(hashes))
+        found = {row["place"]: row for row in rows}
+        return [found.get(place) for place in range(1, len(hashes) + 1)]
 
     async def _by_session(self, request: Request, token: str) -> Principal:
         principal = await self._sessions.find(token)

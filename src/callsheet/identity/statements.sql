@@ -1,11 +1,13 @@
 -- database: central
 
--- name: find_by_key
-SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool, k.id AS key_id
-FROM api_keys k
-JOIN users u ON u.id = k.user_id
-JOIN tenants t ON t.id = u.tenant_id
-WHERE k.key_hash = :key_hash AND k.revoked_at IS NULL AND u.disabled_at IS NULL
+-- name: find_by_keys
+-- Lateral, so that each is found by its index whatever the planner believes of the tables.
+SELECT asked.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
+    k.id AS key_id
+FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS asked (key_hash, place)
+CROSS JOIN LATERAL (SELECT id, user_id FROM api_keys WHERE key_hash = asked.key_hash AND revoked_at IS NULL LIMIT 1) k
+CROSS JOIN LATERAL (SELECT * FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1) u
+CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = u.tenant_id LIMIT 1) t
 
 -- name: find_by_session
 SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool

@@ -17,12 +17,17 @@ from callsheet.jobs.moves import SQL
 from callsheet.jobs.progress import Watch
 from callsheet.jobs.views import event_view
 from callsheet.plumbing.database import Database
-from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress, JobStatus
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.batching import Batcher
+from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
 
 LOOK_ANYWAY_SECONDS = 15.0
 AT_ONCE = 200
+READERS_AT_ONCE = 200
 
 Key = tuple[str, str]
+# Tenant, job, and the last position that was read.
+Place = tuple[UUID, UUID, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,8 @@ class Feeds:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
+        # By pool: readers who are woken together, or look anyway, read together.
+        self._reads: dict[str, Batcher[Place, Sequence[Row]]] = {}
         self.closed = False
 
     def received(self, payload: str | None) -> None:
@@ -111,18 +118,19 @@ class Feeds:
     ) -> AsyncIterator[Item]:
         """A job's events and progress; ends when the job has ended and all of them were read."""
         watch = Watch(tenant_id)
+        reads = self._reads.get(pool.name)
+        if reads is None:
+            reads = self._reads[pool.name] = Batcher(_reading(pool), limit=READERS_AT_ONCE)
 
         async def read(position: int) -> Found:
-            async with pool.connection() as connection:
-                rows = await SQL["events_of_job"].rows(
-                    connection, tenant_id=tenant_id, job_id=job_id, after=position, limit=AT_ONCE
-                )
-                lines = [Line(row["seq"], event_view(row)) for row in rows]
-                job = await SQL["read_so_far"].row(connection, tenant_id=tenant_id, job_id=job_id)
-                status = JobStatus(job["status"]) if job else None
-                latest = await watch.news_of_job(connection, job_id) if status is JobStatus.PROCESSING else []
-            last = lines[-1].position if lines else position
-            return Found(lines, latest, job is None or (status in TERMINAL and job["event_seq"] <= last))
+            rows = await reads((tenant_id, job_id, position))
+            lines = [Line(row["seq"], event_view(row)) for row in rows if row["seq"] is not None]
+            status, last = rows[0]["status"], lines[-1].position if lines else position
+            latest: Sequence[Latest] = ()
+            if rows[0]["updated_at"] is not None:
+                word = {**rows[0], "job_id": job_id}
+                latest = () if watch.has_seen(word) else await watch.news_of_job(pool, word)
+            return Found(lines, latest, status is None or (status in TERMINAL and rows[0]["event_seq"] <= last))
 
         return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on)
 
@@ -141,6 +149,21 @@ class Feeds:
             return Found([Line(row["user_seq"], event_view(row)) for row in rows], latest)
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on)
+
+
+def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[Row]]]]:
+    async def run(places: Sequence[Place]) -> list[list[Row]]:
+        tenants, jobs, positions = zip(*places, strict=True)
+        async with pool.connection() as connection:
+            rows = await SQL["follow_jobs"].rows(
+                connection, tenant_ids=tenants, job_ids=jobs, positions=positions, limit=AT_ONCE
+            )
+        found: list[list[Row]] = [[] for _ in places]
+        for row in rows:
+            found[row["place"] - 1].append(row)
+        return found
+
+    return run
 
 
 def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:

@@ -8,6 +8,7 @@ import math
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -23,6 +24,8 @@ from callsheet.wire.jobs import JobPreview, JobProgress
 
 SQL = statements("callsheet.jobs", "progress_statements.sql")
 
+# The latest of one job, as a statement answers it.
+Word = Mapping[str, Any] | Row
 MOST_PREVIEW_BYTES = 65_536
 # What a browser shows in an <img> and nothing that it would run.
 PREVIEW_TYPES = frozenset({"image/jpeg", "image/png", "image/webp", "image/gif"})
@@ -159,9 +162,13 @@ class Watch:
         self._tenant_id = tenant_id
         self._shown: dict[UUID, tuple[datetime, datetime | None]] = {}
 
-    async def news_of_job(self, connection: Connection, job_id: UUID) -> list[JobProgress | JobPreview]:
-        rows = await SQL["progress_of_jobs"].rows(connection, tenant_id=self._tenant_id, job_ids=[job_id])
-        return await self._news(connection, rows)
+    def has_seen(self, word: Word) -> bool:
+        return self._shown.get(word["job_id"]) == (word["updated_at"], word["preview_at"])
+
+    async def news_of_job(self, pool: Database, word: Word) -> list[JobProgress | JobPreview]:
+        """`word` is the latest of a job that runs."""
+        async with pool.connection() as connection:
+            return await self._news(connection, [word])
 
     async def news_of_user(self, connection: Connection, user_id: UUID) -> list[JobProgress | JobPreview]:
         rows = await SQL["progress_of_user"].rows(
@@ -169,7 +176,7 @@ class Watch:
         )
         return await self._news(connection, rows)
 
-    async def _news(self, connection: Connection, rows: Sequence[Row]) -> list[JobProgress | JobPreview]:
+    async def _news(self, connection: Connection, rows: Sequence[Word]) -> list[JobProgress | JobPreview]:
         before, self._shown = self._shown, {row["job_id"]: (row["updated_at"], row["preview_at"]) for row in rows}
         news: list[JobProgress | JobPreview] = [
             progress_view(row) for row in rows if before.get(row["job_id"], (None,))[0] != row["updated_at"]
@@ -205,7 +212,7 @@ async def progress_of(
     return found
 
 
-def progress_view(row: Row) -> JobProgress:
+def progress_view(row: Word) -> JobProgress:
     return JobProgress(
         job_id=row["job_id"],
         percent=row["percent"],

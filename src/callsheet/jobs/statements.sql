@@ -204,9 +204,29 @@ SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cy
         ORDER BY e.seq OFFSET greatest(0, :charge_cycle - 1) LIMIT 1) END AS earlier_end
 FROM ai_jobs j WHERE j.tenant_id = :tenant_id AND j.id = :job_id
 
--- name: read_so_far
--- What tells the reader of a stream whether more will come.
-SELECT status, event_seq FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+-- name: follow_jobs
+-- What each of several readers has not seen yet, whether more will come, and the latest word of what runs: one statement
+-- for all who were woken together. A reader has a row for each event, or one without.
+SELECT asked.place, job.status, job.event_seq, event.*, word.percent, word.message, word.elapsed_ms, word.updated_at,
+    word.preview_at
+FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :positions::integer[]) WITH ORDINALITY
+    AS asked (tenant_id, asked_job, position, place)
+LEFT JOIN LATERAL (
+    SELECT status, event_seq, charge_cycle, lease_seq FROM ai_jobs
+    WHERE tenant_id = asked.tenant_id AND id = asked.asked_job LIMIT 1
+) job ON true
+LEFT JOIN LATERAL (
+    SELECT job_id, seq, event, from_status, to_status, actor, reason, data, at FROM job_events
+    WHERE tenant_id = asked.tenant_id AND job_id = asked.asked_job AND seq > asked.position
+    ORDER BY seq LIMIT :limit
+) event ON true
+LEFT JOIN LATERAL (
+    SELECT percent, message, elapsed_ms, updated_at, preview_at FROM job_progress p
+    WHERE p.tenant_id = asked.tenant_id AND p.job_id = asked.asked_job AND job.status = 'processing'
+      AND p.charge_cycle = job.charge_cycle AND p.lease_seq = job.lease_seq
+    LIMIT 1
+) word ON true
+ORDER BY asked.place, event.seq
 
 -- name: get_job
 SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import Annotated, Any
@@ -11,7 +11,6 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Header, Request, Response
 from pydantic import WithJsonSchema
-from starlette.responses import StreamingResponse
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
@@ -19,6 +18,7 @@ from callsheet.jobs.feeds import Item, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
+from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import TooManyStreams
 from callsheet.wire.jobs import TERMINAL, JobProgress, JobStatus
@@ -99,26 +99,21 @@ class Streams:
 
     def _answer(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
         self._seats.check(principal.user_id)
-        return StreamingResponse(
-            _seated(self._seats, principal.user_id, _encoded(items, task_id)),
-            media_type="text/event-stream",
-            # A proxy that gathers output would turn a live stream into a slow download.
-            headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"},
-        )
+        return EventStream(_seated(self._seats, principal.user_id, _encoded(items, task_id)))
 
 
 def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
     """Stands before the router of jobs, for which `stream` would be the id of a job."""
     router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
 
-    @router.get("/stream", response_class=StreamingResponse, responses=STREAM)
+    @router.get("/stream", response_class=EventStream, responses=STREAM)
     async def stream_all(
         request: Request, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
     ) -> Response:
         """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
         return await streams.of_user(principal, request, last_event_id)
 
-    @router.get("/{job_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
+    @router.get("/{job_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
     async def stream_job(
         job_id: UUID,
         request: Request,
@@ -131,7 +126,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
     return router
 
 
-async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:
     """Counted from here on, and not when it was asked for: an answer that is never begun is never ended either."""
     if seats.are_full(user_id):
         return  # many were asked for at the same moment

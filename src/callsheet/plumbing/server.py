@@ -41,6 +41,8 @@ class HttpServer:
             interface=Interfaces.ASGINL,
             http=HTTPModes.auto,
             backlog=1024,
+            # Otherwise as many as the backlog; and a stream, or a poll that waits, is a connection for all that time.
+            backpressure=self._settings.max_connections,
             # No room speaks it: a request to upgrade gets the answer any other request for that address gets.
             websockets=False,
             # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.

@@ -7,12 +7,12 @@ from typing import Annotated, Any
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
-from starlette.responses import StreamingResponse
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.endings import Endings
 from callsheet.jobs.streams import STREAM, LastEventId, Streams
+from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
@@ -87,7 +87,7 @@ def task_router(
         """How far it is, what it made, or why it waits."""
         return await reader.get(principal, task_id)
 
-    @router.get("/{task_id}/stream", response_class=StreamingResponse, responses={**STREAM, 204: {}})
+    @router.get("/{task_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
     async def stream_task(
         task_id: TaskId,
         request: Request,
