@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
-import asyncpg
-
 from callsheet.wire.identity import Role
 
 
