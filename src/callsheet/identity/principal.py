@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 from uuid import UUID
 
+from callsheet.plumbing.sql import Row
 from callsheet.wire.identity import Role
 
 
@@ -23,7 +24,7 @@ class Principal:
 
     @classmethod
     def of(
-        cls, row: asyncpg.Record, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None
+        cls, row: Row, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None
     ) -> Principal:
         return cls(
             user_id=row["user_id"],
