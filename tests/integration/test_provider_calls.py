@@ -419,6 +419,17 @@ class TestSharing:
         assert await booth.core.balance(booth.ann) == 1000 - 4 * COST
         await booth.core.check_drained()
 
+    async def test_a_callback_that_comes_while_the_provider_is_asked_is_not_lost(self, booth: Booth) -> None:
+        handed, prediction = await booth.waiting()
+        await booth.hurry()
+        worklist = Worklist(booth.core.databases)
+        [asking] = await worklist.claim({("replicate", "follow"): 5})
+        await booth.call_back(handed, prediction.id, PICTURE)
+        await worklist.postpone(asking, 300, counted=True)
+        assert (await booth.row(handed))["work"] == "collect"
+        await booth.work()
+        assert await booth.core.status(booth.ann, handed.job_id) == "completed"
+
     async def test_who_lost_its_claim_cannot_put_the_call_off(self, booth: Booth) -> None:
         handed, _ = await booth.waiting()
         await booth.hurry()

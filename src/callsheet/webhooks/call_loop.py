@@ -34,7 +34,7 @@ class CallLoop(Loop):
         self._doing = doing
         self._at_once = at_once
         self._busy: Counter[tuple[str, Work]] = Counter()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: dict[asyncio.Task[None], ClaimedCall] = {}
 
     async def tick(self, now: datetime) -> bool:
         if not self._providers:
@@ -57,18 +57,19 @@ class CallLoop(Loop):
     async def stop(self) -> None:
         """What is under way is given up at once: another process, or this one's next life, does it again."""
         await super().stop()
-        for task in self._tasks:
-            task.cancel()
+        given_up = [call for task, call in self._tasks.items() if task.cancel()]
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        for call in given_up:
+            await self._put_off(call, 0.0)
 
     def _begin(self, call: ClaimedCall) -> None:
         key = (call.provider, call.work)
         self._busy[key] += 1
         task = asyncio.create_task(self._do(call), name=f"provider_call:{call.call_id}")
-        self._tasks.add(task)
+        self._tasks[task] = call
 
         def over(done: asyncio.Task[None]) -> None:
-            self._tasks.discard(done)
+            self._tasks.pop(done)
             self._busy[key] -= 1
             # There is room again, and what was done may have made more to do.
             self.wake()
@@ -79,9 +80,6 @@ class CallLoop(Loop):
         try:
             async with self._worklist.keeping(call):
                 await self._doing[call.work](call)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._put_off(call, 0.0))
-            raise
         except Exception:  # one call's trouble is not the loop's
             log.exception("webhook.work_failed", call_id=call.call_id, work=call.work, job_id=str(call.job_id))
             await self._put_off(call, AFTER_BUG_SECONDS)

@@ -87,15 +87,15 @@ LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch
 
 -- name: keep_claim
 UPDATE provider_calls SET next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
-WHERE call_id = :call_id AND claims = :claims AND work IS NOT NULL
+WHERE call_id = :call_id AND claims = :claims AND work = :held
 
 -- name: postpone
--- To another time, or to another kind of work.
+-- To another time, or to another kind of work. Not where a callback came meanwhile: that has made it another already.
 UPDATE provider_calls SET
     work = :work, next_at = clock_timestamp() + make_interval(secs => :seconds::float8), failures = :failures,
     last_error = coalesce(:error, last_error),
     prediction = CASE WHEN :work = 'collect' THEN prediction END
-WHERE call_id = :call_id AND claims = :claims AND work IS NOT NULL
+WHERE call_id = :call_id AND claims = :claims AND work = :held
 
 -- name: end_call
 UPDATE provider_calls SET

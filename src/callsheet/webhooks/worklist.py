@@ -89,7 +89,11 @@ class Worklist:
             try:
                 async with self._databases.central.connection() as connection:
                     await SQL["keep_claim"].run(
-                        connection, call_id=call.call_id, claims=call.claims, claim_seconds=CLAIM_SECONDS
+                        connection,
+                        call_id=call.call_id,
+                        claims=call.claims,
+                        held=call.work,
+                        claim_seconds=CLAIM_SECONDS,
                     )
             except DATABASE_AWAY as error:  # another may take it over; only one of them can end the job
                 log.warning("webhook.claim_not_kept", call_id=call.call_id, error=repr(error))
@@ -120,6 +124,7 @@ class Worklist:
                 connection,
                 call_id=call.call_id,
                 claims=call.claims,
+                held=call.work,
                 work=work or call.work,
                 seconds=seconds,
                 failures=call.failures + 1 if counted else 0,
