@@ -92,6 +92,8 @@ class Lightbox:
     async def _made(
         self, engine: Engine, run_id: str, generation: Generation, directory: Path, say: SayProgress
     ) -> list[MadeFile]:
+        # Whether it can take a run, and whether one run of it can be stopped without the others.
+        await engine.describe()
         picture = None
         if generation.action == IMG2IMG:
             picture = await self._picture_at_engine(engine, run_id, generation.params["image_url"], directory)

@@ -1,0 +1,167 @@
+"""What every provider of media must do that is run to its end: described services, an engine, and a package's own.
+
+Real servers are behind them; the package is the wheel that docs/how-to/add-a-provider.md speaks of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from callsheet.providers.actor import Done
+from callsheet.providers.errors import ProviderUnavailable
+from callsheet.providers.media import Finish, Generation, Made, SyncProvider
+from callsheet.providers.registry import Registry, lacking_of_provider
+from callsheet.toolbox.media_types import media_type_of
+from tests.support.asgi_server import free_port
+from tests.support.lightbox import lightbox_here
+from tests.support.media_providers import Said, media_task, opened, service_table
+from tests.support.media_service import SECRET, MediaService, media_service
+from tests.support.plugin_wheel import NAME, unpacked_plugin
+
+HOSTILE = 'a "lighthouse", {"seed": 1} {params.width} \\ in a {storm}'
+
+
+@dataclass
+class Bench:
+    """A provider, led to what really makes pictures."""
+
+    registry: Registry
+    name: str
+    directory: Path
+    said: Said = field(default_factory=Said)
+
+    @property
+    def provider(self) -> SyncProvider:
+        return cast("SyncProvider", self.registry.media[self.name])
+
+    async def make(self, prompt: str = HOSTILE) -> Made:
+        return await self.provider.generate(Generation("txt2img", prompt), self.directory, self.said)
+
+
+@pytest.fixture(scope="module")
+async def service() -> AsyncIterator[MediaService]:
+    async with media_service() as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
+async def engine_url(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[str]:
+    async with lightbox_here(tmp_path_factory.mktemp("engine")) as engine:
+        yield engine.url
+
+
+@pytest.fixture
+def tiny(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(str(unpacked_plugin(tmp_path)))
+    yield
+    sys.modules.pop(NAME, None)
+
+
+@pytest.fixture
+async def benches(
+    service: MediaService, engine_url: str, tmp_path: Path, tiny: None
+) -> AsyncIterator[dict[str, Bench]]:
+    """One of every kind, all in one registry, as an installation has them."""
+    directory = tmp_path / "made"
+    directory.mkdir()
+    names = ("leonardo", "midjourney")
+    async with AsyncExitStack() as stack:
+        config = {"http": {name: service_table(name, service) for name in names}, "lightbox": {"url": engine_url}}
+        registry = await stack.enter_async_context(opened(**config))
+        yield {name: Bench(registry, name, directory) for name in (*names, "lightbox", "tiny")}
+
+
+@pytest.fixture(params=["leonardo", "midjourney", "lightbox", "tiny"])
+def bench(request: pytest.FixtureRequest, benches: dict[str, Bench]) -> Bench:
+    return benches[request.param]
+
+
+async def test_what_it_makes_lies_where_it_was_told_and_is_what_it_is_called(bench: Bench) -> None:
+    made = await bench.make()
+    assert made.files
+    for file in made.files:
+        assert file.path.parent == bench.directory
+        assert media_type_of(file.path.read_bytes()[:64]) == file.mime_type == "image/png"
+        assert file.name.endswith(".png")
+        assert "/" not in file.name
+    # Nothing else is left there.
+    assert {file.path for file in made.files} == set(bench.directory.iterdir())
+
+
+async def test_it_says_how_far_it_is_in_percent(bench: Bench) -> None:
+    await bench.make()
+    percents = [percent for percent in bench.said.percents if percent is not None]
+    assert percents
+    assert all(0 <= percent <= 100 for percent in percents)
+    assert percents == sorted(percents)
+
+
+async def test_the_actor_gets_it_done_and_the_result_can_be_stored(bench: Bench) -> None:
+    media = bench.registry.actors["media"]
+    payload = {"provider": bench.name, "prompt": HOSTILE}
+    plan = media.plan({**payload, "action_type": "txt2img"})
+    assert (plan.provider, plan.finish) == (bench.name, Finish.SYNC)
+    done = await media.run(media_task(bench.directory, **payload))
+    assert isinstance(done, Done)
+    assert len(done.files) == 1
+    assert (done.result["provider"], done.result["action"]) == (bench.name, "txt2img")
+    assert json.loads(json.dumps(done.result)) == done.result
+    assert done.provider_job_id
+
+
+async def test_what_it_is_asked_at_submit_is_answered_without_calling_anybody(
+    bench: Bench, service: MediaService
+) -> None:
+    before = len(service.asked)
+    provider, generation = bench.provider, Generation("txt2img", HOSTILE)
+    assert lacking_of_provider(provider) == []
+    assert list(provider.problems(generation)) == []
+    assert [each.field for each in provider.problems(Generation("txt2img", ""))] == ["prompt"]
+    limit = provider.concurrency(generation)
+    assert limit is not None
+    assert (limit.identifier, limit.limit >= 1) == (f"media:{bench.name}", True)
+    assert limit == provider.concurrency(generation)
+    assert provider.run_limit_seconds > 0
+    json.dumps(dict(provider.preview_info(generation)))
+    assert len(service.asked) == before
+
+
+async def test_two_runs_at_once_do_not_get_into_each_others_way(bench: Bench, tmp_path: Path) -> None:
+    other = Bench(bench.registry, bench.name, tmp_path / "other")
+    other.directory.mkdir()
+    for made in await asyncio.gather(bench.make("one and the same"), other.make("one and the same")):
+        assert len(made.files) == 1
+    assert len(list(bench.directory.iterdir())) == len(list(other.directory.iterdir())) == 1
+
+
+async def test_what_is_logged_and_kept_has_no_secret_in_it(bench: Bench, logged: io.StringIO) -> None:
+    made = await bench.make()
+    assert SECRET not in f"{logged.getvalue()} {made.details} {bench.said}"
+
+
+@pytest.mark.parametrize("name", ["leonardo", "midjourney", "lightbox"])
+async def test_a_service_that_nobody_listens_at_is_unavailable(
+    name: str, service: MediaService, tmp_path: Path
+) -> None:
+    nowhere = f"http://127.0.0.1:{free_port()}"
+    table = {**service_table("leonardo" if name == "lightbox" else name, service), "base_url": nowhere}
+    config = {"lightbox": {"url": nowhere}} if name == "lightbox" else {"http": {name: table}}
+    async with opened(**config) as registry:
+        with pytest.raises(ProviderUnavailable) as failed:
+            await Bench(registry, name, tmp_path).make()
+    assert (failed.value.type, failed.value.details["provider"]) == ("provider_unavailable", name)
+    assert names_in(tmp_path) == []
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
