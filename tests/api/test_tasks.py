@@ -266,6 +266,18 @@ async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(tr
     assert (shown["is_active"], shown["graph"]) == (False, None)
 
 
+async def test_actors_do_not_stand_among_the_workflows_of_engines_unless_asked_for(troupe: Troupe) -> None:
+    async def listed(query: str) -> set[str]:
+        page = (await troupe.ask(troupe.desk.admin, "GET", f"/api/admin/workflows?limit=200{query}")).json()
+        return {workflow["slug"] for workflow in page["items"]}
+
+    assert not [slug for slug in await listed("") if slug.startswith("actor:")]
+    assert {"actor:echo", "actor:echo:fast", troupe.desk.workflow} <= await listed("&with_actors=true")
+    effect = {"slug": "no-effect", "name": "No effect", "workflow": "actor:echo"}
+    refused = await troupe.ask(troupe.desk.admin, "POST", "/api/admin/effects", effect)
+    assert_refused(refused, 422, "invalid_request", "workflow")
+
+
 async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, ann: Person) -> None:
     [provider] = (await troupe.ask(ann, "GET", "/api/providers")).json()
     assert provider == {"name": "sketches", "finish": "sync", "actions": ["img2img", "txt2img"]}

@@ -19,6 +19,7 @@ SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties
     output_mime_type, run_limit_seconds, created_at, updated_at
 FROM workflows
 WHERE id < coalesce(:before, 9223372036854775807) AND (:is_active::boolean IS NULL OR is_active = :is_active)
+  AND (:with_actors::boolean OR NOT starts_with(slug, 'actor:'))
 ORDER BY id DESC LIMIT :limit
 
 -- name: lock_workflow

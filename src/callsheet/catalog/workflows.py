@@ -94,9 +94,14 @@ class Workflows:
         path = row["comfyui_workflow_path"]
         return WorkflowDetail(**row, graph=await self._graphs.read(path) if path is not None else None)
 
-    async def list(self, is_active: bool | None, before: int | None, limit: int) -> Page[WorkflowSummary]:
+    async def list(
+        self, is_active: bool | None, before: int | None, limit: int, *, with_actors: bool = False
+    ) -> Page[WorkflowSummary]:
+        """Without those that stand for actors, which no engine runs and no effect is made of, unless asked for."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["list_workflows"].rows(connection, is_active=is_active, before=before, limit=limit + 1)
+            rows = await SQL["list_workflows"].rows(
+                connection, is_active=is_active, before=before, limit=limit + 1, with_actors=with_actors
+            )
         items = [WorkflowSummary(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 

@@ -1,0 +1,124 @@
+"""Tasks as they are shown, and what is read from payloads: pure rules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.jobs.products import with_product
+from callsheet.tasks.plans import SENT, workflow_run_id
+from callsheet.tasks.views import task_view
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.jobs import Job, JobOutput, JobProgress, JobStatus
+from callsheet.wire.tasks import job_id_of, task_id_of
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+ID = UUID("01a1dfff-fd15-7153-b57f-bfbf70ed84a0")
+
+
+def row(**changes: Any) -> dict[str, Any]:
+    values = {
+        "actor": "echo",
+        "queue_name": "default",
+        "payload": {"word": "hello"},
+        "effect_id": None,
+        "workflow_run_id": None,
+        "lease_seq": 0,
+        "charge_cycle": 1,
+        "max_attempts": 4,
+    }
+    return {**values, **changes}
+
+
+def job(status: JobStatus, **changes: Any) -> Job:
+    values: dict[str, Any] = {"kind": "task", "charge_cycle": 1, "cost": 0, "priority": 0}
+    times = {"created_at": AT, "submitted_at": AT, "deadline_at": AT + timedelta(days=1)}
+    return Job(**{**values, **times, "id": ID, "status": status, **changes})
+
+
+def test_an_id_of_a_task_is_that_of_its_job_and_nothing_else_is_one() -> None:
+    assert job_id_of(task_id_of(ID)) == ID
+    wrong = ["", "tq_", str(ID), ID.hex, f"tq_{ID.hex.upper()}", f"tq_{ID.hex}0", f"tq_{ID}", "tq_" + "g" * 32]
+    assert [job_id_of(each) for each in wrong] == [None] * len(wrong)
+
+
+@pytest.mark.parametrize(
+    ("status", "changes", "shown"),
+    [
+        (JobStatus.PENDING, {}, (0, "Queued", 0, AT)),
+        (JobStatus.QUEUED, {}, (0, "Queued", 0, AT)),
+        (JobStatus.PROCESSING, {"started_at": AT}, (None, "Running", None, AT)),
+        (
+            JobStatus.COMPLETED,
+            {"started_at": AT, "completed_at": AT + timedelta(seconds=2)},
+            (100, "Completed", 2000, AT + timedelta(seconds=2)),
+        ),
+        (JobStatus.CANCELED, {"completed_at": AT}, (None, "Canceled", None, AT)),
+    ],
+)
+def test_a_task_that_says_nothing_is_spoken_for(
+    status: JobStatus, changes: dict[str, Any], shown: tuple[Any, ...]
+) -> None:
+    progress = task_view(row(), job(status, **changes)).progress
+    assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == shown
+
+
+def test_what_a_running_task_says_is_shown() -> None:
+    said = JobProgress(job_id=ID, percent=40, message="Mixing", elapsed_ms=7, updated_at=AT)
+    progress = task_view(row(lease_seq=1), job(JobStatus.PROCESSING, progress=said)).progress
+    assert (progress.percent, progress.message, progress.elapsed_ms, progress.updated_at) == (40, "Mixing", 7, AT)
+
+
+@pytest.mark.parametrize(("lease_seq", "cycle", "count"), [(0, 1, 0), (1, 1, 0), (3, 1, 2), (0, 2, 1), (2, 3, 3)])
+def test_a_retry_is_every_time_it_was_begun_again(lease_seq: int, cycle: int, count: int) -> None:
+    task = task_view(row(lease_seq=lease_seq, charge_cycle=cycle), job(JobStatus.QUEUED))
+    assert (task.retry_count, task.max_retries) == (count, 3)
+    assert task.progress.message == (f"Retrying (attempt {lease_seq + 1})" if lease_seq else "Queued")
+
+
+def test_a_task_for_an_engine_shows_what_its_user_sent() -> None:
+    built = {"workflow": {}, "assets": [{"path": "tenants/x/secret.mp4"}], SENT: {"prompt": "a cat"}}
+    assert task_view(row(payload=built, effect_id=ID), job(JobStatus.QUEUED)).payload == {"prompt": "a cat"}
+
+
+def test_a_result_is_what_the_actor_answered_and_the_files_it_made() -> None:
+    output = JobOutput(file_id=ID, name="a.png", mime_type="image/png", size=1, url="https://here")
+    made = {"outputs": [{"file_id": str(ID)}], "metadata": {}, "result": {"n": 1}}
+    result = task_view(row(), job(JobStatus.COMPLETED, result=made, outputs=[output])).result
+    assert result is not None
+    assert result.model_dump() == {
+        "metadata_id": str(ID),
+        "content_ids": [str(ID)],
+        "urls": ["https://here"],
+        "data": {"n": 1},
+    }
+    called_back = task_view(row(), job(JobStatus.COMPLETED, result={"outputs": [], "model": "x"})).result
+    assert called_back is not None
+    assert (called_back.data, called_back.metadata_id) == ({"model": "x"}, None)
+
+
+def test_a_run_is_named_by_the_payload() -> None:
+    assert workflow_run_id({}) is None
+    assert workflow_run_id({"workflow_run_id": " run-1 "}) == "run-1"
+    for wrong in ("", "   ", "a\nb", 7, {}, "x" * 201):
+        with pytest.raises(InvalidRequest, match="workflow_run_id"):
+            workflow_run_id({"workflow_run_id": wrong})
+
+
+def test_only_a_scrape_that_found_one_makes_a_product() -> None:
+    found = {"title": "Lamp", "url": "https://shop.example/lamp", "extra": 1}
+    kept = with_product("scrape", ID, {"result": {"product": found}})
+    assert kept["result"]["product_id"] == str(ID)
+    assert (kept["product"]["title"], kept["product"]["images"]) == ("Lamp", [])
+    assert with_product("scrape", ID, {"result": found})["product"]["title"] == "Lamp"
+    for kind, result in (
+        ("copy", {"result": {"product": found}}),
+        ("scrape", {}),
+        ("scrape", {"result": None}),
+        ("scrape", {"result": {"product": 7}}),
+        ("scrape", {"result": {"product": {"title": ""}}}),
+    ):
+        assert with_product(kind, ID, result) == {"result": result}
