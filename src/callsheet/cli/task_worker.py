@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from callsheet.cli.worker import fleet_secret, host_name, stop_on_signals
-from callsheet.providers.actor import OWN
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings
 from callsheet.wire.fleet import RegisterRequest
@@ -21,7 +20,7 @@ async def run_tasks(settings: Settings) -> None:
     worker_id = given.id or f"{host_name()}-tasks"
     directory = settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
-    providers = (OWN, *registry.media)
+    providers = registry.provider_names
     registration = RegisterRequest(
         worker_id=worker_id,
         max_concurrency=given.task_concurrency,

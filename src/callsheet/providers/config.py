@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pydantic import Field, Secret, SecretStr
+from pydantic import Field, Secret
 
 from callsheet.providers.comfyui_config import ComfyUIConfig
+from callsheet.providers.copywriting_config import CopywritingConfig
 from callsheet.providers.http_config import HttpProviderConfig
 from callsheet.providers.lightbox_config import LightboxProviderConfig
 from callsheet.providers.replicate_config import ReplicateConfig
+from callsheet.providers.scraping_config import ScrapingConfig
 from callsheet.toolbox.sections import Names, Section
 from callsheet.wire.forms import Provider
 
@@ -22,16 +24,6 @@ __all__ = [
     "ReplicateConfig",
     "ScrapingConfig",
 ]
-
-
-class CopywritingConfig(Section):
-    api_key: SecretStr | None = Field(
-        None, description="Key of the service that writes texts. Default: none, texts are filled into templates."
-    )
-
-
-class ScrapingConfig(Section):
-    timeout_seconds: float = Field(20.0, gt=0, le=300, description="Longest time a page may take, in seconds.")
 
 
 class ProvidersConfig(Section):

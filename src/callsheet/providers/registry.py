@@ -14,6 +14,7 @@ from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.context import Clients, Context, PluginContext
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.media_actor import MediaActor
+from callsheet.providers.typed_actors import CopyActor, ScrapeActor, SpeechActor, StaticAdActor, VideoActor
 from callsheet.toolbox.addresses import Network
 from callsheet.toolbox.errors import OperatorError
 
@@ -31,7 +32,7 @@ COMMON_NEEDS: Final = (
     "preview_info",
     "close",
 )
-NEEDS_BY_FINISH: Final[Mapping[str, tuple[str, ...]]] = {
+NEEDS_BY_FINISH: Final[Mapping[Finish, tuple[str, ...]]] = {
     Finish.SYNC: ("generate",),
     Finish.WEBHOOK: ("callback_seconds", "submit", "find", "get", "cancel", "read_callback"),
     Finish.WORKER: ("effect",),
@@ -47,7 +48,14 @@ PROVIDERS: tuple[Callable[[Context], Iterable[MediaProvider]], ...] = (
     comfyui_queue.configured,
     replicate.configured,
 )
-ACTORS: tuple[Callable[[Context], Actor], ...] = (MediaActor,)
+ACTORS: tuple[Callable[[Context], Actor], ...] = (
+    MediaActor,
+    CopyActor,
+    ScrapeActor,
+    StaticAdActor,
+    VideoActor,
+    SpeechActor,
+)
 
 
 class Registry:
@@ -62,6 +70,12 @@ class Registry:
         self.media = media
         self._clients = clients or Clients()
         self._blocked = tuple(blocked)
+
+    @property
+    def provider_names(self) -> tuple[str, ...]:
+        """What plans may name: a worker of tasks declares all of them."""
+        others = [name for actor in self.actors.values() for name in getattr(actor, "providers", ())]
+        return tuple(dict.fromkeys((OWN, *self.media, *others)))
 
     async def close(self) -> None:
         async with AsyncExitStack() as closing:
@@ -91,8 +105,8 @@ def open_registry(config: ProvidersConfig, *, allow_networks: Iterable[Network] 
 
 def lacking_of_provider(made: object) -> list[str]:
     """What this must have to be a provider of media, and has not."""
-    finish = str(getattr(made, "finish", ""))
-    if finish not in NEEDS_BY_FINISH:
+    finish = getattr(made, "finish", None)
+    if not isinstance(finish, Finish):
         return [f"finish of {', '.join(NEEDS_BY_FINISH)}"]
     return [name for name in COMMON_NEEDS + NEEDS_BY_FINISH[finish] if not hasattr(made, name)]
 

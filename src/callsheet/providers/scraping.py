@@ -1,0 +1,162 @@
+"""Fetches the page of a product and has it read: guarded, bounded, and where its site's robots.txt allows it."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import json
+import re
+import sys
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any, Final
+from urllib.parse import urlsplit
+from urllib.robotparser import RobotFileParser
+
+from pydantic import ValidationError
+
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.scraping_config import AGENT, ScrapingConfig
+from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, Response, TooLarge
+from callsheet.wire.generation import ProductFields
+
+LARGEST_ROBOTS: Final = 512_000
+READER: Final = "callsheet.providers.product_pages"
+PAGES: Final = ("text/html", "application/xhtml+xml", "text/plain", "")
+_MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# Python has more codecs than the web has encodings, and some of those take hours.
+_ENCODING: Final = re.compile(
+    r"utf-?8(-sig)?|utf-?16(le|be)?|(us-)?ascii|(iso-?8859-?|latin-?|windows-?|cp)\d{1,4}|koi8-[ru]|shift[_-]jis|euc-(jp|kr)"
+    r"|gbk|gb2312|gb18030|big5(-hkscs)?|tis-620",
+    re.IGNORECASE,
+)
+_CHARSET: Final = re.compile(rb"""<meta[^>]{0,200}?charset\s*=\s*["']?\s*([A-Za-z0-9_:.-]{1,40})""", re.IGNORECASE)
+
+
+class Scraper:
+    def __init__(self, config: ScrapingConfig, client: GuardedClient):
+        self._config = config
+        self._client = client
+
+    async def scrape(self, url: str) -> Mapping[str, Any]:
+        """The product, as it is kept. Raises ProviderError."""
+        if self._config.robots:
+            await self._refuse_unless_allowed(url)
+        page = await self._fetch(url, self._config.max_bytes)
+        if self._config.robots and _origin(page.url) != _origin(url):
+            await self._refuse_unless_allowed(page.url)
+        refuse_unless_page(page)
+        found = await self._read(decoded(page), page.url)
+        return product_of({**found, "url": page.url})
+
+    async def _refuse_unless_allowed(self, url: str) -> None:
+        answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
+        # As RFC 9309 has it: no rules allow everything, a site in trouble nothing.
+        if answer.status >= 500:
+            raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=True)
+        if answer.status >= 300:
+            return
+        rules = RobotFileParser()
+        rules.parse(answer.content.decode("utf-8", "replace").splitlines())
+        if not rules.can_fetch(AGENT, url):
+            raise ProviderError("robots_refused", f"{_host(url)} asks robots not to read this page.")
+
+    async def _fetch(self, url: str, max_bytes: int) -> Response:
+        headers = {"user-agent": self._config.user_agent, "accept": "text/html,application/xhtml+xml,text/plain;q=0.5"}
+        try:
+            return await self._client.fetch(
+                "GET", url, headers=headers, timeout_seconds=self._config.timeout_seconds, max_bytes=max_bytes
+            )
+        except AddressRefused as refused:
+            raise ProviderError("address_refused", str(refused)) from refused
+        except TooLarge as large:
+            raise ProviderError("page_too_large", str(large)) from large
+        except OutgoingError as failed:
+            raise ProviderError("page_unreachable", str(failed), retryable=True) from failed
+
+    async def _read(self, html: str, url: str) -> Mapping[str, Any]:
+        if find_spec("selectolax") is None:
+            message = "Pages cannot be read here: pip install 'callsheet[scraping]'."
+            raise ProviderError("parser_missing", message, retryable=True)
+        # Another process: it can be ended when a page was made to keep a parser busy.
+        process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-P", "-m", READER),
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.DEVNULL,
+            # Nothing of ours that a page could be made to look for.
+            env={},
+        )
+        given = json.dumps({"url": url}).encode() + b"\n" + html.encode("utf-8", "replace")
+        try:
+            async with asyncio.timeout(self._config.read_seconds):
+                said, _ = await process.communicate(given)
+        except TimeoutError:
+            raise ProviderError("page_unreadable", "The page takes too long to read.") from None
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        if process.returncode != 0:
+            raise ProviderError("page_unreadable", "The page cannot be read.", details={"exit": process.returncode})
+        found: Mapping[str, Any] = json.loads(said)
+        return found
+
+
+def refuse_unless_page(page: Response) -> None:
+    host = _host(page.url)
+    if page.status == 429 or page.status >= 500:
+        raise ProviderError("page_refused", f"{host} is in trouble ({page.status}).", retryable=True)
+    if page.status != 200:
+        raise ProviderError("page_refused", f"{host} does not show the page ({page.status}).")
+    kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind not in PAGES:
+        raise ProviderError("not_a_page", f"{host} answers with {kind[:100]}, which is no page.")
+
+
+def decoded(page: Response) -> str:
+    """As its first bytes, the header or the page itself say; what cannot be decoded is replaced."""
+    content = page.content
+    header = re.search(r"charset\s*=\s*[\"']?([\w:.-]{1,40})", page.headers.get("content-type", ""), re.IGNORECASE)
+    declared = _CHARSET.search(content[:4096])
+    names = [name for mark, name in _MARKS if content.startswith(mark)]
+    names += [header.group(1)] if header else []
+    names += [declared.group(1).decode("ascii")] if declared else []
+    for name in [*names, "utf-8"]:
+        if _ENCODING.fullmatch(name):
+            with suppress(LookupError, UnicodeError):
+                return content.decode(name)
+    # What browsers take a page for that says nothing and is no UTF-8.
+    return content.decode("utf-8" if names else "cp1252", "replace")
+
+
+def product_of(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Checked as if a user had sent it, since it comes from a stranger."""
+    if not found.get("title"):
+        raise ProviderError("no_product", "The page shows no product: it has no title.")
+    kept = dict(found)
+    for _ in range(len(kept) + len(kept.get("images", ()))):
+        try:
+            product = ProductFields.model_validate(kept)
+        except ValidationError as wrong:
+            kept = _without(kept, wrong.errors()[0]["loc"])
+            continue
+        return product.model_dump(mode="json")
+    raise ProviderError("no_product", "The page shows no product that could be kept.")
+
+
+def _without(found: dict[str, Any], place: tuple[int | str, ...]) -> dict[str, Any]:
+    name = str(place[0])
+    if name == "images" and len(place) > 1:
+        return {**found, "images": [image for number, image in enumerate(found["images"]) if number != place[1]]}
+    return {key: value for key, value in found.items() if key != name}
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).hostname or ""

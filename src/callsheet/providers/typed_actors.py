@@ -1,0 +1,163 @@
+"""The actors of typed generation: `copy` and `scrape` run to the end, `static_ad`, `ugc_video` and `tts` call back.
+
+Their payload is the typed input with the product's fields in it, whoever submitted it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar, cast
+from urllib.parse import urlsplit
+
+from pydantic import ValidationError
+
+from callsheet.providers.actor import Deferred, Done, Plan, Task
+from callsheet.providers.context import Context
+from callsheet.providers.copywriting import NAME as COPYWRITING
+from callsheet.providers.copywriting import Copywriter, ModelWriter, TemplateWriter
+from callsheet.providers.errors import ProviderError
+from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
+from callsheet.providers.media_actor import FIELD
+from callsheet.providers.replicate_answers import NAME as REPLICATE
+from callsheet.providers.scraping import Scraper
+from callsheet.providers.typed_prompts import Asked, film_asked, picture_asked, speech_asked
+from callsheet.wire.base import UserRequest
+from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.generation import CopyInput, ScrapeInput, SpeechInput, StaticAdInput, VideoInput
+
+Input = TypeVar("Input", bound=UserRequest)
+MARGIN_SECONDS: Final = 30
+
+
+def read(model: type[Input], payload: Mapping[str, Any]) -> Input:
+    """Raises InvalidRequest with fields like `payload.style`."""
+    try:
+        return model.model_validate(payload)
+    except ValidationError as wrong:
+        problems = [
+            FieldProblem(".".join(map(str, (FIELD, *each["loc"]))), each["msg"].removeprefix("Value error, "))
+            for each in wrong.errors(include_url=False, include_input=False)
+        ]
+        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems) from None
+
+
+def read_again(model: type[Input], payload: Mapping[str, Any]) -> Input:
+    """For a worker that may be older than the control plane that took the task."""
+    try:
+        return read(model, payload)
+    except InvalidRequest as invalid:
+        raise ProviderError("invalid_request", str(invalid)) from None
+
+
+class CopyActor:
+    name = "copy"
+
+    def __init__(self, context: Context):
+        self._config = context.config.copywriting
+        self._writer: Copywriter = TemplateWriter()
+        if self._config.api_key is not None:
+            self._writer = ModelWriter(self._config, context.clients.trusted())
+
+    @property
+    def providers(self) -> tuple[str, ...]:
+        """Of its plans, beside those of media. One without a key does not take what is written with one."""
+        return (self._writer.provider,)
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        read(CopyInput, payload)
+        seconds = int(self._config.request_seconds) + MARGIN_SECONDS
+        remote = self._writer.provider == COPYWRITING
+        limit = Concurrency(COPYWRITING, self._config.max_concurrent) if remote else None
+        return Plan(self._writer.provider, Finish.SYNC, limit, seconds)
+
+    async def run(self, task: Task) -> Done:
+        return Done(await self._writer.write(read_again(CopyInput, task.payload)))
+
+
+class ScrapeActor:
+    name = "scrape"
+
+    def __init__(self, context: Context):
+        self._config = context.config.scraping
+        self._scraper = Scraper(self._config, context.clients.guarded(timeout_seconds=self._config.timeout_seconds))
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        read(ScrapeInput, payload)
+        # The rules of two sites, the page, and the reading of it.
+        seconds = int(3 * self._config.timeout_seconds + self._config.read_seconds) + MARGIN_SECONDS
+        return Plan(concurrency=Concurrency(self.name, self._config.max_concurrent), run_limit_seconds=seconds)
+
+    async def run(self, task: Task) -> Done:
+        url = read_again(ScrapeInput, task.payload).url
+        task.say(None, f"Reading a page of {urlsplit(url).hostname}")
+        return Done({"product": await self._scraper.scrape(url)})
+
+
+class _CallingBack(Generic[Input]):
+    """One whose model, at a provider that calls back, is named in the settings."""
+
+    name: ClassVar[str]
+    model: ClassVar[type[UserRequest]]
+
+    def __init__(self, context: Context):
+        self._context = context
+
+    def asked(self, wanted: Input) -> Asked:
+        raise NotImplementedError
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        provider, generation = self._generation(payload)
+        return Plan(provider.name, provider.finish, provider.concurrency(generation), provider.run_limit_seconds)
+
+    async def run(self, task: Task) -> Deferred:
+        if task.callback is None:
+            raise ProviderError("no_callback", "There is no address that the provider could call back.")
+        try:
+            provider, generation = self._generation(task.payload)
+        except InvalidRequest as invalid:
+            raise ProviderError("invalid_request", str(invalid)) from None
+        found = await provider.find(task.callback) if task.callback.may_exist else None
+        prediction = found or await provider.submit(generation, task.callback)
+        return Deferred(prediction.id, provider.callback_seconds)
+
+    def _generation(self, payload: Mapping[str, Any]) -> tuple[WebhookProvider, Generation]:
+        wanted = cast("Input", read(self.model, payload))
+        provider = self._context.media.get(REPLICATE)
+        model = self._context.config.replicate.models.get(self.name)
+        if provider is None or model is None:
+            setting = f"providers.replicate.models.{self.name}"
+            raise InvalidRequest.field("provider", f"is not set up for {self.name}: {setting} names no model")
+        asked = self.asked(wanted)
+        # What not every model has an input for is sent to those whose settings name it.
+        extra = {name: value for name, value in asked.extra.items() if name in model.inputs}
+        given = {**asked.params, **extra}
+        params = {name: value for name, value in given.items() if value is not None and name not in model.fixed}
+        generation = Generation(self.name, asked.prompt, params)
+        problems = list(provider.problems(generation))
+        if problems:
+            raise InvalidRequest("; ".join(f"{each.field} {each.reason}" for each in problems), errors=problems)
+        return cast("WebhookProvider", provider), generation
+
+
+class StaticAdActor(_CallingBack[StaticAdInput]):
+    name = "static_ad"
+    model = StaticAdInput
+
+    def asked(self, wanted: StaticAdInput) -> Asked:
+        return picture_asked(wanted)
+
+
+class VideoActor(_CallingBack[VideoInput]):
+    name = "ugc_video"
+    model = VideoInput
+
+    def asked(self, wanted: VideoInput) -> Asked:
+        return film_asked(wanted)
+
+
+class SpeechActor(_CallingBack[SpeechInput]):
+    name = "tts"
+    model = SpeechInput
+
+    def asked(self, wanted: SpeechInput) -> Asked:
+        return speech_asked(wanted)

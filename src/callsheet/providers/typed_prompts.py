@@ -1,0 +1,54 @@
+"""What models are asked for pictures, films and speech of typed jobs. Pure.
+
+Names of inputs are those that most models have; where one has others, its settings translate them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from callsheet.wire.generation import ProductFields, SpeechInput, StaticAdInput, VideoInput
+
+# Models take the first hundreds of words of a prompt, and some refuse more.
+LONGEST_DESCRIPTION = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    prompt: str = ""
+    params: Mapping[str, Any] = field(default_factory=dict)
+    # Sent only where the model's settings name the input.
+    extra: Mapping[str, Any] = field(default_factory=dict)
+
+
+def picture_asked(wanted: StaticAdInput) -> Asked:
+    words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the picture."
+    prompt = f"Advertising photograph, style: {wanted.style}. {about(wanted.product)} {words}"
+    extra = {"image": first_image(wanted.product), "style": wanted.style, "headline": wanted.headline}
+    return Asked(prompt, {"aspect_ratio": wanted.aspect_ratio}, extra)
+
+
+def film_asked(wanted: VideoInput) -> Asked:
+    product = about(wanted.product) if wanted.product else ""
+    script = f"Script: {wanted.script}" if wanted.script else ""
+    prompt = " ".join(part for part in (f"User-made video, style: {wanted.style}.", product, script) if part)
+    extra = {"image": first_image(wanted.product), "style": wanted.style, "script": wanted.script}
+    return Asked(prompt, {"aspect_ratio": wanted.aspect_ratio, "duration": wanted.duration_seconds}, extra)
+
+
+def speech_asked(wanted: SpeechInput) -> Asked:
+    return Asked(
+        params={"text": wanted.text, "voice": wanted.voice},
+        extra={"language": wanted.language, "speed": wanted.speed},
+    )
+
+
+def about(product: ProductFields) -> str:
+    description = " ".join(product.description.split())[:LONGEST_DESCRIPTION]
+    return f"Product: {product.title}. {description}".strip()
+
+
+def first_image(product: ProductFields | None) -> str | None:
+    return product.images[0] if product and product.images else None
