@@ -21,6 +21,7 @@ from bench import (
     sse_fanout,
     startup_demo,
     storage_presign,
+    tasks_sync,
 )
 from bench.results import Result, show, write
 
@@ -38,6 +39,7 @@ MODULES = (
     dispatch_idle_workers,
     dispatch_pickup,
     sse_fanout,
+    tasks_sync,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.5

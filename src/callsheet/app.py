@@ -52,7 +52,6 @@ from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handl
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.plumbing.shortcut import Shortcut
-from callsheet.providers.actor import OWN
 from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
@@ -129,8 +128,11 @@ class DatabaseWatch(Loop):
 
 
 @asynccontextmanager
-async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
-    """Opens databases and storage, builds the application, runs the loops; undoes it all in reverse."""
+async def open_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
+    """Opens databases and storage, builds the application, runs the loops; undoes it all in reverse.
+
+    `providers` and their actors: those that the settings name, unless others are given.
+    """
     arm_for_process(settings.failpoints)
     secret = master_secret(settings)
     async with AsyncExitStack() as undo:
@@ -138,7 +140,8 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
         undo.push_async_callback(databases.close)
         storage = open_storage(settings, secret)
         undo.push_async_callback(storage.close)
-        providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
+        if providers is None:
+            providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
         undo.push_async_callback(providers.close)
         plane = _assemble(settings, secret, databases, storage, providers)
         undo.push_async_callback(plane.webhooks.close)
@@ -152,9 +155,9 @@ async def open_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
 
 
 @asynccontextmanager
-async def running_control_plane(settings: Settings) -> AsyncIterator[ControlPlane]:
+async def running_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
     """A control plane that answers HTTP. On the way out it takes no new requests and lets running ones finish."""
-    async with open_control_plane(settings) as plane:
+    async with open_control_plane(settings, providers) as plane:
         server = HttpServer(plane.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)
@@ -266,7 +269,7 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
     plane = InProcessPlane(
         worker_id=runner_name(),
         workflow_slugs=[workflow_slug(actor, queue) for actor in providers.actors for queue in queues],
-        providers=(OWN, *providers.media),
+        providers=providers.provider_names,
         max_concurrency=settings.tasks.in_process,
         registry=rooms.fleet.registry,
         authentication=rooms.fleet.authentication,
