@@ -17,7 +17,6 @@ from callsheet.wire.errors import FieldProblem
 
 # The action that names its effect itself.
 EFFECT: Final = "effect"
-EFFECT_PARAMS: Final = ("effect", "input_payload", "input_file_id")
 PROMPT: Final = "prompt"
 
 
@@ -39,13 +38,14 @@ class ComfyUIQueue:
         return frozenset({EFFECT, *self._actions})
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
-        params = generation.params
-        if generation.action in self._actions:
-            if generation.prompt and not self._actions[generation.action].prompt:
-                yield FieldProblem("prompt", f"is nothing that {generation.action} takes")
-        else:
-            yield from _problems_of_effect(params)
-        file_id = params.get("input_file_id")
+        chosen = self._actions.get(generation.action)
+        if chosen is not None and generation.prompt and not chosen.prompt:
+            yield FieldProblem("prompt", f"is nothing that {generation.action} takes")
+        if chosen is None:
+            slug = generation.params.get("effect")
+            if not isinstance(slug, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", slug):
+                yield FieldProblem("params.effect", "should be the slug of an effect" if slug else "is required")
+        file_id = generation.params.get("input_file_id")
         if file_id is not None and not _is_id(file_id):
             yield FieldProblem("params.input_file_id", "should be the id of a file")
 
@@ -58,33 +58,17 @@ class ComfyUIQueue:
         return {"effect": use.effect, "input_payload": use.input_payload}
 
     def effect(self, generation: Generation) -> EffectUse:
-        params = dict(generation.params)
-        file_id = params.pop("input_file_id", None)
-        if generation.action in self._actions:
-            chosen = self._actions[generation.action]
-            slug, key, values = chosen.effect, chosen.prompt, params
-        else:
-            slug, key, values = params["effect"], PROMPT, dict(params.get("input_payload") or {})
+        """`effect` and `input_file_id` of the params are ours, the rest is for the effect's properties."""
+        values = dict(generation.params)
+        file_id = values.pop("input_file_id", None)
+        chosen = self._actions.get(generation.action)
+        slug, key = (values.pop("effect"), PROMPT) if chosen is None else (chosen.effect, chosen.prompt)
         if key and generation.prompt:
             values = {key: generation.prompt, **values}
         return EffectUse(slug, values, file_id)
 
     async def close(self) -> None:
         """It holds nothing."""
-
-
-def _problems_of_effect(params: Mapping[str, Any]) -> Iterable[FieldProblem]:
-    for name in params.keys() - set(EFFECT_PARAMS):
-        yield FieldProblem(
-            f"params.{name[:100]}", f"is not a parameter of effect; they are: {', '.join(EFFECT_PARAMS)}"
-        )
-    slug = params.get("effect")
-    if slug is None:
-        yield FieldProblem("params.effect", "is required")
-    elif not isinstance(slug, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", slug):
-        yield FieldProblem("params.effect", "should be the slug of an effect")
-    if not isinstance(params.get("input_payload"), Mapping | None):
-        yield FieldProblem("params.input_payload", "should be an object")
 
 
 def _is_id(value: object) -> bool:

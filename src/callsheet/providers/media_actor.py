@@ -42,16 +42,11 @@ class MediaActor:
         provider, generation = self._asked(payload)
         return Plan(
             provider=provider.name,
-            finish=Finish(provider.finish),
+            finish=provider.finish,
             concurrency=provider.concurrency(generation),
             run_limit_seconds=provider.run_limit_seconds,
-            effect=cast("WorkerProvider", provider).effect(generation) if provider.finish == Finish.WORKER else None,
+            effect=cast("WorkerProvider", provider).effect(generation) if provider.finish is Finish.WORKER else None,
         )
-
-    def preview_info(self, payload: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What a page can show before the task is submitted. Raises InvalidRequest as `plan` does."""
-        provider, generation = self._asked(payload)
-        return {"provider": provider.name, "action": generation.action, **provider.preview_info(generation)}
 
     async def run(self, task: Task) -> Done | Deferred:
         provider, generation = self._found(task.payload)
