@@ -16,9 +16,10 @@ from starlette.types import Receive, Scope, Send
 class EventStream(Response):
     media_type = "text/event-stream"
 
-    def __init__(self, pieces: AsyncGenerator[bytes]):
+    # FastAPI reads the status of its documentation from this signature.
+    def __init__(self, pieces: AsyncGenerator[bytes], status_code: int = 200):
         # A proxy that gathers output would turn a live stream into a slow download.
-        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        super().__init__(status_code=status_code, headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
         del self.headers["content-length"]
         self._pieces = pieces
 
