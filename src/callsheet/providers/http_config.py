@@ -124,11 +124,11 @@ class HttpProviderConfig(Section):
             raise ValueError("must be an address without a question mark, a hash or a password")
         return value.rstrip("/")
 
-    @field_validator("headers")
+    @field_validator("headers", "secret")
     @classmethod
-    def _headers_can_be_sent(cls, value: dict[str, SecretStr]) -> dict[str, SecretStr]:
-        for secret in value.values():
-            if not re.fullmatch(r"[ -~]*", secret.get_secret_value()):
+    def _headers_can_be_sent(cls, value: dict[str, SecretStr] | SecretStr | None) -> object:
+        for secret in value.values() if isinstance(value, dict) else [value]:
+            if secret is not None and not re.fullmatch(r"[ -~]*", secret.get_secret_value()):
                 raise ValueError("must be plain characters")
         return value
 

@@ -30,6 +30,7 @@ DOWNLOAD_ATTEMPTS: Final = 3
 LONGEST_PAUSE_SECONDS: Final = 30.0
 CANCEL_SECONDS: Final = 10.0
 LONGEST_ID: Final = 500
+LARGEST_ANSWER: Final = 2_097_152
 # Beyond its own limit, which shall be the one that ends it.
 MARGIN_SECONDS: Final = 30
 
@@ -45,7 +46,7 @@ class HttpProvider:
         self.name = name
         self._config = config
         self._headers = headers_of(config)
-        client = clients.trusted(timeout_seconds=config.request_seconds)
+        client = clients.trusted(timeout_seconds=config.request_seconds, max_bytes=LARGEST_ANSWER)
         self._service = Service(name, config.base_url, client, self._headers, config.request_seconds)
         self._outputs = clients.guarded()
 
@@ -142,6 +143,7 @@ class HttpProvider:
                 # A job may be known a moment after it was taken.
                 passing = isinstance(error, ProviderUnavailable) or (error.details.get("status") == 404 and not known)
                 if not passing or time.monotonic() - heard > poll.patience_seconds:
+                    await self._cancel(job_id)
                     raise
                 pause = max(pause, min(LONGEST_PAUSE_SECONDS, error.details.get("retry_after_seconds") or 0.0))
             else:
@@ -175,7 +177,15 @@ class HttpProvider:
             raise ProviderError("no_output", f"{self.name} ended without a result.", details=details)
         if len(urls) > self._config.download.max_files:
             raise ProviderError("too_many_outputs", f"{self.name} made more than is accepted.", details=details)
-        return [urljoin(f"{self._config.base_url}/", url) for url in urls]
+        try:
+            found = [urljoin(f"{self._config.base_url}/", url) for url in urls]
+            usable = all(urlsplit(url).scheme in ("http", "https") for url in found)
+        except ValueError:
+            usable = False
+        if not usable:
+            message = f"{self.name} named an address that must not be fetched."
+            raise ProviderError("output_refused", message, details=details)
+        return found
 
     async def _downloaded(self, urls: list[str], directory: Path) -> list[MadeFile]:
         """One after the other: several gigabytes at once would be no quicker."""
@@ -204,7 +214,8 @@ class HttpProvider:
     async def _call(self, request: HttpAction | HttpPoll | HttpCancel, values: Values) -> Any:
         path = filled_path(request.path, request.query, values)
         body = None if request.body is None else filled(request.body, values)
-        return await self._service.call(request.method, path, body, self._config.poll.error)
+        often = isinstance(request, HttpPoll)
+        return await self._service.call(request.method, path, body, error_path=self._config.poll.error, often=often)
 
 
 def pause_asked_for(busy: ProviderUnavailable) -> float | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -46,9 +46,14 @@ class Service:
         self._headers = dict(headers)
         self._timeout_seconds = timeout_seconds
 
-    async def call(self, method: str, path: str, body: object = None, error_path: str | None = None) -> Any:
-        """The JSON of a good answer. Raises ProviderUnavailable where later may be better, ProviderError otherwise."""
-        answer = await self._answer(method, path, body)
+    async def call(
+        self, method: str, path: str, body: object = None, *, error_path: str | None = None, often: bool = False
+    ) -> Any:
+        """The JSON of a good answer. Raises ProviderUnavailable where later may be better, ProviderError otherwise.
+
+        What is called `often` is logged for those who look closely.
+        """
+        answer = await self._answer(method, path, body, log.debug if often else log.info)
         if answer.status in PASSING or answer.status >= 500:
             raise ProviderUnavailable(
                 self.name,
@@ -90,7 +95,7 @@ class Service:
         message = f"{self.name} refused the request ({answer.status}){f': {reason}' if reason else '.'}"
         return ProviderError("provider_refused", message, details=details)
 
-    async def _answer(self, method: str, path: str, body: object) -> ServiceAnswer:
+    async def _answer(self, method: str, path: str, body: object, note: Callable[..., object]) -> ServiceAnswer:
         started = time.perf_counter()
         content = b"" if body is None else json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
         headers = {**self._headers, "accept": "application/json"}
@@ -111,7 +116,7 @@ class Service:
             result = type(failed).__name__
             raise ProviderUnavailable(self.name, f"{self.name} cannot be reached.", reason=str(failed)) from failed
         finally:
-            log.info(
+            note(
                 "provider.call",
                 provider=self.name,
                 method=method,
