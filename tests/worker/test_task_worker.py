@@ -1,0 +1,223 @@
+"""`callsheet worker --tasks`: a process of its own that leases tasks over HTTP, and what is left when it is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from pydantic import SecretStr
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.settings import Settings
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+from tests.support.waiting import until
+
+SECRET = "the-secret-of-a-test-fleet"
+PAGE = b"<html><head><title>A lamp</title></head><body><p>It glows.</p></body></html>"
+
+
+@dataclass
+class SlowPages:
+    """A shop whose pages come when the gate is open."""
+
+    port: int = 0
+    gate: asyncio.Event = field(default_factory=asyncio.Event)
+    asked: int = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}/lamp"
+
+    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            if head.startswith(b"GET /robots.txt"):
+                writer.write(b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+            else:
+                self.asked += 1
+                await self.gate.wait()
+                kind = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nConnection: close\r\n"
+                writer.write(kind + b"Content-Length: %d\r\n\r\n" % len(PAGE) + PAGE)
+            await writer.drain()
+        except (ConnectionError, asyncio.IncompleteReadError):
+            pass
+        finally:
+            writer.close()
+
+
+@dataclass
+class Site:
+    plane: ControlPlane
+    desk: Desk
+    person: Person
+    pages: SlowPages
+    directory: Path
+
+    async def submit(self, **changes: Any) -> dict[str, Any]:
+        body = {"actor": "scrape", "payload": {"url": self.pages.url}, **changes}
+        answer = await self.desk.client.post("/api/task", json=body, headers=self.person.headers)
+        assert answer.status_code == 201, answer.text
+        task: dict[str, Any] = answer.json()
+        return task
+
+    async def get(self, task: dict[str, Any]) -> dict[str, Any]:
+        answer = await self.desk.get(self.person, f"/api/task/{task['task_id']}")
+        shown: dict[str, Any] = answer.json()
+        return shown
+
+    async def until_status(self, task: dict[str, Any], status: str) -> dict[str, Any]:
+        async def reached() -> bool:
+            return (await self.get(task))["status"] == status
+
+        await until(reached, seconds=60)
+        return await self.get(task)
+
+    async def workers(self) -> list[str]:
+        answer = await self.desk.get(self.desk.admin, "/api/admin/workers")
+        return [worker["worker_id"] for worker in answer.json()["items"]]
+
+    @asynccontextmanager
+    async def worker(self, name: str, *arguments: str, **variables: str) -> AsyncIterator[Process]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("CALLSHEET_")}
+        process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-m",
+            "callsheet.worker",
+            "--tasks",
+            *arguments,
+            cwd=self.directory,
+            stderr=PIPE,
+            env={
+                **kept,
+                "API_BASE_URL": self.plane.settings.public_url,
+                "FLEET_SECRET": SECRET,
+                "WORKER_ID": name,
+                "CALLSHEET_HOME": str(self.directory / "home"),
+                "CALLSHEET_OUTGOING__ALLOW_NETWORKS": "127.0.0.0/8",
+                "CALLSHEET_TASKS__HEARTBEAT_SECONDS": "1",
+                "CALLSHEET_LOG__FORMAT": "json",
+                **variables,
+            },
+        )
+        assert process.stderr is not None
+        saying = asyncio.create_task(process.stderr.read())
+        try:
+
+            async def registered() -> bool:
+                assert process.returncode is None, (await saying).decode()
+                return name in await self.workers()
+
+            await until(registered, seconds=60)
+            yield process
+        finally:
+            if process.returncode is None:
+                process.kill()
+            await process.wait()
+            assert b"Traceback" not in await saying
+
+
+@pytest.fixture
+async def site(settings: Settings, tmp_path: Path) -> AsyncIterator[Site]:
+    chosen = settings.model_copy(
+        update={
+            "tasks": settings.tasks.model_copy(update={"lease_seconds": 5, "queues": ("night",)}),
+            "fleet": settings.fleet.model_copy(update={"secret": SecretStr(SECRET)}),
+        }
+    )
+    pages = SlowPages()
+    server = await asyncio.start_server(pages.answer, "127.0.0.1", 0)
+    pages.port = server.sockets[0].getsockname()[1]
+    async with (
+        server,
+        running_control_plane(chosen) as plane,
+        httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=30) as client,
+    ):
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        yield Site(plane, desk, await desk.person(tokens=100), pages, tmp_path)
+        pages.gate.set()
+
+
+async def balance(site: Site) -> int:
+    return int((await site.desk.get(site.person, "/api/wallet")).json()["balance"])
+
+
+async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(site: Site) -> None:
+    site.pages.gate.set()
+    async with site.worker("elsewhere") as process:
+        shown = await site.until_status(await site.submit(), "completed")
+        assert shown["result"]["data"]["product"]["title"] == "A lamp"
+        assert (shown["retry_count"], shown["max_retries"]) == (0, 3)
+        process.send_signal(signal.SIGTERM)
+        assert await process.wait() == 0
+        assert "elsewhere" not in await site.workers()
+    assert await balance(site) == 99
+
+
+async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: Site) -> None:
+    async with site.worker("first") as first:
+        task = await site.submit()
+        await until(lambda: site.pages.asked == 1, seconds=60)
+        first.kill()
+        await first.wait()
+    site.pages.gate.set()
+    async with site.worker("second"):
+        shown = await site.until_status(task, "completed")
+    assert (shown["retry_count"], site.pages.asked) == (1, 2)
+    assert await balance(site) == 99
+
+
+async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(site: Site) -> None:
+    async with site.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
+        task = await site.submit(max_retries=0)
+        await until(lambda: site.pages.asked == 1, seconds=60)
+        leaving.send_signal(signal.SIGTERM)
+        assert await leaving.wait() == 0
+        assert (await site.get(task))["status"] == "queued"
+    site.pages.gate.set()
+    async with site.worker("staying"):
+        # Without a single retry: the attempt was given back.
+        await site.until_status(task, "completed")
+
+
+async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
+    async with site.worker("stopped"):
+        task = await site.submit()
+        await until(lambda: site.pages.asked == 1, seconds=60)
+        answer = await site.desk.client.post(f"/api/task/{task['task_id']}/cancel", headers=site.person.headers)
+        assert answer.json()["status"] == "canceled"
+
+        async def is_free() -> bool:
+            answer = await site.desk.get(site.desk.admin, "/api/admin/dispatches")
+            return not answer.json()["items"]
+
+        await until(is_free, seconds=60)
+    assert await balance(site) == 100
+
+
+async def test_a_worker_takes_tasks_of_its_queues_only(site: Site) -> None:
+    site.pages.gate.set()
+    async with site.worker("at-night", "--queues", "night"):
+        day = await site.submit()
+        night = await site.submit(queue_name="night")
+        await site.until_status(night, "completed")
+        assert (await site.get(day))["status"] == "queued"
+
+
+async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "callsheet", "worker", "--tasks", cwd=tmp_path, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 1
+    assert b"callsheet fleets secret" in said
