@@ -10,6 +10,7 @@ import json
 import re
 import sys
 from collections.abc import Iterator, Mapping
+from html import unescape
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urljoin
 
@@ -45,7 +46,7 @@ def read_page(html: str, url: str) -> Found:
 
     page = LexborHTMLParser(html)
     base = page.css_first("base[href]")
-    base_url = urljoin(url, (base.attributes.get("href") or "") if base else "")
+    base_url = _joined(url, (base.attributes.get("href") or "") if base else "") or url
     sources = [_json_ld(page), _microdata(page), _open_graph(page), _plain(page)]
     found = {name: next((each[name] for each in sources if each.get(name)), None) for name in ("title", "description")}
     images = [image for each in sources for image in each.get("images", ())]
@@ -61,10 +62,13 @@ def read_page(html: str, url: str) -> Found:
     }
 
 
-def price_of(value: object) -> str | None:
-    """A plain number: `1.299,00`, `1,299.00` and 1299 are the same price."""
+def price_of(value: object, *, declared: bool = False) -> str | None:
+    """A plain number: `1.299,00`, `1,299.00` and 1299 are the same price. What is `declared` is for machines to read:
+    `1.299` is then not above a thousand."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
+    if declared and re.fullmatch(r"\d{1,15}(\.\d{1,10})?", str(value).strip()):
+        return str(value).strip()
     match = _PRICE.search(str(value)[:200])
     if match is None:
         return None
@@ -73,8 +77,7 @@ def price_of(value: object) -> str | None:
     if last < 0:
         return digits
     whole, decimals = re.sub(r"[.,]", "", digits[:last]), digits[last + 1 :]
-    # Three digits after the only mark are thousands, but for numbers that say `.` and were never text.
-    thousands = len(decimals) == 3 and isinstance(value, str) and digits.count(digits[last]) >= 1 and whole != "0"
+    thousands = len(decimals) == 3 and whole != "0"
     return whole + decimals if thousands else f"{whole}.{decimals}"
 
 
@@ -122,7 +125,7 @@ def _of_schema(product: Mapping[str, Any]) -> Found:
     return {
         "title": _plain_text(product.get("name")),
         "description": _plain_text(product.get("description")),
-        "price": price_of(price),
+        "price": price_of(price, declared=True),
         "currency": currency_of(offer.get("priceCurrency") or specification.get("priceCurrency")),
         "images": [each for each in addresses if isinstance(each, str)],
     }
@@ -145,7 +148,7 @@ def _microdata(page: LexborHTMLParser) -> Found:
     return {
         "title": said.get("name"),
         "description": said.get("description"),
-        "price": price_of(said.get("price") or said.get("lowPrice")),
+        "price": price_of(said.get("price") or said.get("lowPrice"), declared=True),
         "currency": currency_of(said.get("priceCurrency")),
         "images": values.get("image", []),
     }
@@ -162,7 +165,7 @@ def _open_graph(page: LexborHTMLParser) -> Found:
     return {
         "title": _content(page, _TITLES),
         "description": _content(page, _DESCRIPTIONS),
-        "price": price_of(_content(page, _PRICES)),
+        "price": price_of(_content(page, _PRICES), declared=True),
         "currency": currency_of(_content(page, _CURRENCIES)),
         "images": [node.attributes.get("content") or "" for node in page.css(_IMAGES)[:MOST_LOOKED_AT]],
     }
@@ -210,7 +213,7 @@ def _text(page: LexborHTMLParser) -> str:
 
 def _plain_text(value: object) -> str | None:
     """Without the HTML that shops put into their descriptions."""
-    return re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * LONGEST_TEXT]) if isinstance(value, str) else None
+    return unescape(re.sub(r"<[^<>]{0,500}>", " ", value[: 2 * LONGEST_TEXT])) if isinstance(value, str) else None
 
 
 def _short(text: str | None, longest: int) -> str:
@@ -223,15 +226,19 @@ def _short(text: str | None, longest: int) -> str:
 def _addresses(images: list[str], base_url: str) -> list[str]:
     found: dict[str, None] = {}
     for image in images[: 2 * MOST_LOOKED_AT]:
-        try:
-            address = urljoin(base_url, image.strip())
-        except ValueError:
-            continue
+        address = _joined(base_url, image)
         if re.fullmatch(r"https?://[!-~]+", address) and len(address) <= LONGEST_ADDRESS:
             found[address] = None
         if len(found) == MOST_IMAGES:
             break
     return list(found)
+
+
+def _joined(base_url: str, address: str) -> str:
+    try:
+        return urljoin(base_url, address.strip())
+    except ValueError:
+        return ""
 
 
 def main() -> int:
