@@ -17,9 +17,9 @@ UPDATE provider_breakers b SET
     trial_until = CASE WHEN :lease_seq = 0 THEN clock_timestamp() + make_interval(secs => :trial_seconds::float8) END
 WHERE b.provider = :provider AND b.open_until <= clock_timestamp()
   AND ((b.trial_dispatch_id, b.trial_lease_seq) IS NOT DISTINCT FROM (:dispatch_id::bigint, :lease_seq::bigint)
-    OR NOT coalesce(b.trial_until > clock_timestamp(), false) AND NOT EXISTS (
-        SELECT FROM ai_job_dispatches d
-        WHERE d.dispatch_id = b.trial_dispatch_id AND d.lease_seq = b.trial_lease_seq AND d.status = 'leased'))
+    OR NOT coalesce(b.trial_until > clock_timestamp(), false) AND NOT coalesce((
+        SELECT d.lease_seq = b.trial_lease_seq AND d.status = 'leased' FROM ai_job_dispatches d
+        WHERE d.dispatch_id = b.trial_dispatch_id), false))
 RETURNING b.provider
 
 -- name: count_success
@@ -72,10 +72,9 @@ RETURNING b.open_until IS NOT NULL AS is_open, b.failures
 -- One row per provider that ever failed. Those with a call under way are shut until it is back.
 SELECT b.provider, b.failures, b.open_until, b.last_error, b.last_error_at,
     greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS paused_seconds,
-    b.open_until <= clock_timestamp() AND (coalesce(b.trial_until > clock_timestamp(), false) OR EXISTS (
-        SELECT FROM ai_job_dispatches d
-        WHERE d.dispatch_id = b.trial_dispatch_id AND d.lease_seq = b.trial_lease_seq AND d.status = 'leased'))
-        AS is_tried
+    b.open_until <= clock_timestamp() AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
+        SELECT d.lease_seq = b.trial_lease_seq AND d.status = 'leased' FROM ai_job_dispatches d
+        WHERE d.dispatch_id = b.trial_dispatch_id), false)) AS is_tried
 FROM provider_breakers b WHERE b.provider = ANY (:providers::text[])
 
 -- name: reset_breaker

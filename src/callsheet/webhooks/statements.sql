@@ -87,15 +87,16 @@ LEFT JOIN LATERAL (SELECT * FROM dispatch_history WHERE dispatch_id = c.dispatch
 
 -- name: keep_claim
 UPDATE provider_calls SET next_at = clock_timestamp() + make_interval(secs => :claim_seconds::float8)
-WHERE call_id = :call_id AND claims = :claims AND work = :held
+WHERE call_id = :call_id AND claims = :claims AND work IS NOT DISTINCT FROM :held
 
 -- name: postpone
--- To another time, or to another kind of work. Not where a callback came meanwhile: that has made it another already.
+-- To another time, or to another kind of work. `IS NOT DISTINCT FROM` fits no partial index: on an empty table the planner
+-- would take that of what is due, and read all of it. Not where a callback came meanwhile: that has made it another already.
 UPDATE provider_calls SET
     work = :work, next_at = clock_timestamp() + make_interval(secs => :seconds::float8), failures = :failures,
     last_error = coalesce(:error, last_error),
     prediction = CASE WHEN :work = 'collect' THEN prediction END
-WHERE call_id = :call_id AND claims = :claims AND work = :held
+WHERE call_id = :call_id AND claims = :claims AND work IS NOT DISTINCT FROM :held
 
 -- name: end_call
 UPDATE provider_calls SET
