@@ -63,9 +63,14 @@ class ComfyUIQueue:
         file_id = values.pop("input_file_id", None)
         chosen = self._actions.get(generation.action)
         slug, key = (values.pop("effect"), PROMPT) if chosen is None else (chosen.effect, chosen.prompt)
-        if key and generation.prompt:
-            values = {key: generation.prompt, **values}
-        return EffectUse(slug, values, file_id)
+        places = {
+            "input_file_id": "params.input_file_id",
+            "effect_id": "params.effect" if chosen is None else "action_type",
+        }
+        if key and key not in values:
+            places[f"input_payload.{key}"] = "prompt"
+            values = {**values, **({key: generation.prompt} if generation.prompt else {})}
+        return EffectUse(slug, values, file_id, places)
 
     async def close(self) -> None:
         """It holds nothing."""

@@ -100,6 +100,9 @@ class EffectUse:
     effect: str
     input_payload: Mapping[str, Any]
     input_file_id: str | None = None
+    # Where in the task's payload its user wrote a field of that job, like input_file_id: params.input_file_id. What is
+    # not named stands there as it is called here; the input_payload stands in `params`.
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 class WorkerProvider(MediaProvider, Protocol):

@@ -95,7 +95,7 @@ class Plans:
         try:
             new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
-            problems = [_of_payload(each) for each in refusal.errors]
+            problems = [_of_payload(each, plan.effect.places) for each in refusal.errors]
             detail = "; ".join(f"{each.field}: {each.reason}" for each in problems)
             raise InvalidRequest(detail or refusal.detail, errors=problems) from None
         return replace(new, payload={**new.payload, SENT: dict(wanted.payload)})
@@ -149,9 +149,11 @@ def effect_job(use: EffectUse, priority: int) -> SubmitEffectJob:
         raise InvalidRequest(f"{problem.field}: {problem.reason}", errors=[problem]) from None
 
 
-def _of_payload(problem: FieldProblem) -> FieldProblem:
+def _of_payload(problem: FieldProblem, places: Mapping[str, str]) -> FieldProblem:
     """Where the user wrote what became a field of the effect's job."""
     name = problem.field
+    if name in places:
+        return FieldProblem(f"{FIELD}.{places[name]}", problem.reason)
     if name.startswith("input_payload."):
         return FieldProblem(f"{FIELD}.params.{name.removeprefix('input_payload.')}", problem.reason)
     return FieldProblem(f"{FIELD}.{name}", problem.reason)

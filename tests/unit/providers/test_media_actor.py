@@ -138,11 +138,18 @@ def test_comfyui_becomes_the_job_of_an_effect(registry: Registry) -> None:
     media = registry.actors["media"]
     plan = media.plan({"provider": "comfyui", "action_type": "txt2img", "prompt": "x", "params": {"seed": 4}})
     assert (plan.provider, plan.finish, plan.concurrency) == ("comfyui", Finish.WORKER, None)
-    assert plan.effect == EffectUse("portrait", {"text": "x", "seed": 4})
+    places = {
+        "input_file_id": "params.input_file_id",
+        "effect_id": "action_type",
+        "input_payload.text": "prompt",
+    }
+    assert plan.effect == EffectUse("portrait", {"text": "x", "seed": 4}, None, places)
     file_id = "0197a1b2-0000-7000-8000-000000000000"
     params = {"effect": "glow", "strength": 2, "input_file_id": file_id}
     plan = media.plan({"provider": "comfyui", "action_type": "effect", "prompt": "x", "params": params})
-    assert plan.effect == EffectUse("glow", {"prompt": "x", "strength": 2}, file_id)
+    assert plan.effect is not None
+    assert (plan.effect.effect, plan.effect.input_payload) == ("glow", {"prompt": "x", "strength": 2})
+    assert (plan.effect.input_file_id, plan.effect.places["effect_id"]) == (file_id, "params.effect")
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,159 @@
+"""Media tasks over HTTP with the providers that ship: asked for by a user, run by the control plane or a worker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import running_control_plane
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.providers.config import ProvidersConfig
+from tests.support.answers import assert_refused
+from tests.support.catalog import MP4
+from tests.support.fleet import Crew
+from tests.support.installation import changed, installation, isolate
+from tests.support.jobs import Desk
+from tests.support.lightbox import lightbox_here
+from tests.support.media_providers import HERE, service_table
+from tests.support.media_service import HTML, PNG, SECRET, MediaService, answered, media_service
+from tests.support.people import People, Person
+from tests.support.scripted_worker import ScriptedWorker
+from tests.support.troupe import Troupe
+from tests.support.waiting import until
+
+COST = 4
+
+
+@pytest.fixture(scope="module")
+async def running_service() -> AsyncIterator[MediaService]:
+    async with media_service() as service:
+        yield service
+
+
+@pytest.fixture
+def service(running_service: MediaService) -> MediaService:
+    running_service.outputs = [running_service.file("picture.png", PNG)]
+    running_service.faults.clear()
+    running_service.asked.clear()
+    return running_service
+
+
+@pytest.fixture(scope="module")
+async def house(
+    postgres: EmbeddedPostgres,
+    templates: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+    running_service: MediaService,
+) -> AsyncIterator[Troupe]:
+    """A control plane with the registry that its settings describe, which runs tasks itself."""
+    directory = tmp_path_factory.mktemp("media-tasks")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with (
+            lightbox_here(directory / "engine") as engine,
+            installation(postgres, templates, directory / "home") as settings,
+        ):
+            providers = ProvidersConfig.model_validate(
+                {"http": {"leonardo": service_table("leonardo", running_service)}, "lightbox": {"url": engine.url}}
+            )
+            chosen = changed(
+                settings,
+                providers=dict(providers),
+                outgoing={"allow_networks": HERE},
+                tasks={"in_process": 4, "costs": {"media": COST}},
+            )
+            async with (
+                running_control_plane(chosen) as plane,
+                httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
+            ):
+                await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
+                yield Troupe(plane, client, await Desk.open(plane, client, People(plane.accounts, plane.keys)), {})
+
+
+@pytest.fixture
+async def ann(house: Troupe) -> Person:
+    return await house.person("pool_2")
+
+
+def asked(provider: str, **payload: Any) -> dict[str, Any]:
+    return {"provider": provider, "action_type": "txt2img", "prompt": "a lighthouse", **payload}
+
+
+@pytest.mark.parametrize("provider", ["leonardo", "lightbox"])
+async def test_a_picture_is_asked_for_and_is_the_users_own(
+    house: Troupe, ann: Person, service: MediaService, provider: str
+) -> None:
+    params = {"width": 512, "height": 512}
+    task = await house.submit(ann, "media", asked(provider, params=params, workflow_run_id="run-1"))
+    shown = await house.ended(ann, task)
+    result = shown["result"]
+    assert (result["data"]["provider"], result["data"]["action"]) == (provider, "txt2img")
+    assert params.items() <= result["data"]["details"]["params"].items()
+    [content_id], [url] = result["content_ids"], result["urls"]
+    assert content_id
+    answer = await house.client.get(url)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+    assert answer.content.startswith(PNG[:8])
+    assert await house.balance(ann) == 100 - COST
+    assert SECRET not in str(shown)
+
+
+async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
+    house: Troupe, ann: Person, service: MediaService
+) -> None:
+    service.faults["submit"] = [answered(503, {"error": "busy"})]
+    shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")))
+    assert (shown["retry_count"], service.count("submit")) == (1, 2)
+    assert await house.balance(ann) == 100 - COST
+
+
+async def test_a_page_instead_of_a_picture_fails_the_task_and_gives_the_tokens_back(
+    house: Troupe, ann: Person, service: MediaService
+) -> None:
+    service.outputs = [service.file("picture.png", HTML)]
+    shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")), "failed")
+    assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
+    assert shown["error"]["message"].startswith("leonardo answered with something else")
+    assert await house.balance(ann) == 100
+
+
+async def test_g10_what_no_provider_takes_is_refused_by_field_and_costs_nothing(house: Troupe, ann: Person) -> None:
+    for payload, field in (
+        ({}, "payload.action_type"),
+        (asked("nobody"), "payload.provider"),
+        (asked("replicate", action_type="sing"), "payload.action_type"),
+        (asked("leonardo", params={"width": 1}), "payload.params.width"),
+        (asked("comfyui", action_type="effect", params={"effect": "nothing-like-it"}), "payload.params.effect"),
+    ):
+        problem = (await house.try_submit(ann, "media", payload)).json()
+        assert (problem["status"], problem["errors"][0]["field"]) == (422, field), problem
+    assert await house.balance(ann) == 100
+
+
+async def test_comfyui_is_a_job_of_an_effect_that_an_engines_worker_runs(house: Troupe, ann: Person) -> None:
+    studio = await house.studio()
+    effect = await studio.effect(credits_cost=7)
+    params = {"effect": effect["slug"], "style": "pastel", "input_file_id": await studio.file(ann)}
+    for wrong, field in (
+        ({"prompt": ""}, "payload.prompt"),
+        ({"params": {**params, "style": "baroque"}}, "payload.params.style"),
+        ({"params": {**params, "input_file_id": None}}, "payload.params.input_file_id"),
+    ):
+        payload = asked("comfyui", action_type="effect", params=params) | wrong
+        assert_refused(await house.try_submit(ann, "media", payload), 422, "invalid_request", field)
+    task = await house.submit(ann, "media", asked("comfyui", action_type="effect", params=params))
+    assert task["cost"] == 7
+    secret = Crew(house.plane, house.desk).secret["x-fleet-secret"]
+    worker = await ScriptedWorker(house.client, "engine-1").register(secret, workflow_slugs=[effect["workflow"]])
+    job = await worker.job(wait_seconds=10)
+    assert job["input_payload"]["workflow"]["3"]["inputs"]["text"] == "a lighthouse, in a pastel look"
+    assert (await worker.upload(job["output_url"], job["output_headers"], MP4)).is_success
+    done = await worker.complete(job, output={"size": len(MP4), "mime_type": "video/mp4"})
+    assert done.status_code == 200, done.text
+    [url] = (await house.ended(ann, task))["result"]["urls"]
+    assert (await house.client.get(url)).content == MP4
+    assert await house.balance(ann) == 93
+    await worker.deregister()
