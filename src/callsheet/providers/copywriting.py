@@ -55,7 +55,6 @@ class ModelWriter:
         body = {
             "model": self._config.model,
             "messages": messages_of(wanted),
-            "temperature": self._config.temperature,
             "max_tokens": TOKENS[wanted.length],
         }
         answer = await self._service.call("POST", "/chat/completions", body)

@@ -15,8 +15,7 @@ class CopywritingConfig(Section):
     )
     url: WebAddress = Field("https://api.openai.com/v1", description="Address of an OpenAI-compatible service.")
     model: str = Field("gpt-4o-mini", min_length=1, max_length=200, description="Its model.")
-    temperature: float = Field(0.7, ge=0, le=2, description="How freely it writes.")
-    max_concurrent: int = Field(4, ge=1, le=100_000, description="Most texts it writes at once, for all machines.")
+    max_concurrent: int = Field(4, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
     request_seconds: float = Field(60.0, gt=0, le=600, description="Longest time one text may take, in seconds.")
 
     @field_validator("url")

@@ -27,7 +27,7 @@ class ScrapingConfig(Section):
     robots: bool = Field(
         True, description="Whether pages are left alone that their site's robots.txt closes to robots."
     )
-    max_concurrent: int = Field(10, ge=1, le=100_000, description="Most pages at once, from all machines together.")
+    max_concurrent: int = Field(10, ge=1, le=100_000, description="Most jobs at once, from all machines together.")
 
     @field_validator("contact")
     @classmethod

@@ -124,7 +124,11 @@ class _CallingBack(Generic[Input]):
         wanted = cast("Input", read(self.model, payload))
         provider = self._context.media.get(REPLICATE)
         model = self._context.config.replicate.models.get(self.name)
-        if provider is None or model is None:
+        if provider is None:
+            raise InvalidRequest.field(
+                "provider", f"is not set up for {self.name}: providers.blocked names {REPLICATE}"
+            )
+        if model is None:
             setting = f"providers.replicate.models.{self.name}"
             raise InvalidRequest.field("provider", f"is not set up for {self.name}: {setting} names no model")
         asked = self.asked(wanted)
