@@ -1,0 +1,219 @@
+"""Providers that call back, over HTTP: a worker that submits, a provider that calls, a user and an admin who watch.
+
+The worker is scripted from docs/protocol.md; the provider is the tests' Replicate.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from tests.api.conftest import Started
+from tests.api.test_worker_requests import spied
+from tests.support.answers import assert_refused
+from tests.support.core import Member
+from tests.support.jobs import Desk
+from tests.support.people import Person
+from tests.support.replicate_files import content_of
+from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.scripted_worker import ScriptedWorker, in_an_hour
+from tests.support.services import LOCAL, service_settings
+from tests.support.waiting import until
+from tests.support.workshop import Workshop, open_workshop
+
+Json = dict[str, Any]
+PROVIDER = "replicate"
+DOWN = {"type": "provider_unavailable", "message": "It answered 503.", "retryable": True}
+
+
+@pytest.fixture
+async def replicate() -> AsyncIterator[ReplicateServer]:
+    async with replicate_server(scenario=Scenario(held=True), deliver="never") as server:
+        yield server
+
+
+@dataclass(slots=True)
+class Counter:
+    """Where jobs of the provider are handed out and called about."""
+
+    shop: Workshop
+    replicate: ReplicateServer
+    worker: ScriptedWorker
+    ann: Person
+
+    @property
+    def desk(self) -> Desk:
+        return self.shop.desk
+
+    async def submit(self) -> UUID:
+        """Not over HTTP: there, the provider comes with an actor's plan."""
+        new = self.desk.core.new_job(await self.member(), provider=PROVIDER, kind="task", cost=7)
+        return (await self.shop.plane.jobs.submission.submit(new)).job.id
+
+    async def member(self) -> Member:
+        pool = await self.shop.plane.databases.pool(self.ann.tenant.pool)
+        return Member(self.ann.tenant.id, self.ann.user.id, pool)
+
+    async def take(self) -> Json:
+        return await self.worker.job(wait_seconds=10)
+
+    async def call(self, job: Json) -> str:
+        """What the actor of Replicate does with the address it was handed."""
+        body = {"version": "1", "input": {}, "webhook": job["callback"]["url"]}
+        async with httpx.AsyncClient(trust_env=False) as client:
+            headers = {"authorization": f"Bearer {TOKEN}"}
+            answer = await client.post(f"{self.replicate.url}/predictions", json=body, headers=headers)
+        return str(answer.json()["id"])
+
+    async def waiting(self) -> tuple[UUID, Json, str]:
+        job_id = await self.submit()
+        job = await self.take()
+        prediction_id = await self.call(job)
+        answer = await self.worker.defer(job, prediction_id, in_an_hour())
+        assert answer.json()["status"] == "waiting"
+        return job_id, job, prediction_id
+
+    async def becomes(self, job_id: UUID, status: str) -> Json:
+        async def has() -> bool:
+            return bool((await self.shop.shown(self.ann, str(job_id)))["status"] == status)
+
+        await until(has, 20)
+        return await self.shop.shown(self.ann, str(job_id))
+
+    async def providers(self) -> dict[str, Json]:
+        answer = await self.desk.client.get("/api/admin/providers", headers=self.desk.admin.headers)
+        return {each["name"]: each for each in answer.json()["providers"]}
+
+
+@pytest.fixture
+async def counter(started: Started, replicate: ReplicateServer) -> AsyncIterator[Counter]:
+    async with (
+        started(
+            providers=dict(service_settings(replicate)),
+            outgoing={"allow_networks": (LOCAL,)},
+            webhooks={"breaker_failures": 2, "breaker_pause_seconds": 600.0},
+            tasks={"in_process": 0},
+        ) as (plane, _),
+        open_workshop(plane) as shop,
+    ):
+        worker = await shop.worker(providers=[PROVIDER, "self_hosted"])
+        yield Counter(shop, replicate, worker, await shop.desk.person(tokens=100))
+
+
+async def test_from_submit_to_the_file_in_the_users_hands(counter: Counter, logged: io.StringIO) -> None:
+    job_id, job, prediction_id = await counter.waiting()
+    assert job["callback"]["may_exist"] is False
+    assert job["callback"]["url"].startswith(f"{counter.shop.plane.settings.public_url}/api/webhooks/replicate/")
+    counter.replicate.end(prediction_id, Scenario())
+    answer = await counter.replicate.call_back(prediction_id)
+    assert (answer.status_code, answer.content) == (204, b"")
+    shown = await counter.becomes(job_id, "completed")
+    [output] = shown["outputs"]
+    assert await counter.worker.download(output["url"]) == content_of("picture.png")
+    assert await counter.shop.balance(counter.ann) == 93
+    assert job["callback"]["url"].rpartition("/")[2] not in logged.getvalue()
+    # Once more, as providers do.
+    assert (await counter.replicate.call_back(prediction_id)).status_code == 204
+    assert await counter.shop.balance(counter.ann) == 93
+
+
+async def test_what_is_not_to_be_believed_gets_one_and_the_same_answer(counter: Counter) -> None:
+    job_id, job, prediction_id = await counter.waiting()
+    counter.replicate.end(prediction_id, Scenario())
+    url = job["callback"]["url"]
+    path, _, callback_id = url.rpartition("/")
+    answers = [
+        await counter.replicate.call_back(prediction_id, url=f"{path}/{'A' * 43}"),
+        await counter.replicate.call_back(prediction_id, url=f"{path}/{callback_id[:-1]}"),
+        await counter.replicate.call_back(prediction_id, url=url.replace("/replicate/", "/nobody/")),
+        await counter.replicate.call_back(prediction_id, secret="whsec_c29tZWJvZHkgZWxzZQ=="),
+        await counter.replicate.call_back(prediction_id, age_seconds=3600),
+        await counter.replicate.call_back(prediction_id, headers={"webhook-signature": None}),
+        await counter.replicate.call_back(prediction_id, body=b"[" * 50_000),
+    ]
+    for answer in answers:
+        assert_refused(answer, 404, "not_found")
+    assert len({str({**answer.json(), "request_id": None}) for answer in answers}) == 1
+    assert (await counter.shop.shown(counter.ann, str(job_id)))["status"] == "processing"
+    large = await counter.replicate.call_back(prediction_id, body=b" " * 2_000_000)
+    assert_refused(large, 413, "body_too_large", "body")
+    assert (await counter.shop.client.get(url)).status_code == 405
+    assert await counter.shop.balance(counter.ann) == 93
+
+
+async def test_a_canceled_job_is_canceled_at_the_provider_and_its_late_callback_changes_nothing(
+    counter: Counter,
+) -> None:
+    job_id, _, prediction_id = await counter.waiting()
+    assert (await counter.desk.post_as(counter.ann, f"/api/ai-jobs/{job_id}/cancel")).is_success
+    await until(lambda: counter.replicate.predictions[prediction_id]["status"] == "canceled")
+    counter.replicate.end(prediction_id, Scenario())
+    assert (await counter.replicate.call_back(prediction_id)).status_code == 204
+    assert (await counter.shop.shown(counter.ann, str(job_id)))["status"] == "canceled"
+    assert await counter.shop.balance(counter.ann) == 100
+
+
+async def test_a_worker_that_asks_again_is_told_that_the_provider_may_know_it(counter: Counter) -> None:
+    await counter.submit()
+    first = await counter.worker.job(poll_id="poll-1")
+    again = await counter.worker.job(poll_id="poll-1", current_load=1)
+    assert again["lease_token"] == first["lease_token"]
+    assert again["callback"] == {"url": first["callback"]["url"], "may_exist": True}
+
+
+async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(counter: Counter) -> None:
+    for _ in range(2):
+        await counter.submit()
+        answer = await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
+        assert answer.json()["status"] == "queued"
+    job_id = await counter.submit()
+    assert (await counter.worker.poll())["reason"] == "empty"
+
+    shown = await counter.shop.shown(counter.ann, str(job_id))
+    assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
+    assert "does not answer" in shown["why_waiting"]["message"]
+    assert datetime.fromisoformat(shown["why_waiting"]["retry_at"]) > datetime.now(UTC)
+    provider = (await counter.providers())[PROVIDER]
+    assert (provider["state"], provider["failures"], provider["last_error"]) == ("open", 2, "It answered 503.")
+    alerts = (await counter.desk.client.get("/api/admin/alerts", headers=counter.desk.admin.headers)).json()["alerts"]
+    assert [alert["subject"] for alert in alerts if alert["code"] == "provider_paused"] == [PROVIDER]
+    # Never handed over, never charged, never called.
+    assert counter.replicate.calls == []
+    assert await counter.desk.core.steps(await counter.member(), job_id) == [">pending", "pending>queued"]
+
+    reset = await counter.desk.post(f"/api/admin/providers/{PROVIDER}/reset", {})
+    assert reset.json()["state"] == "closed"
+    assert await counter.take()
+    assert_refused(await counter.desk.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
+
+
+async def test_a_waiting_worker_is_woken_when_the_pause_is_over(counter: Counter) -> None:
+    for _ in range(2):
+        await counter.submit()
+        await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
+    await counter.submit()
+    await counter.shop.central("UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'")
+    job = await counter.take()
+    assert (await counter.providers())[PROVIDER]["state"] == "half_open"
+    await counter.worker.defer(job, "prediction-1", in_an_hour())
+    assert (await counter.providers())[PROVIDER]["state"] == "closed"
+
+
+async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
+    counter: Counter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = spied(monkeypatch)
+    await counter.submit()
+    counter.shop.client.headers["x-request-id"] = "counted"
+    job = await counter.take()
+    assert asked == ["authenticate", "lease", "move", "gate", "intend", "record_events"]
+    asked.clear()
+    await counter.worker.defer(job, "prediction-1", in_an_hour())
+    assert asked == ["authenticate", "find", "wait", "deferred", "count_success", "record_events"]
