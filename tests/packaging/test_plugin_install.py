@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
+from pydantic import SecretStr
 
-from tests.support.plugin_wheel import plugin_wheel
+from callsheet.app import running_control_plane
+from callsheet.settings import Settings
+from tests.support.installation import changed
+from tests.support.jobs import Desk
+from tests.support.people import People
+from tests.support.plugin_wheel import NAME, plugin_wheel, unpacked_plugin
+from tests.support.troupe import Troupe
 from tests.support.wheels import fresh_environment, run
 
+SECRET = "the-secret-of-this-fleet"
 RUN_WHAT_THE_PACKAGE_BRINGS = """
 import asyncio, json, pathlib, sys, tempfile
 from callsheet.providers.actor import Task
@@ -70,3 +85,55 @@ def test_the_settings_of_the_package_are_listed_and_not_shown(environment: Path,
     listed = run(environment / "callsheet", "settings", "--json", cwd=tmp_path)
     assert listed.returncode == 0, listed.stderr
     assert json.loads(listed.stdout)["CALLSHEET_PROVIDERS__PLUGINS"] == {"tiny": "**********"}
+
+
+@pytest.fixture
+async def house(settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Troupe]:
+    """A control plane that has the package too, and runs no task itself."""
+    monkeypatch.syspath_prepend(str(unpacked_plugin(tmp_path)))
+    chosen = changed(settings, fleet={"secret": SecretStr(SECRET)})
+    async with (
+        running_control_plane(chosen) as plane,
+        httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
+    ):
+        yield Troupe(plane, client, await Desk.open(plane, client, People(plane.accounts, plane.keys)), {})
+    sys.modules.pop(NAME, None)
+
+
+async def test_a_worker_of_the_base_install_runs_tasks_of_the_package(
+    environment: Path, house: Troupe, tmp_path: Path
+) -> None:
+    ann = await house.person()
+    picture = {"provider": "tiny", "action_type": "txt2img", "prompt": "a dot"}
+    counted = await house.submit(ann, "tiny_count", {"text": "seven77"})
+    painted = await house.submit(ann, "media", picture)
+    told = await house.submit(ann, "tiny_count", {"text": "fail"}, max_retries=0)
+    worker = await asyncio.create_subprocess_exec(
+        *(environment / "callsheet", "worker", "--tasks"),
+        cwd=tmp_path,
+        stderr=PIPE,
+        env={
+            "PATH": os.environ["PATH"],
+            "API_BASE_URL": house.plane.settings.public_url,
+            "FLEET_SECRET": SECRET,
+            "WORKER_ID": "elsewhere",
+            "CALLSHEET_PROVIDERS__PLUGINS__TINY__SIGNATURE": "in the corner",
+        },
+    )
+    assert worker.stderr is not None
+    saying = asyncio.create_task(worker.stderr.read())
+    try:
+        assert (await house.ended(ann, counted))["result"]["data"]["letters"] == 7
+        result: dict[str, Any] = (await house.ended(ann, painted))["result"]
+        assert result["data"]["details"] == {"signature": "in the corner"}
+        assert (await house.client.get(result["urls"][0])).content.startswith(b"\x89PNG")
+        failed = await house.ended(ann, told, "failed")
+        assert (failed["error"]["type"], failed["error"]["message"]) == ("tiny_failed", "It was told to fail.")
+        worker.terminate()
+        assert await worker.wait() == 0, (await saying).decode()
+    finally:
+        if worker.returncode is None:
+            worker.kill()
+            await worker.wait()
+        said = await saying
+    assert b"Traceback" not in said
