@@ -19,6 +19,7 @@ from callsheet.cli import (
     serve,
     settings,
     submit,
+    up,
     wallet,
     worker,
 )
@@ -33,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.command("up")(up.up)
 app.command("serve")(serve.serve)
 app.command("demo")(demo.demo)
 app.command("submit")(submit.submit)

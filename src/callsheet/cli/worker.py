@@ -27,9 +27,7 @@ def worker(
     engine_url: str | None = typer.Option(None, help="Address of its ComfyUI (engine.url)."),
     worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
     tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs: no GPU is needed."),
-    queues: str | None = typer.Option(
-        None, help="With --tasks: the queues it serves (worker.queues)."
-    ),
+    queues: str | None = typer.Option(None, help="With --tasks: the queues it serves (worker.queues)."),
 ) -> None:
     """Run jobs of a control plane on the engine of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
     given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id, "queues": queues}

@@ -1,0 +1,48 @@
+"""`callsheet up`: one command, and a task that asks for a picture gets one."""
+
+from __future__ import annotations
+
+import io
+import signal
+import time
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from tests.support.commands import SECONDS, Callsheet
+
+SMALL = {"width": 64, "height": 64}
+PICTURE = {"provider": "lightbox", "action_type": "txt2img", "prompt": "a red fox", "params": SMALL}
+
+
+def ended(client: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
+    deadline = time.monotonic() + SECONDS
+    while (shown := client.get(f"/api/task/{task['task_id']}").json())["completed_at"] is None:
+        assert time.monotonic() < deadline, shown
+        time.sleep(0.05)
+    return dict(shown)
+
+
+def test_a_picture_is_made_with_nothing_else_started(callsheet: Callsheet) -> None:
+    everything = callsheet.having(LIGHTBOX__PORT="0")
+    everything.succeed("tenants", "create", "acme")
+    everything.succeed("users", "create", "ann@example.com", "--tenant", "acme")
+    key = everything.succeed("keys", "create", "--user", "ann@example.com", "--name", "test", "--json").json["key"]
+    with everything.running("up", "--port", "0") as up:
+        url = up.wait_for("Callsheet is at").split()[3]
+        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False) as client:
+            answer = client.post("/api/task", json={"actor": "media", "payload": PICTURE})
+            assert answer.status_code == 201, answer.text
+            shown = ended(client, answer.json())
+            assert shown["status"] == "completed", shown
+            [address] = shown["result"]["urls"]
+            picture = Image.open(io.BytesIO(httpx.get(address, trust_env=False).content))
+            assert picture.size == (64, 64)
+        left = up.end(signal.SIGTERM)
+    assert left.code == 0, left
+    assert "Traceback" not in left.err
+
+
+def test_without_tasks_it_is_not_everything(callsheet: Callsheet) -> None:
+    assert "callsheet serve" in callsheet.having(TASKS__IN_PROCESS="0").refuse("up")
