@@ -52,7 +52,7 @@ from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handl
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.plumbing.shortcut import Shortcut
-from callsheet.providers.registry import Registry, open_registry
+from callsheet.providers.registry import ENGINES, Registry, open_registry
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.tasks.generation_routes import generation_router, product_router
@@ -196,7 +196,7 @@ def _assemble(
     rooms.webhooks.listen(listener)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
-    tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner)
+    tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
     loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
         *_worker_routers(rooms),
@@ -246,9 +246,10 @@ def _open_rooms(
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
     jobs = open_jobs(databases, notifier.notify, settings.jobs)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
-    webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media)
+    others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
+    webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
     jobs.reaper.reaped = fleet.held.reaped
-    jobs.polling.gate = webhooks.gate
+    jobs.polling.gate = jobs.synchronous.gate = webhooks.gate
     return Rooms(
         identity=identity,
         media=media,

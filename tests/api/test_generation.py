@@ -9,7 +9,10 @@ from uuid import UUID
 import httpx
 import pytest
 
+from callsheet.dispatch.facts import Lease
+from callsheet.jobs.provider_gate import EveryProvider, ProviderPaused
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.worker import CallbackAddress
 from tests.support.answers import assert_refused
 from tests.support.core import Member
 from tests.support.people import Person
@@ -17,6 +20,7 @@ from tests.support.troupe import PRODUCT, Troupe
 from tests.support.waiting import until
 
 LAMP = {"title": "Lamp"}
+AT_ONCE = [">pending", "pending>processing"]
 
 
 @pytest.fixture
@@ -187,3 +191,30 @@ async def test_products_are_listed_page_by_page(troupe: Troupe, ann: Person) -> 
     second = (await troupe.ask(ann, "GET", f"/api/products?limit=2&cursor={first['next_cursor']}")).json()
     assert [each["id"] for each in (*first["items"], *second["items"])] == made[::-1]
     assert second["next_cursor"] is None
+
+
+class Closed(EveryProvider):
+    """A gate whose provider was paused by another process a moment ago."""
+
+    def concerns(self, provider: str) -> bool:
+        return True
+
+    async def admit(self, lease: Lease) -> CallbackAddress | None:
+        raise ProviderPaused
+
+
+async def test_a_provider_that_is_paused_is_not_called_and_the_job_waits_in_the_queue(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at_once = troupe.plane.tasks.at_once
+    echo = troupe.players["copy"]
+    echo.gate.clear()
+    monkeypatch.setattr(at_once, "_gate", Closed())
+    monkeypatch.setattr(at_once, "wait_seconds", 0.1)
+    job = (await generate(troupe, ann, "copy", {"product": LAMP})).json()
+    assert (await steps(troupe, ann, job))[:3] == [*AT_ONCE, "processing>queued"]
+    # The control plane's own worker takes it then like any other task, with its attempt.
+    echo.gate.set()
+    [task] = (await troupe.ask(ann, "GET", "/api/task")).json()["items"]
+    assert (await troupe.ended(ann, task))["result"]["data"] == {"copy": "Buy Lamp!"}
+    assert echo.begun[0].attempt == 1

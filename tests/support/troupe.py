@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
-from unittest.mock import patch
 
 import httpx
 
@@ -177,16 +176,15 @@ class Troupe:
 
 
 @asynccontextmanager
-async def open_troupe(settings: Settings, *, ready: bool = True) -> AsyncIterator[Troupe]:
-    """A running control plane with these actors. `ready`: its own runner has begun to take tasks."""
+async def open_troupe(settings: Settings) -> AsyncIterator[Troupe]:
+    """A running control plane with these actors, whose own runner has begun to take tasks."""
     cast = players()
     registry = Registry(cast, {"sketches": Sketches()})
-    with patch("callsheet.app.open_registry", lambda *_, **__: registry):
-        async with (
-            running_control_plane(settings) as plane,
-            httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
-        ):
-            if ready and plane.task_runner is not None:
-                await until(lambda: plane.task_runner.is_ready)  # type: ignore[union-attr]
-            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-            yield Troupe(plane, client, desk, cast)
+    async with (
+        running_control_plane(settings, registry) as plane,
+        httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,
+    ):
+        if plane.task_runner is not None:
+            await until(lambda: plane.task_runner.is_ready)  # type: ignore[union-attr]
+        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+        yield Troupe(plane, client, desk, cast)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.jobs.effects import EffectJobs
+from callsheet.jobs.provider_gate import ProviderGate
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.databases import Databases
 from callsheet.providers.registry import Registry
@@ -34,11 +35,13 @@ def open_tasks(
     providers: Registry,
     settings: TaskSettings,
     runner: Runner | None,
+    gate: ProviderGate | None = None,
 ) -> TasksRoom:
+    """`gate` is asked before a provider is called; `runner` runs at once what somebody waits for."""
     actors = Actors(databases, providers.actors, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)
-    at_once = AtOnce(jobs, runner, settings.sync_wait_seconds)
+    at_once = AtOnce(jobs, runner, settings.sync_wait_seconds, gate)
     return TasksRoom(
         actors=actors,
         submission=TaskSubmission(plans, jobs.submission),

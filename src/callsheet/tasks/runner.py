@@ -10,6 +10,7 @@ from uuid import UUID
 
 from callsheet.jobs.feeds import Item
 from callsheet.jobs.moves import SQL
+from callsheet.jobs.provider_gate import EveryProvider, ProviderGate, ProviderPaused
 from callsheet.jobs.reports import StartedLease
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submission import NewJob, Submitted
@@ -35,15 +36,17 @@ class Runner(Protocol):
 
 
 class AtOnce:
-    def __init__(self, room: JobsRoom, runner: Runner | None, wait_seconds: float):
+    def __init__(self, room: JobsRoom, runner: Runner | None, wait_seconds: float, gate: ProviderGate | None = None):
         self._room = room
         self._runner = runner
+        self._gate = gate or EveryProvider()
         self.wait_seconds = wait_seconds
 
     async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
-        """Born leased to the runner here and begun. Where there is none, or its limit is reached, it is queued."""
+        """Born leased to the runner here and begun. Where there is none, the job's limit is reached or its provider is
+        paused, it is queued."""
         runner = self._runner
-        if runner is None or not runner.is_ready:
+        if runner is None or not runner.is_ready or self._gate.pause_of(new.provider) is not None:
             return await self._room.submission.submit(new), None
         submitted, started = await self._room.synchronous.submit(new, runner.worker_id)
         if started is None:
@@ -53,12 +56,15 @@ class AtOnce:
     async def _begun(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
         running = None
         try:
+            if self._gate.concerns(started.lease.provider):
+                await self._gate.admit(started.lease)
             running = runner.run(started) if runner.is_ready else None
+        except ProviderPaused:
+            log.info("synchronous.provider_paused", job_id=str(started.lease.job_id))
         finally:
             if running is None:
-                # The control plane is about to stop. Back at once with its attempt: somebody else can run it.
-                log.warning("synchronous.not_begun", job_id=str(started.lease.job_id))
-                await self._room.execution.release(started)
+                # Its provider is paused, or the control plane is about to stop. Back at once with its attempt.
+                await asyncio.shield(self._room.execution.release(started))
         return running
 
     async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:
