@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import cast
 
@@ -57,10 +57,13 @@ def open_webhooks(
     settings: Settings,
     secret: bytes,
     media: Mapping[str, MediaProvider],
+    others: Iterable[str] = (),
     clock: Clock | None = None,
 ) -> WebhooksRoom:
+    """`others`: providers that are called and waited for, and make no media."""
+    finishes = dict.fromkeys(others, Finish.SYNC)
     # Those whose jobs are leased by agents beside engines are not called.
-    finishes = {name: provider.finish for name, provider in media.items() if provider.finish is not Finish.WORKER}
+    finishes |= {name: provider.finish for name, provider in media.items() if provider.finish is not Finish.WORKER}
     called_back = {
         name: cast("WebhookProvider", provider) for name, provider in media.items() if provider.finish is Finish.WEBHOOK
     }
