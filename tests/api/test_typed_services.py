@@ -1,0 +1,128 @@
+"""The five typed jobs through the actors that ship, over HTTP: a shop's page is read, and everything is made from it.
+
+The shop, the service of words and Replicate are servers that run here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+from aiohttp import web
+
+from callsheet.providers.config import ProvidersConfig
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+from tests.support.replicate_files import content_of
+from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario, replicate_server
+from tests.support.services import LOCAL
+from tests.support.waiting import until
+
+Json = dict[str, Any]
+PAGE = """<title>Lamp | Shop</title><script type="application/ld+json">{"@type": "Product", "name": "Paper lamp",
+"description": "It shines.", "image": "/lamp.png", "offers": {"price": 19.9, "priceCurrency": "EUR"}}</script>
+<h1>Paper lamp</h1><p>Folded by hand.</p>"""
+MODELS = {"static_ad": {"model": "owner/pictures"}, "ugc_video": {"model": "owner/films"}}
+
+
+@dataclass(slots=True)
+class Agency:
+    desk: Desk
+    ann: Person
+    replicate: ReplicateServer
+    shop: str
+
+    async def generate(self, kind: str, **body: Any) -> httpx.Response:
+        return await self.desk.client.post(f"/api/generate/{kind}", json=body, headers=self.ann.headers)
+
+    async def made(self, kind: str, status: str = "completed", **body: Any) -> Json:
+        answer = await self.generate(kind, **body)
+        assert answer.status_code == 201, answer.text
+        job_id = answer.json()["id"]
+
+        async def has_ended() -> bool:
+            return (await self.shown(job_id))["completed_at"] is not None
+
+        await until(has_ended)
+        job = await self.shown(job_id)
+        assert job["status"] == status, job
+        return job
+
+    async def shown(self, job_id: str) -> Json:
+        answer = await self.desk.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
+        shown: Json = answer.json()
+        return shown
+
+    async def content(self, job: Json) -> list[bytes]:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            return [(await client.get(output["url"])).content for output in job["outputs"]]
+
+    async def balance(self) -> int:
+        return int((await self.desk.get(self.ann, "/api/wallet")).json()["balance"])
+
+
+@pytest.fixture
+async def shop() -> AsyncIterator[str]:
+    async def show(request: web.Request) -> web.Response:
+        if request.path == "/inside":
+            raise web.HTTPFound("http://169.254.169.254/latest/meta-data")
+        return web.Response(text=PAGE, content_type="text/html", status=200 if request.path == "/lamp" else 404)
+
+    app = web.Application()
+    app.router.add_get("/{path:.*}", show)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()
+
+
+@pytest.fixture
+async def agency(started: Started, shop: str) -> AsyncIterator[Agency]:
+    async with replicate_server() as replicate:
+        models = {"token": TOKEN, "url": replicate.url, "models": MODELS}
+        providers = dict(ProvidersConfig.model_validate({"replicate": models}))
+        async with started(providers=providers, outgoing={"allow_networks": (LOCAL,)}, tasks={"in_process": 4}) as (
+            plane,
+            client,
+        ):
+            assert plane.task_runner is not None
+            await until(lambda: plane.task_runner and plane.task_runner.is_ready)
+            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
+            yield Agency(desk, await desk.person(tokens=100), replicate, shop)
+
+
+async def test_from_a_page_to_words_a_picture_and_a_film(agency: Agency) -> None:
+    scraped = await agency.made("scrape", url=f"{agency.shop}/lamp")
+    product = scraped["result"]["product_id"]
+    copy = await agency.made("copy", product_id=product, style="playful")
+    assert copy["result"]["result"]["written_by"] == "template"
+    assert "Yours for 19.9 EUR." in copy["result"]["result"]["text"]
+    agency.replicate.scenario = Scenario(output=[agency.replicate.file("picture.png")])
+    picture = await agency.made("static-ad", product_id=product, style="lifestyle")
+    assert await agency.content(picture) == [content_of("picture.png")]
+    agency.replicate.scenario = Scenario(output=agency.replicate.file("film.mp4"))
+    film = await agency.made("video", product_id=product, script="Look.")
+    assert await agency.content(film) == [content_of("film.mp4")]
+    prompts = [call.body["input"]["prompt"] for call in agency.replicate.submitted]
+    assert all("Paper lamp" in prompt and "It shines." in prompt for prompt in prompts)
+    assert await agency.balance() == 100 - sum(job["cost"] for job in (scraped, copy, picture, film))
+
+
+async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
+    inside = await agency.made("scrape", "failed", url=f"{agency.shop}/inside")
+    assert inside["error"]["type"] == "address_refused"
+    agency.replicate.scenario = Scenario("failed", error="NSFW content detected")
+    refused = await agency.made("static-ad", "failed", product={"title": "Lamp"})
+    assert "NSFW content detected" in refused["error"]["message"]
+    agency.replicate.scenario = Scenario(output=agency.replicate.redirect("http://169.254.169.254/"))
+    await agency.made("static-ad", "failed", product={"title": "Lamp"})
+    unnamed = await agency.generate("tts", text="Hello.")
+    assert_refused(unnamed, 422, "invalid_request", "provider")
+    assert "providers.replicate.models.tts" in unnamed.text
+    assert await agency.balance() == 100
