@@ -417,7 +417,7 @@ async def _serve(host: str, port: int, delay_seconds: float) -> None:
     scenario = Scenario(delay_seconds=delay_seconds)
     async with replicate_server(host=host, port=port, scenario=scenario) as server:
         sys.stdout.write(
-            f"url            {server.url}\napi_token      {server.token}\nwebhook_secret {server.secret}\n"
+            f"url            {server.url}\ntoken          {server.token}\nwebhook_secret {server.secret}\n"
         )
         await asyncio.Event().wait()
 

@@ -157,6 +157,14 @@ async def test_a_page_that_does_not_come_is_given_up(site: Site, client: Guarded
     assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
+async def test_without_a_parser_it_is_said_what_to_install(
+    site: Site, scraper: Scraper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callsheet.providers.scraping.find_spec", lambda name: None)
+    error = await refused(scraper, site.shows())
+    assert (error.type, "callsheet[scraping]" in error.message) == ("parser_missing", True)
+
+
 async def test_a_page_that_keeps_the_parser_busy_is_given_up(site: Site, client: GuardedClient) -> None:
     scraper = Scraper(ScrapingConfig(read_seconds=0.5), client)
     error = await refused(scraper, site.shows(body="<div>" * 400_000))
