@@ -20,6 +20,9 @@ from bench import (
     jobs_full,
     startup_demo,
     storage_presign,
+    worker_engine_idle,
+    worker_memory,
+    worker_overhead,
 )
 from bench.results import Result, show, write
 
@@ -36,6 +39,9 @@ MODULES = (
     dispatch_growth,
     dispatch_idle_workers,
     dispatch_pickup,
+    worker_overhead,
+    worker_engine_idle,
+    worker_memory,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.5
