@@ -32,10 +32,10 @@ class Departure:
     async def wait(self) -> None:
         await self._begun.wait()
 
-    async def urged(self) -> None:
-        """The next word about it."""
+    def urged_again(self) -> asyncio.Event:
+        """Set by the next word about it."""
         self._urged.clear()
-        await self._urged.wait()
+        return self._urged
 
     def seconds_left(self) -> float | None:
         return None if self._deadline is None else self._deadline - time.monotonic()
