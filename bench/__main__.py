@@ -22,6 +22,9 @@ from bench import (
     startup_demo,
     storage_presign,
     tasks_sync,
+    worker_engine_idle,
+    worker_memory,
+    worker_overhead,
 )
 from bench.results import Result, show, write
 
@@ -40,6 +43,9 @@ MODULES = (
     dispatch_pickup,
     sse_fanout,
     tasks_sync,
+    worker_overhead,
+    worker_engine_idle,
+    worker_memory,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.5

@@ -86,13 +86,14 @@ def write(file: Path, results: Sequence[Result]) -> None:
 def show(results: Sequence[Result]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("benchmark")
-    for column in ("value", "unit", "ceiling", "of ceiling", "peer", "of peer", "target", "p50 ms", "p99 ms"):
+    compared = (column for kind in ("ceiling", "peer", "target") for column in (kind, f"of {kind}"))
+    for column in ("value", "unit", *compared, "p50 ms", "p99 ms"):
         table.add_column(column, justify="left" if column == "unit" else "right")
     for result in results:
         row = result.as_json()
-        shown = ("ceiling", "ratio_to_ceiling", "peer", "ratio_to_peer", "target", "p50_ms", "p99_ms")
+        shown = ("ceiling", "ratio_to_ceiling", "peer", "ratio_to_peer", "target", "ratio", "p50_ms", "p99_ms")
         table.add_row(result.name, _text(row["value"]), result.unit, *(_text(row.get(name)) for name in shown))
-    Console(width=max(Console().width, 130)).print(table)
+    Console(width=max(Console().width, 140)).print(table)
 
 
 def _ratio(value: float, other: float | None) -> float | None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import types
 import typing
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from pydantic_core import PydanticUndefined
 
 import callsheet.app  # noqa: F401 - for what it imports: every room, and with it every refusal
 from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
+from callsheet.lightbox.node import Input, Node
+from callsheet.lightbox.nodes import build_registry
 from callsheet.plumbing.problems import STATUS_OF_CODE
 from callsheet.settings import Settings, setting_fields, variable_name
 from callsheet.toolbox.sections import Section
@@ -84,6 +86,18 @@ that is started while it is still pending becomes queued and then processing.
 """
 
 
+LIGHTBOX_INTRODUCTION = """\
+# The nodes of Lightbox
+
+Lightbox (`callsheet lightbox`) runs graphs in ComfyUI's API format. Nodes named as ComfyUI's take and give the same,
+so a graph of these alone runs on both; those whose name begins with `Lightbox` are its own. Pictures and sound flow
+frame by frame from the file that is read to the file that is written, however long a video is.
+
+Each input is shown with its default or its choices; *(optional)* ones may be left out. Nodes that save are marked.
+Formats that have no sound (GIF, animated WebP and PNG) leave it out; MP4 and WebM keep it.
+"""
+
+
 def pages() -> dict[Path, str]:
     """Every generated page: where it is and what it says."""
     docs = ROOT / "docs"
@@ -91,6 +105,7 @@ def pages() -> dict[Path, str]:
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "states.md": states_page(),
+        docs / "lightbox.md": lightbox_page(),
     }
 
 
@@ -135,6 +150,39 @@ TABLE_INTRODUCTION = """\
 `CALLSHEET_PROVIDERS__HTTP__LEONARDO__SECRET`.
 """
 TABLE_COLUMNS = ("in TOML", "default", "allowed", "what it does")
+
+
+def lightbox_page() -> str:
+    nodes = sorted(build_registry().nodes.values(), key=lambda node: (node.category, node.name))
+    parts = [GENERATED, LIGHTBOX_INTRODUCTION]
+    for category, members in groupby(nodes, lambda node: node.category):
+        parts += [f"## {category}\n", _table(("node", "takes", "gives"), map(_node_row, members))]
+    return "\n".join(parts)
+
+
+def _node_row(node: type[Node]) -> tuple[str, ...]:
+    name = f"`{node.name}`" + (f" ({node.display_name})" if node.display_name else "")
+    taken = "<br>".join(_input_text(key, each) for key, each in node.inputs.items())
+    given = ", ".join(f"{each.name} ({each.kind})" if each.name != each.kind else each.kind for each in node.outputs)
+    return name, taken or "nothing", ", ".join(filter(None, (given, "*saves*" if node.is_output else "")))
+
+
+def _input_text(name: str, given: Input) -> str:
+    options = given.options or {}
+    choices = given.choices
+    if choices is not None:
+        said = ", ".join(f"`{choice}`" for choice in choices) if choices else "a file"
+    else:
+        said = " ".join(filter(None, (str(given.kind), _number_text(options))))
+    return f"{name}: {said}{' *(optional)*' if given.optional else ''}"
+
+
+def _number_text(options: Mapping[str, Any]) -> str:
+    limits = f"{options['min']} to {options['max']}" if "min" in options and "max" in options else ""
+    default = f"`{options['default']}`" if options.get("default") not in (None, "") else ""
+    return ", ".join(filter(None, (limits, default)))
+
+
 SETTING_COLUMNS = ("variable", "in TOML", "default", "allowed", "what it does")
 
 

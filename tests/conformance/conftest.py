@@ -15,6 +15,7 @@ from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
 from tests.support.asgi_server import free_port, serving
+from tests.support.engine_stages import Bench, open_bench
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
 from tests.support.services import LOCAL, Hooks, listening_hooks, service_settings
@@ -51,6 +52,33 @@ async def local_storage(local_home: Path) -> AsyncIterator[LocalStorage]:
 def storage(request: pytest.FixtureRequest) -> Storage:
     chosen: Storage = request.getfixturevalue(f"{request.param}_storage")
     return chosen
+
+
+@pytest.fixture(params=["recorded", "lightbox"])
+def engine_kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between attempts at an engine that is gone: nothing here takes longer to come back."""
+    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
+
+
+@pytest.fixture(params=["self_hosted", "cloud"])
+async def bench(
+    request: pytest.FixtureRequest, engine_kind: str, tmp_path: Path, short_pauses: None
+) -> AsyncIterator[Bench]:
+    """Each provider with each engine it may drive."""
+    async with open_bench(request.param, engine_kind, tmp_path) as bench:
+        yield bench
+
+
+@pytest.fixture(params=["self_hosted", "cloud"])
+async def recorded_bench(request: pytest.FixtureRequest, tmp_path: Path, short_pauses: None) -> AsyncIterator[Bench]:
+    """For what only the recordings show."""
+    async with open_bench(request.param, "recorded", tmp_path) as bench:
+        yield bench
 
 
 @pytest_asyncio.fixture(scope="session")

@@ -145,6 +145,29 @@ async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, cent
     assert unknown == "There is no user 'nobody@example.com'. List them: callsheet users list"
 
 
+async def test_tokens_are_credited_once_for_each_payment_and_on_record(
+    callsheet: Callsheet, central: asyncpg.Connection
+) -> None:
+    callsheet.call("tenants", "create", "credited")
+    callsheet.call("users", "create", "rich@example.com", "--tenant", "credited", "--password-stdin", input=PASSWORD)
+    given = callsheet.call("wallet", "credit", "Rich@example.com", "100", "--reference", "welcome")
+    assert given.out == "Rich@example.com has 100 tokens.\n"
+    again = callsheet.call("wallet", "credit", "rich@example.com", "100", "--reference", "welcome")
+    assert again.out == "That payment was credited before. rich@example.com has 100 tokens.\n"
+    more = callsheet.call("wallet", "credit", "rich@example.com", "5", "--json").json
+    assert more == {"balance": 105, "replayed": False}
+    assert (
+        "was credited with another"
+        in callsheet.call(*("wallet", "credit", "rich@example.com", "7", "--reference", "welcome")).sentence
+    )
+    assert "There is no user 'poor@example.com'" in callsheet.call("wallet", "credit", "poor@example.com", "1").sentence
+    assert "amount is 0: " in callsheet.call("wallet", "credit", "rich@example.com", "0").sentence
+    recorded = await central.fetchval(
+        "SELECT count(*) FROM audit_logs WHERE action = 'wallet.credit' AND actor = 'operator'"
+    )
+    assert recorded == 2
+
+
 def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
     report = callsheet.succeed("db", "status", "--json").json
     assert report["server"] == "external"

@@ -76,7 +76,7 @@ def test_the_clip_that_comes_back_is_the_negative_of_the_one_that_was_sent(first
 
 def test_the_stages_of_the_job_are_shown_in_their_order(first: tuple[Path, Result]) -> None:
     shown = [line.split()[-1] for line in first[1].err.splitlines() if " s  " in line]
-    assert [stage for stage in shown if stage not in ("render", "upload")] == ["queue", "lease", "done"]
+    assert shown == ["queue", "lease", "render", "upload", "done"]
 
 
 def test_what_is_on_offer_takes_images_videos_words_and_pictures(callsheet: Callsheet) -> None:
@@ -157,6 +157,10 @@ def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callshee
         ended = demo.end(signal.SIGINT)
     assert ended.code == 0
     wait_until_nothing_runs_in(home)
+    # Its worker could not say goodbye, and is at work again at once all the same.
+    again = callsheet.run("demo", "--exit", "--port", "0")
+    assert summary(again)["status"] == "ready"
+    assert "worker.not_registered" not in again.err
 
 
 def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from uuid import uuid4
 
 import pytest
 
+from callsheet.dispatch.facts import Ending
 from callsheet.jobs.execution import FREE_REQUEUES
 from callsheet.jobs.reports import Failure, Report
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -439,3 +440,27 @@ async def test_a_wait_never_outlives_the_deadline(core: Core, ann: Member) -> No
     await core.room.execution.defer(report(started), "p-1", datetime.now(UTC) + timedelta(days=300))
     row = await hot(core, job)
     assert row["lease_expires_at"] == row["deadline_at"]
+
+
+async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without_a_second_line(
+    core: Core, ann: Member
+) -> None:
+    done, started = await running(core, ann)
+    await core.complete(started)
+    again = """
+        INSERT INTO ai_job_dispatches (
+            tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, priority, kind, deadline_at)
+        SELECT h.tenant_id, h.tenant_job_id, h.charge_cycle, l.lane_id, workflow_id, stage, provider, priority, h.kind,
+            clock_timestamp() + interval '1 day'
+        FROM dispatch_history h JOIN dispatch_lanes l USING (workflow_id, stage, provider, priority)
+        WHERE h.dispatch_id = $1 RETURNING dispatch_id"""
+    async with core.databases.central.connection() as connection:
+        returned = await connection.fetchval(again, started.lease.dispatch_id)
+    _, other = await running(core, ann, priority=1)
+    endings = [Ending(returned, "failed"), Ending(other.lease.dispatch_id, "completed", other.lease.lease_token)]
+    nothing, closed = await core.room.queue.close_many(endings)
+    assert nothing is None
+    assert closed is not None
+    assert closed.dispatch_id == other.lease.dispatch_id
+    assert await core.dispatch(done.id) is None
+    assert (await finished(core, done))["dispatch_id"] == started.lease.dispatch_id

@@ -137,7 +137,14 @@ def cases(rows: int) -> Mapping[str, Case]:
             "put_back", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), **back}], now=None
         ),
         "close": central_case(
-            "close", {PRIMARY}, 120, entries=[{"dispatch_id": held, "token": token(held), "status": "completed"}]
+            "close",
+            {PRIMARY},
+            120,
+            dispatch_ids=[held],
+            tokens=[token(held)],
+            statuses=["completed"],
+            provider_job_ids=[None],
+            errors=[None],
         ),
         "wait": central_case(
             "wait", {PRIMARY}, 60, dispatch_id=held, token=token(held), provider_job_id="p", expires_at=now

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -142,3 +143,9 @@ async def test_run_answers_how_many_rows_were_touched(postgres: EmbeddedPostgres
         assert await delete.run(connection, above=2) == 3
     finally:
         await connection.close()
+
+
+def test_both_ways_to_close_a_dispatch_differ_only_where_its_line_is_there_already() -> None:
+    texts = {each.name: each.text for file in FILES for each in parse(file.read_text("utf-8"))}
+    without_comments = {name: re.sub(r"^--.*\n", "", texts[name], flags=re.MULTILINE) for name in texts}
+    assert without_comments["close_returned"].replace("ON CONFLICT DO NOTHING\n", "") == without_comments["close"]

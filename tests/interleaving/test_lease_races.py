@@ -229,8 +229,14 @@ async def putting_back(race: Race, found: Lease) -> AsyncIterator[None]:
 @asynccontextmanager
 async def closing(race: Race, found: Lease) -> AsyncIterator[None]:
     async with race.central.transaction() as connection:
-        entry = {"dispatch_id": found.dispatch_id, "token": str(found.lease_token), "status": "completed"}
-        assert await SQL["close"].rows(connection, entries=[entry])
+        assert await SQL["close"].rows(
+            connection,
+            dispatch_ids=[found.dispatch_id],
+            tokens=[found.lease_token],
+            statuses=["completed"],
+            provider_job_ids=[None],
+            errors=[None],
+        )
         yield
 
 

@@ -210,8 +210,11 @@ def length(picture: Image.Image) -> float:
 
 
 @pytest.mark.parametrize("codec", ["vp9", "av1"])
-async def test_images_become_a_webm(codec: str, cinema: Cinema) -> None:
+async def test_images_become_a_webm_without_a_word_of_the_encoder(
+    codec: str, cinema: Cinema, capfd: pytest.CaptureFixture[str]
+) -> None:
     after = await cinema.seen(saved_as("SaveWEBM", codec=codec, fps=24.0, crf=30.0))
+    assert "Svt" not in capfd.readouterr().err
     assert len(after.frames) == 24
     assert after.rate == 24
     assert farthest(after.frames[3], shown(3)) < TOLERANCE * 2

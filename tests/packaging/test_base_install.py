@@ -4,13 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 import tomllib
 import zipfile
+from collections.abc import AsyncIterator
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from callsheet import __version__
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.clips import make_picture
+from tests.support.commands import Callsheet
+from tests.support.graphs import node
+from tests.support.installation import installation
 from tests.support.wheels import ROOT, fresh_environment, run, uv
 
 LOCKS = sorted((ROOT / "locks").glob("*.txt"))
@@ -89,6 +98,57 @@ def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Pa
             r"callsheet: This command needs the server parts \(\w+ is missing\): pip install 'callsheet\[server\]'\n",
             refused.stderr,
         ), refused.stderr
+
+
+@pytest.fixture
+async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path: Path) -> AsyncIterator[Callsheet]:
+    """The commands of a control plane that is not installed there."""
+    async with installation(postgres, templates, tmp_path) as settings:
+        assert settings.database.dsn is not None
+        dsn = settings.database.dsn.get_secret_value()
+        yield Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=dsn, LOG__FORMAT="json")
+
+
+def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
+    environment: Path, plane: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = {"1": node("LoadImage", image="a.png"), "2": node("ImageInvert", image=["1", 0])}
+    graph["3"] = node("SaveImage", images=["2", 0], filename_prefix="x")
+    (tmp_path / "invert.json").write_text(json.dumps(graph))
+    before = make_picture(tmp_path / "a.png")
+    with plane.running("serve", "--port", "0") as serving, plane.running("lightbox", "--port", "0") as engine:
+        url = json.loads(serving.wait_for("control_plane.ready"))["url"]
+        address = engine.wait_for("renders at").split("renders at ")[1].split()[0]
+        for command in (
+            ("workflows", "import", str(tmp_path / "invert.json"), "--yes"),
+            ("effects", "create", "invert", "--workflow", "invert", "--cost", "3", "--publish"),
+            ("fleets", "create", "gpu", "invert"),
+            ("tenants", "create", "studio"),
+            ("users", "create", "ann@example.com", "--tenant", "studio"),
+            ("wallet", "credit", "ann@example.com", "10"),
+        ):
+            assert plane.call(*command).code == 0
+        given = {
+            "CALLSHEET_HOME": str(tmp_path / "box"),
+            "API_BASE_URL": url,
+            "FLEET_SECRET": plane.call("fleets", "secret").out.strip(),
+            "FLEET_SLUG": "gpu",
+            "COMFYUI_BASE_URL": address,
+            "CALLSHEET_CLIENT__URL": url,
+            "CALLSHEET_CLIENT__API_KEY": plane.call("keys", "create", "--user", "ann@example.com").out.strip(),
+        }
+        for name, value in given.items():
+            monkeypatch.setenv(name, value)
+        worker = subprocess.Popen([environment / "callsheet", "worker"], cwd=tmp_path, stderr=subprocess.DEVNULL)
+        try:
+            done = run(environment / "callsheet", "submit", "invert", "a.png", "--watch", cwd=tmp_path)
+        finally:
+            worker.terminate()
+            assert worker.wait(60) == 0
+    assert (done.returncode, done.stdout) == (0, "a-invert.png\n"), done.stderr
+    assert done.stderr.endswith("It cost 3 tokens; 7 are left.\n")
+    with Image.open(tmp_path / "a-invert.png") as after:
+        assert np.array_equal(np.asarray(after), 255 - before)
 
 
 @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)

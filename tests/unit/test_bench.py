@@ -66,6 +66,22 @@ def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path
     assert results["http.protocol.statements"]["value"] < 8
 
 
+def test_the_agent_is_measured_as_a_process_beside_a_real_engine(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    names = ("worker.overhead", "worker.engine_idle", "worker.memory")
+    chosen = [part for name in names for part in ("--only", name)]
+    command = [sys.executable, "-m", "bench", "--short", *chosen, "--output", str(file)]
+    # It ends with an error where a job does not complete, or the engine is heard of another number of renders.
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=300)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    for name in names:
+        assert {"value", "unit", "peer", "target", "ratio", "ratio_to_peer"} <= results[name].keys()
+    parts = ("whole", "transfers", "submit", "pickup", "run")
+    assert {f"worker.overhead.{part}" for part in parts} <= results.keys()
+    assert {f"worker.memory.{part}" for part in ("start", "most", "large")} <= results.keys()
+    assert "worker.engine_idle.quick_peer" in results
+
+
 def test_an_unknown_benchmark_is_answered_with_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -85,6 +101,11 @@ def test_every_benchmark_can_be_run_by_its_name() -> None:
     for name, module in BENCHMARKS.items():
         assert module.name == name
         assert inspect.iscoroutinefunction(module.run)
+
+
+def test_every_benchmark_is_described() -> None:
+    page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
+    assert [name for name in BENCHMARKS if f"| `{name}` |" not in page] == []
 
 
 def test_what_was_not_measured_is_left_out() -> None:

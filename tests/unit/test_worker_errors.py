@@ -67,6 +67,9 @@ torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB
         ("\n<html>\r\n<body><h1 class=x>Not today</h1>", "Not today"),
         ("<html><body></body></html>", FALLBACK),
         ("<lora:style> is not loaded", "<lora:style> is not loaded"),
+        ("[Errno 1094995529] Invalid data found: '/opt/input/clip.mp4'", "Invalid data found: clip.mp4"),
+        ("[VHS] no frames in this video", "no frames in this video"),
+        ('[Errno 5] {"node": 4', FALLBACK),
     ],
 )
 def test_the_message_is_found_wherever_the_worker_put_it(raw: JsonValue, shown: str) -> None:

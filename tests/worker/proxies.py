@@ -73,6 +73,10 @@ class Gate:
         self.closed_for: set[str] = set()
         self.is_open = True
         self.turned_away = 0
+        # Passed on, and answered with 503 all the same: the answer was lost on its way.
+        self.swallows: set[str] = set()
+        # What the other side refused.
+        self.refused = 0
         self.url = ""
 
     async def pass_on(self, request: web.Request) -> web.Response:
@@ -84,6 +88,9 @@ class Gate:
             answer = await client.request(
                 request.method, f"{self._target}{request.path_qs}", headers=headers, content=await request.read()
             )
+        self.refused += 400 <= answer.status_code < 500
+        if request.path in self.swallows:
+            return web.Response(status=503)
         kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
         return web.Response(status=answer.status_code, body=answer.content, headers=kept)
 

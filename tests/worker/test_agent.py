@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfyui import Patience
+from callsheet.wire.worker import UPLOADING
+from callsheet.worker.transfers import Transfers
 from tests.support.engines import PNG
 from tests.support.waiting import until
 from tests.support.workshop import INPUT
@@ -67,6 +68,29 @@ async def test_users_see_progress_while_it_renders(site: Site) -> None:
     site.engine.release.set()
     job = await site.ends(person, job_id)
     assert job["started_at"] is not None
+
+
+async def test_users_see_when_it_is_rendered_and_on_its_way_to_storage(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, go_on = Transfers.upload, asyncio.Event()
+
+    async def slowly(*given: Any) -> None:
+        await go_on.wait()
+        await whole(*given)
+
+    monkeypatch.setattr(Transfers, "upload", slowly)
+    site.agent()
+    person = await site.person()
+    job_id = await site.submit(person)
+
+    async def is_uploading() -> bool:
+        progress = (await site.shop.shown(person, job_id)).get("progress") or {}
+        return bool(progress.get("message") == UPLOADING)
+
+    await until(is_uploading)
+    go_on.set()
+    await site.ends(person, job_id)
 
 
 @pytest.mark.parametrize(
@@ -178,24 +202,6 @@ async def test_without_prefetch_no_lease_is_held_beyond_the_engines_places(site:
     site.engine.release.set()
     for job_id in jobs:
         await site.ends(person, job_id)
-
-
-async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it_was_restarted(site: Site) -> None:
-    site.engine.scenario = "wedged"
-    site.agent(patience=Patience(stall=0.5, absent=5, poll=0.05))
-    person = await site.person()
-    job_id = await site.submit(person)
-
-    async def has_left() -> bool:
-        return await site.workers() == []
-
-    await until(has_left)
-    assert await site.leases() == 0
-    await site.engine.kill()
-    site.engine.scenario = "SaveImage_batch3"
-    await site.engine.start()
-    await site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
-    await site.ends(person, job_id)
 
 
 async def test_an_engine_that_is_away_costs_no_job_its_attempt(site: Site) -> None:

@@ -13,10 +13,16 @@ from callsheet.providers.comfy_cloud import ComfyCloud
 from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of, view_query
 from callsheet.providers.engine import EngineError, Output, Run
 from callsheet.providers.graphs import with_own_outputs
+from tests.support.breaking_line import breaking_line_to
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
 
 QUICK = Patience(stall=3600, absent=5, poll=0.05)
+
+
+@pytest.fixture(autouse=True)
+def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
 
 
 class Deaf:
@@ -73,25 +79,56 @@ async def test_an_answer_out_of_the_engines_cache_is_refused() -> None:
         await engine.close()
 
 
-async def test_a_submission_whose_answer_was_lost_is_not_sent_twice() -> None:
-    async with replaying() as server:
-        engine = ComfyUI(server.url, patience=QUICK)
-        run = new_run()
-        await engine.run(run, Deaf())
-        assert await engine._is_known(run.id)
-        assert not await engine._is_known("another")
-        await engine.close()
-
-
 async def test_the_cloud_key_goes_nowhere_but_to_the_cloud(tmp_path: Path) -> None:
-    async with replaying(as_cloud=True) as server:
+    async with replaying(as_cloud=True) as server, replaying() as storage:
+        server.storage_url, storage.files = storage.url, server.files
         engine = ComfyCloud(server.url, KEY, patience=QUICK)
         [output, *_] = await engine.run(new_run(), Deaf())
         await engine.fetch(output, tmp_path / "file")
         assert (tmp_path / "file").read_bytes() == PNG
-        [headers] = server.views
+        [headers] = storage.views
         assert KEY not in str(headers)
         assert "x-api-key" not in {name.lower() for name in headers}
+        assert server.views == []
+        await engine.close()
+
+
+async def test_a_lost_cloud_run_is_found_by_its_graph_where_the_list_names_no_workflow() -> None:
+    async with replaying(as_cloud=True) as server, breaking_line_to(server.url) as line:
+        server.lists_workflows = False
+        line.breaks = ["after"]
+        engine = ComfyCloud(line.url, KEY, patience=QUICK)
+        await engine.run(new_run(), Deaf())
+        assert len(server.called("/prompt")) == 1
+        await engine.close()
+
+
+async def test_a_cloud_run_of_an_agent_that_was_killed_can_be_cancelled_by_the_next() -> None:
+    async with replaying(as_cloud=True) as server:
+        server.scenario = "held"
+        killed, run = ComfyCloud(server.url, KEY, patience=QUICK), new_run()
+        running = asyncio.create_task(killed.run(run, Deaf()))
+        await until(lambda: server.running)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        following = ComfyCloud(server.url, KEY, patience=QUICK)
+        await following.cancel(run.id)
+        await until(lambda: server.running is None)
+        for engine in (killed, following):
+            await engine.close()
+
+
+async def test_a_cloud_that_only_takes_out_waiting_runs_is_not_made_to_stop_everybodys() -> None:
+    async with replaying(as_cloud=True) as server:
+        server.scenario, server.stops_running = "held", False
+        engine, run = ComfyCloud(server.url, KEY, patience=QUICK), new_run()
+        running = asyncio.create_task(engine.run(run, Deaf()))
+        await until(lambda: server.running)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await engine.cancel(run.id)
+        assert server.running
+        assert server.called("/interrupt") == []
         await engine.close()
 
 
@@ -105,6 +142,10 @@ async def test_a_cloud_account_that_may_not_run_anything_is_not_asked_again_and_
         assert not refused.value.retryable
         assert refused.value.type.startswith("cloud_")
         assert len(server.called("/prompt")) == 1
+        # Nor is it given the next job at once, to be refused as well.
+        with pytest.raises(EngineError) as again:
+            await engine.describe()
+        assert again.value.message == refused.value.message
         await engine.close()
 
 

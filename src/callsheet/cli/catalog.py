@@ -168,6 +168,10 @@ def _show_proposal(proposal: Proposal, output: Output) -> None:
         )
     else:
         out.print("No properties: nothing in this graph looks like a prompt, an image or a video.")
+    if not any(each.type.value == "text" for each in proposal.properties):
+        out.print(
+            "No text can be set by users. Where one should be, write {{name}} into the graph and import it again."
+        )
     out.print("")
     out.print(f"The result is what node {output.node_id} ({output.class_type}) saves, as .{output.extension}.")
     others = [each for each in proposal.outputs if each.node_id != output.node_id]

@@ -18,6 +18,7 @@ import httpx
 from pydantic import BaseModel, ValidationError
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.redirects import refuse_astray
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Effect
@@ -35,6 +36,19 @@ SECONDS = httpx.Timeout(60.0, connect=10.0)
 # A stream that has nothing to say says so every 15 seconds.
 SILENT_SECONDS = httpx.Timeout(45.0, connect=10.0)
 ATTEMPTS = 5
+# Endings that some systems do not know, or take for something else.
+TYPES = {
+    ".mkv": "video/x-matroska",
+    ".m4v": "video/mp4",
+    ".ts": "video/mp2t",
+    ".mts": "video/mp2t",
+    ".3gp": "video/3gpp",
+    ".wmv": "video/x-ms-wmv",
+    ".webp": "image/webp",
+    ".flac": "audio/flac",
+    ".m4a": "audio/mp4",
+    ".ogg": "audio/ogg",
+}
 PASSING = frozenset({408, 502, 503, 504})
 _random = Random()  # noqa: S311 (jitter)
 
@@ -63,7 +77,8 @@ class Client:
         headers = {"authorization": f"Bearer {api_key}", "user-agent": "callsheet"}
         self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=SECONDS, trust_env=False)
         # Signed addresses say enough; the key stays out of storage.
-        self._storage = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True)
+        hooks = {"response": [refuse_astray]}
+        self._storage = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True, event_hooks=hooks)
 
     async def __aenter__(self) -> Client:
         return self
@@ -123,7 +138,7 @@ class Client:
             headers = {**upload.headers, "content-length": str(length)}
             try:
                 answer = await self._storage.put(upload.url, content=body, headers=headers)
-            except httpx.TransportError as error:
+            except httpx.RequestError as error:
                 if attempt == ATTEMPTS:
                     raise OperatorError(f"The upload broke off ({type(error).__name__}).") from None
             else:
@@ -137,13 +152,14 @@ class Client:
         """Writes the file under its name only when all of it is there and is what it should be."""
         if output.url is None:
             raise OperatorError(f"{output.name} cannot be fetched: it is not there any more.")
-        part = target.with_name(f".{target.name}.{uuid.uuid4().hex[:8]}.part")
+        # Not from its name, which may be as long as a name can be.
+        part = target.with_name(f".{uuid.uuid4().hex}.part")
         try:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
                     digest = await self._download(output.url, part, counted)
                     break
-                except httpx.TransportError as error:
+                except httpx.RequestError as error:
                     if attempt == ATTEMPTS:
                         raise OperatorError(f"The download broke off ({type(error).__name__}).") from None
                     await _pause(attempt)
@@ -245,7 +261,7 @@ async def messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | 
 
 
 def media_type(path: Path) -> str:
-    guessed, _ = mimetypes.guess_type(path.name)
+    guessed = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
     if guessed is None or guessed.partition("/")[0] not in ("image", "video", "audio"):
         raise OperatorError(f"{path} has no ending of a video, image or audio file, such as .mp4 or .png.")
     return guessed

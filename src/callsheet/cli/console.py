@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import NoReturn, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -18,19 +19,24 @@ Model = TypeVar("Model", bound=BaseModel)
 
 # Names and messages are shown as they are: markup only where a command asks for it. Into a pipe nothing is folded,
 # so that one row stays one line.
-out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=None if sys.stdout.isatty() else 10_000)
+# Where there is no stdout at all (`>&-`) nothing is folded either.
+_is_shown = sys.stdout is not None and sys.stdout.isatty()
+out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=None if _is_shown else 10_000)
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
 def complain(message: str) -> NoReturn:
-    err.print(f"callsheet: {message}")
+    # Where even that cannot be written, the status is all there is.
+    with suppress(OSError):
+        err.print(f"callsheet: {message}")
     sys.exit(1)
 
 
 def print_json(value: object) -> None:
     """One line, so that it can be read by a program line by line."""
-    sys.stdout.write(json.dumps(value, default=_plain) + "\n")
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.write(json.dumps(value, default=_plain) + "\n")
+        sys.stdout.flush()
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:

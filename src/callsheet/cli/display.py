@@ -13,11 +13,10 @@ from rich.table import Column
 from rich.text import Text
 
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+from callsheet.wire.worker import UPLOADING
 
 Stage = Literal["queue", "lease", "render", "upload", "done"]
 STAGES: tuple[Stage, ...] = ("queue", "lease", "render", "upload", "done")
-# An agent never says more while the engine works: what comes after it is the way to storage.
-RENDERED_PERCENT = 99.0
 # Where on the bar each stage begins. Rendering takes nearly all the time.
 BEGINS: dict[Stage, float] = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
 
@@ -29,7 +28,7 @@ TRAIL_WIDTH = len(SEPARATOR.join(STAGES))
 
 def stage_of(told: JobEvent | JobProgress) -> Stage | None:
     if isinstance(told, JobProgress):
-        return "upload" if (told.percent or 0.0) >= RENDERED_PERCENT else "render"
+        return "upload" if told.message == UPLOADING else "render"
     match told.to_status:
         case JobStatus.PENDING | JobStatus.QUEUED:
             return "queue"
@@ -49,6 +48,7 @@ class JobDisplay:
         self._began = time.monotonic()
         self._stage: Stage = "queue"
         self._is_lost = False
+        self._waits = ""
         # Fits 80 columns; what does not is the note, which is cut off.
         note = TextColumn("{task.fields[note]}", markup=False, style="dim", table_column=Column(no_wrap=True))
         columns = (SpinnerColumn(), _Trail(self), BarColumn(BAR_WIDTH), TimeElapsedColumn(), note)
@@ -73,16 +73,34 @@ class JobDisplay:
         stage = stage_of(told)
         if stage is None:
             return
+        for passed in self._passed(stage):
+            self._reach(passed)
+        self._reach(stage)
+        percent = told.percent if isinstance(told, JobProgress) else None
+        note = (told.message or "") if isinstance(told, JobProgress) else ""
+        place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * (stage == "render")
+        self._bar.update(self._task, completed=place, note=note[:40])
+
+    def _passed(self, stage: Stage) -> tuple[Stage, ...]:
+        """What a job that is done went through without a word: of its progress only the latest is told."""
+        return STAGES[STAGES.index(self._stage) + 1 : -1] if stage == "done" and self.stages else ()
+
+    def _reach(self, stage: Stage) -> None:
         seconds = time.monotonic() - self._began
         if stage != self._stage or not self.stages:
             self._stage = stage
             if not self._console.is_terminal:
                 self._console.print(f"{seconds:6.1f} s  {stage}")
         self.stages.setdefault(stage, round(seconds, 2))
-        percent = told.percent if isinstance(told, JobProgress) else None
-        note = (told.message or "") if isinstance(told, JobProgress) else ""
-        place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * (stage == "render")
-        self._bar.update(self._task, completed=place, note=note[:40])
+
+    def waits(self, reason: str) -> None:
+        """Why nothing has begun yet; said once for each reason."""
+        if self._stage != "queue" or reason == self._waits:
+            return
+        self._waits = reason
+        self._bar.update(self._task, note=reason)
+        if not self._console.is_terminal:
+            self._console.print(f"          {reason}")
 
     def lost(self, reason: str) -> None:
         self._bar.update(self._task, note="connection lost, trying again")

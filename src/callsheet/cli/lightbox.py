@@ -17,13 +17,25 @@ PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
 def lightbox(
-    host: str | None = typer.Option(None, help="Address to listen on (lightbox.host)."),
-    port: int | None = typer.Option(None, help="Port to listen on, 0 for a free one (lightbox.port)."),
-    directory: Path | None = typer.Option(None, help="Where input, output and temp are (lightbox.directory)."),
-    as_cloud: bool = typer.Option(False, "--as-cloud", help="Answer as Comfy Cloud (lightbox.as_cloud)."),
-    probes: bool = typer.Option(False, "--probes", help="Offer nodes that misbehave on purpose (lightbox.probes)."),
+    host: str | None = typer.Option(None, help="Address to listen on: 127.0.0.1 (lightbox.host)."),
+    port: int | None = typer.Option(
+        None, help="Port to listen on: 8188, as ComfyUI; 0 for a free one (lightbox.port)."
+    ),
+    directory: Path | None = typer.Option(
+        None, help="Where its folders input, output and temp are: lightbox in the home (lightbox.directory)."
+    ),
+    as_cloud: bool = typer.Option(
+        False, "--as-cloud", help="Answer as Comfy Cloud does, to the key lightbox.cloud_api_key (lightbox.as_cloud)."
+    ),
+    probes: bool = typer.Option(
+        False, "--probes", help="Offer nodes that sleep, fail and block on purpose, to try a client (lightbox.probes)."
+    ),
 ) -> None:
-    """Run an engine that speaks ComfyUI's API and renders on the CPU."""
+    """Run an engine that speaks ComfyUI's API and renders pictures and video on the CPU, without models.
+
+    A worker beside it drives it as it would ComfyUI: COMFYUI_BASE_URL=http://127.0.0.1:8188 callsheet worker.
+    Its nodes are listed at /object_info and in docs/lightbox.md. There is no login: listen on this machine only.
+    """
     options = {"host": host, "port": port, "directory": directory, "as_cloud": as_cloud or None}
     given = {name: value for name, value in {**options, "probes": probes or None}.items() if value is not None}
     settings = load_settings(**({"lightbox": given} if given else {}))

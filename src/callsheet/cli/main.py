@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
 from importlib.util import find_spec
 
@@ -26,6 +28,9 @@ from callsheet.cli import (
 from callsheet.cli.console import complain
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
+
+# A full disk, a device or a pipe that is gone, where the output was sent.
+UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EPIPE, errno.EBADF)
 
 app = typer.Typer(
     name="callsheet",
@@ -69,5 +74,16 @@ def main() -> None:
         if find_spec("asyncpg") is not None:
             raise
         complain(f"This command needs the server parts ({error.name} is missing): pip install 'callsheet[server]'")
+    except OSError as error:
+        if error.filename is not None or error.errno not in UNWRITABLE:
+            raise
+        _give_up_output()
+        complain(f"What was to be printed cannot be written: {error.strerror}.")
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _give_up_output() -> None:
+    """What is left in the buffer goes nowhere, or Python would fail a second time when it ends."""
+    if sys.stdout is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

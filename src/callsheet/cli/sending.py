@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import mimetypes
+import os
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from os.path import isdir, isfile
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,17 @@ from callsheet.cli.client import Client, Refused, media_type
 from callsheet.cli.console import err, out, print_json
 from callsheet.cli.display import JobDisplay, transfer
 from callsheet.cli.login import login_of
+from callsheet.cli.values import read_values, with_article
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import FILES, Effect, EffectProperty, PropertyType
+from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
+
+# In bytes. A name has 255, and the slug of an effect up to 100.
+LONGEST_STEM = 130
+# A job that waits for longer than a moment is asked why, and again every so often.
+EXPLAIN_SECONDS = 3.0
 
 
 def client_of(url: str | None) -> Client:
@@ -42,16 +48,18 @@ async def submit_file(
         effect = await find_effect(client, slug)
         given = read_values(effect, values)
         check_input(effect, file)
-        beside = file.with_name(f"{file.stem}-{slug}") if file is not None else Path(slug)
-        target, exact = target_of(output, beside)
+        if output is not None and not watch_it:
+            raise OperatorError("--output needs --watch: without it nothing is fetched.")
+        beside = file.with_name(f"{shortened(file.stem)}-{slug}") if file is not None else Path(slug)
+        place = target_of(output, beside) if watch_it else None
         await _require_tokens(client, effect)
         job = await send(client, effect, file, given)
-        if not watch_it:
+        if place is None:
             print_json(job) if as_json else out.print(
                 f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}"
             )
             return
-        await _finish(client, job, target, exact, as_json)
+        await _finish(client, job, *place, as_json)
 
 
 async def watch_job(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
@@ -66,6 +74,8 @@ def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
     chosen = default if output is None else output / default.name if isdir(output) else output
     if not isdir(chosen.parent):
         raise OperatorError(f"There is no directory {chosen.parent}.")
+    if not os.access(chosen.parent, os.W_OK | os.X_OK):
+        raise OperatorError(f"Nothing can be written in {chosen.parent}. Name another place with --output.")
     return chosen, output is not None and chosen is output
 
 
@@ -87,7 +97,10 @@ async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: 
         if as_json:
             print_json(ended)
         raise OperatorError(_ending(ended))
-    files = await fetch_all(client, ended, target, exact)
+    try:
+        files = await fetch_all(client, ended, target, exact)
+    except OperatorError as error:
+        raise OperatorError(f"{error} The job is done; fetch it with: callsheet watch {job.id} -o DIRECTORY") from None
     balance = (await client.wallet()).balance
     if as_json:
         print_json({**ended.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
@@ -117,67 +130,15 @@ def check_input(effect: Effect, file: Path | None) -> None:
             raise OperatorError(f"{effect.slug} takes no file. Leave {file} out.")
         return
     if file is None:
-        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}: name the file.")
+        raise OperatorError(f"{effect.slug} works on {with_article(effect.input.type)}: name the file.")
     if not isfile(file):
         raise OperatorError(f"There is no file {file}.")
     kind = media_type(file)
     if not kind.startswith(f"{effect.input.type}/"):
-        raise OperatorError(f"{effect.slug} works on {_a(effect.input.type)}; {file} is {kind}.")
+        raise OperatorError(f"{effect.slug} works on {with_article(effect.input.type)}; {file} is {kind}.")
     largest = effect.input.max_bytes
     if largest is not None and file.stat().st_size > largest:
         raise OperatorError(f"{file} is larger than the {largest} bytes {effect.slug} takes.")
-
-
-def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
-    """What `--set` said, each value of the type its property has; a file stays a path here."""
-    known = {each.key: each for each in effect.properties}
-    given: dict[str, Any] = {}
-    for pair in pairs:
-        key, separator, text = pair.partition("=")
-        if not separator:
-            raise OperatorError(f"--set takes KEY=VALUE, not {pair!r}.")
-        if key not in known:
-            offered = ", ".join(known) or "none"
-            raise OperatorError(f"{key}: {effect.slug} has no such property. It has: {offered}.")
-        if not is_text(text):
-            raise OperatorError(f"{key}: its value is not text in UTF-8.")
-        given[key] = _value(known[key], text)
-    missing = [each.key for each in effect.properties if each.required and each.key not in given]
-    if missing:
-        raise OperatorError(f"{missing[0]}: {effect.slug} needs a value. Add --set {missing[0]}=…")
-    return given
-
-
-def is_text(value: str) -> bool:
-    """Arguments that are not UTF-8 arrive with halves of surrogate pairs in them."""
-    return not any("\ud800" <= character <= "\udfff" for character in value)
-
-
-def _value(each: EffectProperty, text: str) -> Any:
-    if each.type is PropertyType.TEXT:
-        return text
-    if each.type in FILES:
-        path = Path(text)
-        if not isfile(path):
-            raise OperatorError(f"{each.key}: there is no file {text}.")
-        if not media_type(path).startswith(f"{each.type.value}/"):
-            raise OperatorError(f"{each.key}: should be {_a(each.type.value)}; {text} is {media_type(path)}.")
-        return path
-    if each.type is PropertyType.CHOICE:
-        choices = each.limits.choices or []
-        for choice in choices:
-            if text in (str(choice), json.dumps(choice)):
-                return choice
-        raise OperatorError(f"{each.key}: {text!r} is none of {', '.join(str(choice) for choice in choices)}.")
-    wanted = bool if each.type is PropertyType.BOOLEAN else (int, float)
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    if not isinstance(value, wanted) or (isinstance(value, bool) and wanted is not bool):
-        kind = "true or false" if wanted is bool else "a number"
-        raise OperatorError(f"{each.key}: {text!r} should be {kind}.")
-    return value
 
 
 async def _require_tokens(client: Client, effect: Effect) -> None:
@@ -210,10 +171,28 @@ async def follow(client: Client, job: Job, display: JobDisplay) -> Job:
     """The job as it is when it has ended."""
     client.on_lost(display.lost)
     with display:
-        async with aclosing(client.events(job.id)) as events:
-            async for told in events:
-                display.tell(told)
+        explaining = asyncio.create_task(_explain(client, job, display))
+        try:
+            async with aclosing(client.events(job.id)) as events:
+                async for told in events:
+                    display.tell(told)
+        finally:
+            explaining.cancel()
+            await asyncio.gather(explaining, return_exceptions=True)
     return await client.job(job.id)
+
+
+async def _explain(client: Client, job: Job, display: JobDisplay) -> None:
+    """A job that waits says why: somebody may have to start a worker."""
+    while True:
+        await asyncio.sleep(EXPLAIN_SECONDS)
+        if display.stage != "queue":
+            continue
+        # Whatever keeps it from being asked is told by the stream.
+        with suppress(OperatorError):
+            now = await client.job(job.id)
+            if now.why_waiting is not None:
+                display.waits(now.why_waiting.message)
 
 
 async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list[Path]:
@@ -225,6 +204,12 @@ async def fetch_all(client: Client, job: Job, target: Path, exact: bool) -> list
             await client.fetch(output, path, counted)
         files.append(path)
     return files
+
+
+def shortened(stem: str) -> str:
+    """So much of a name that an effect, a number and an ending go with it into what a directory takes."""
+    name = os.fsencode(stem)
+    return stem if len(name) <= LONGEST_STEM else name[:LONGEST_STEM].decode("utf-8", "ignore")
 
 
 def free_name(path: Path) -> Path:
@@ -247,10 +232,6 @@ def _ending(job: Job) -> str:
     return f"Job {job.id} {'was' if job.status is JobStatus.CANCELED else 'has'} {job.status.value}{reason}. " + (
         f"The {_tokens(job.cost)} came back." if job.cost else "It cost nothing."
     )
-
-
-def _a(kind: str) -> str:
-    return f"an {kind}" if kind == "image" else f"a {kind}"
 
 
 def _tokens(count: int) -> str:

@@ -12,7 +12,9 @@ import typer
 
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.logs import configure_logs
+from callsheet.toolbox.logs import configure_logs, get_logger
+
+log = get_logger(__name__)
 
 if TYPE_CHECKING:
     from callsheet.providers.engine import Engine
@@ -51,6 +53,9 @@ def worker(
 async def _run(settings: Settings, config: AgentConfig) -> None:
     from callsheet.worker.agent import Agent
 
+    engine = settings.worker.cloud_url if settings.worker.cloud_api_key is not None else settings.engine.url
+    # First of all, because everything that can go wrong goes wrong at one of these.
+    log.info("worker.starts", api_url=config.api_url, engine=engine, fleet=config.fleet, stage=config.stage)
     agent = Agent(config, engines_of(settings))
     stop_on_signals(agent.departure, config.stop_seconds)
     await agent.run()
@@ -108,7 +113,7 @@ def engines_of(settings: Settings) -> list[Engine]:
     from callsheet.providers.comfyui import ComfyUI, Patience
 
     engine, key = settings.engine, settings.worker.cloud_api_key
-    patience = Patience(engine.stall_seconds, engine.absent_seconds)
+    patience = Patience(engine.stall_seconds, engine.absent_seconds, idle=engine.idle_seconds)
     if key is not None:
         return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]
     return [ComfyUI(engine.url, patience=patience, directory=engine.directory)]

@@ -170,7 +170,9 @@ WITH lane AS MATERIALIZED (
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
     FROM given WHERE d.ctid = given.place_locked
-    RETURNING d.*, given.place
+    RETURNING given.place, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
+        d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id, d.attempts,
+        d.run_limit_seconds
 )
 SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates, leased.dispatch_id, leased.tenant_id,
     leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
@@ -288,15 +290,52 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 
 -- name: close
 -- Finished: from the hot table to history. A token, where one is given, must be the current one. Rows are deleted in the
--- order of :entries, which is that of their ids. A dispatch that came back after it was finished (relayed by two processes
--- while it ended) leaves no second line.
+-- order they are given in, which is that of their ids.
 WITH ending AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        dispatch_id bigint, token uuid, status text, provider_job_id text, error text)
+    SELECT * FROM unnest(
+        :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
+        AS e (dispatch_id, token, status, provider_job_id, error)
 ), gone AS (
+    -- Not d.*: what is named here is stored once more on its way to history.
     DELETE FROM ai_job_dispatches d USING ending
     WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
-    RETURNING d.*, ending.status AS end_status, ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
+    RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
+        d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.requeues, d.lease_token, d.lease_seq,
+        d.past_lease_tokens, d.past_workers, d.worker_id, d.provider_job_id, d.last_error, d.created_at,
+        d.queue_wait_seconds, d.last_leased_at, d.run_started_at, ending.status AS end_status,
+        ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
+)
+INSERT INTO dispatch_history (
+    dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
+    kind, status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id, provider_job_id,
+    last_error, created_at, queue_wait_seconds, last_leased_at, run_started_at, finished_at, duration_seconds)
+SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
+    kind, end_status, attempts, requeues, lease_token, lease_seq, past_lease_tokens, past_workers, worker_id,
+    coalesce(end_provider_job_id, provider_job_id), coalesce(end_error, last_error), created_at, queue_wait_seconds,
+    last_leased_at, run_started_at, clock_timestamp(),
+    -- What was in the queue when it ended has no run, whenever it was leased before.
+    CASE WHEN status <> 'queued' THEN
+        extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
+FROM gone
+RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider, duration_seconds,
+    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds
+
+-- name: close_returned
+-- The same, where one of them came back after it was finished (relayed by two processes while it ended): it leaves no
+-- second line. A statement of its own, because to look for a line first costs `close` a sixth of its time.
+WITH ending AS MATERIALIZED (
+    SELECT * FROM unnest(
+        :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
+        AS e (dispatch_id, token, status, provider_job_id, error)
+), gone AS (
+    -- Not d.*: what is named here is stored once more on its way to history.
+    DELETE FROM ai_job_dispatches d USING ending
+    WHERE d.dispatch_id = ending.dispatch_id AND (ending.token IS NULL OR d.lease_token = ending.token)
+    RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
+        d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.requeues, d.lease_token, d.lease_seq,
+        d.past_lease_tokens, d.past_workers, d.worker_id, d.provider_job_id, d.last_error, d.created_at,
+        d.queue_wait_seconds, d.last_leased_at, d.run_started_at, ending.status AS end_status,
+        ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,

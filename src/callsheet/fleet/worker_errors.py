@@ -23,6 +23,8 @@ _FIELDS = ("exception_message", "error_message")
 _FIELD_IN_TEXT = re.compile(
     r"""["'](?:exception_message|error_message)["']\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)')"""
 )
+# What Python puts before an error of the system, and custom nodes before anything: no JSON, and nothing for users.
+_TAG = re.compile(r"\[[A-Za-z][\w .-]{0,60}\]:?\s+(?=\S)")
 _TYPE = re.compile(r"[A-Za-z0-9_.:-]{1,100}")
 _TRACEBACK = "Traceback (most recent call last)"
 # The line that ends a traceback: `package.Error: what happened`.
@@ -74,7 +76,9 @@ def _said_in(text: str) -> str:
     if _PAGE.match(text.lstrip()):
         title = _TITLE.search(text)
         return title[2] if title else ""
-    return "" if text.lstrip().startswith(("{", "[")) else _line_of(text)
+    tag = _TAG.match(text.lstrip())
+    said = text.lstrip()[tag.end() :] if tag is not None else text
+    return "" if said.lstrip().startswith(("{", "[")) else _line_of(said)
 
 
 def _parsed(raw: JsonValue) -> JsonValue:

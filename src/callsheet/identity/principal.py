@@ -23,9 +23,7 @@ class Principal:
     csrf_token: str | None = None
 
     @classmethod
-    def of(
-        cls, row: Row, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None
-    ) -> Principal:
+    def of(cls, row: Row, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None) -> Principal:
         return cls(
             user_id=row["user_id"],
             tenant_id=row["tenant_id"],

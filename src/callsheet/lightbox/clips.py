@@ -18,6 +18,7 @@ from av.video.reformatter import ColorRange, Colorspace, Interpolation
 from av.video.stream import VideoStream
 
 from callsheet.lightbox.frames import Frames, Picture
+from callsheet.lightbox.opening import opened_media
 from callsheet.lightbox.sound import Sound, sound_of
 
 # From this height on, a video that does not say uses the colours of HD television.
@@ -82,7 +83,7 @@ def webm(codec: str, crf: float) -> Format:
 
 def open_clip(path: Path) -> Clip:
     """Raises what PyAV says of a file that is no video."""
-    with av.open(str(path)) as container:
+    with opened_media(path) as container:
         if not container.streams.video:
             raise ValueError(f"there is no video in {path.name}")
         stream = container.streams.video[0]
@@ -116,7 +117,7 @@ def _turns(frame: VideoFrame) -> int:
 def _decoded(path: Path, rate: Fraction) -> Iterator[Picture]:
     """The pictures at a constant rate: where the file's is not, one is shown again or left out, so that sound and
     picture stay together."""
-    with av.open(str(path)) as container:
+    with opened_media(path) as container:
         stream = container.streams.video[0]
         stream.thread_type = "AUTO"
         start: float | None = None
@@ -218,7 +219,7 @@ class _SoundTrack:
 
 def is_plain_mp4(path: Path) -> bool:
     """Whether its streams can be kept as they are."""
-    with av.open(str(path)) as container:
+    with opened_media(path) as container:
         codecs = [stream.codec_context.name for stream in container.streams if stream.type in ("video", "audio")]
         return "mp4" in container.format.name and set(codecs) <= {"h264", "aac", "mp3"} and codecs.count("h264") == 1
 
@@ -226,7 +227,7 @@ def is_plain_mp4(path: Path) -> bool:
 def copy_streams(source: Path, path: Path, metadata: Mapping[str, Any], step: Step) -> None:
     """The same picture and sound in a new file, without a loss and without the work."""
     with (
-        av.open(str(source)) as opened,
+        opened_media(source) as opened,
         av.open(str(path), "w", format="mp4", options=dict(MP4.container_options)) as new,
     ):
         for key, value in metadata.items():

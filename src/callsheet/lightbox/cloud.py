@@ -67,7 +67,7 @@ class CloudRoutes:
         return [
             web.post("/api/prompt", self._prompts.submit),
             web.get("/api/queue", self._prompts.queue),
-            web.post("/api/queue", self._prompts.change_queue),
+            web.post("/api/queue", self.change_queue),
             web.post("/api/interrupt", self.interrupt),
             web.get("/api/job/{job_id}/status", self.status),
             web.get("/api/jobs", self.jobs),
@@ -79,6 +79,13 @@ class CloudRoutes:
             web.get("/api/view", self.view),
             web.get(STORAGE, self.stored),
         ]
+
+    async def change_queue(self, request: web.Request) -> web.Response:
+        """Takes out what waits, and what runs too: so says the cloud's guide, though not its specification."""
+        answer = await self._prompts.change_queue(request)
+        for prompt_id in (await request.json()).get("delete", ()):
+            self._queue.interrupt(str(prompt_id))
+        return answer
 
     async def interrupt(self, request: web.Request) -> web.Response:
         """Everything the account runs, whatever the body says."""

@@ -18,9 +18,13 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from callsheet.lightbox.folders import Folders, written
+from callsheet.lightbox.opening import opened_picture
 
 # What a browser would run if it were served as what it is.
-ACTIVE_TYPES = ("text/html", "text/html-sandboxed", "application/xhtml+xml", "text/javascript", "text/css")
+ACTIVE_TYPES = (
+    "text/html", "text/html-sandboxed", "application/xhtml+xml", "text/javascript", "application/javascript",
+    "text/css", "image/svg+xml", "text/xml", "application/xml",
+)  # fmt: skip
 Save = Callable[[web.FileField, Path], None]
 
 
@@ -65,7 +69,8 @@ class FileRoutes:
         name, subfolder = file.filename, str(form.get("subfolder", ""))
         target = folder / os.path.normpath(subfolder)
         path = Path(os.path.abspath(target / name))
-        if not name or not path.is_relative_to(folder):
+        # The folder by itself too: a name that leads back into it would have one made anywhere.
+        if not name or not path.is_relative_to(folder) or not Path(os.path.abspath(target)).is_relative_to(folder):
             return web.Response(status=400)
         target.mkdir(parents=True, exist_ok=True)
         if form.get("overwrite") not in ("true", "1"):
@@ -84,7 +89,7 @@ class FileRoutes:
         source = Path(os.path.abspath(folder / original.get("subfolder", "") / name))
         if not source.is_relative_to(folder) or not source.is_file():
             return
-        with Image.open(source) as opened, Image.open(file.file) as mask:
+        with opened_picture(source) as opened, opened_picture(file.file) as mask:
             info = PngInfo()
             for key, text in getattr(opened, "text", {}).items():
                 info.add_text(key, text)
@@ -165,7 +170,7 @@ def _smaller(path: Path, preview: str, channel: str) -> tuple[bytes, str]:
     kind, _, quality = preview.partition(";")
     kind = kind if kind in ("webp", "jpeg") else "webp"
     encoded = io.BytesIO()
-    with Image.open(path) as image:
+    with opened_picture(path) as image:
         picture = image.convert("RGB") if kind == "jpeg" or channel == "rgb" else image
         picture.save(encoded, kind.upper(), quality=int(quality) if quality.isdecimal() else 90)
     return encoded.getvalue(), f"image/{kind}"
@@ -173,7 +178,7 @@ def _smaller(path: Path, preview: str, channel: str) -> tuple[bytes, str]:
 
 def _channel(path: Path, channel: str) -> bytes:
     encoded = io.BytesIO()
-    with Image.open(path) as image:
+    with opened_picture(path) as image:
         if channel == "rgb":
             picture = image.convert("RGB")
         else:

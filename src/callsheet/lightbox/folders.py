@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 TYPES = ("input", "output", "temp")
+# In a `temp` that is emptied at the next start.
+MADE_HERE = ".lightbox"
 _SUFFIXES = tuple((f"[{kind}]", kind) for kind in TYPES)
 
 
@@ -54,9 +56,12 @@ class Folders:
 
     def prepare(self) -> None:
         """Makes the directories; what an earlier process left in `temp` goes away, as with ComfyUI."""
-        shutil.rmtree(self.temp, ignore_errors=True)
+        # Only if it was one of these: somebody may have named a directory whose `temp` is dear to them.
+        if (self.temp / MADE_HERE).exists():
+            shutil.rmtree(self.temp, ignore_errors=True)
         for folder in (self.input, self.output, self.temp):
             folder.mkdir(parents=True, exist_ok=True)
+        (self.temp / MADE_HERE).touch()
 
     def by_type(self, kind: str) -> Path | None:
         return {"input": self.input, "output": self.output, "temp": self.temp}.get(kind)

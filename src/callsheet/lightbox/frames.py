@@ -13,9 +13,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+# What every camera makes, and three frames of 8K; 360 MB as bytes, of which a node may need several.
+MOST_PIXELS = 120_000_000
 # Rows, columns and three channels of a picture; rows and columns alone of a mask.
 Picture = NDArray[np.uint8]
 Transform = Callable[[Picture], Picture]
+
+
+def check_size(width: int, height: int) -> None:
+    """Before the memory is taken: the system would end the engine, not the graph that asked for too much."""
+    if width * height > MOST_PIXELS:
+        raise ValueError(f"a picture of {width}x{height} has more than the {MOST_PIXELS} pixels that are taken")
 
 
 @dataclass(frozen=True)
@@ -30,6 +38,9 @@ class Frames:
     # Pictures that cost nothing to get again: what is done to them is done at once, so that a fault is reported at
     # the node that made it.
     held: bool = False
+
+    def __post_init__(self) -> None:
+        check_size(self.width, self.height)
 
     @property
     def shape(self) -> tuple[int, int, int]:

@@ -87,9 +87,15 @@ class InfoRoutes:
 
 
 def _memory() -> tuple[int, int]:
-    """All of it and what is free, in bytes. Not every system says the latter."""
-    page, total, free = (
-        os.sysconf(name) if name in os.sysconf_names else 0
-        for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES")
-    )
+    """All of it and what is free, in bytes; nought where the system does not say, as Windows does not this way."""
+    page, total, free = (_configured(name) for name in ("SC_PAGE_SIZE", "SC_PHYS_PAGES", "SC_AVPHYS_PAGES"))
     return page * total, page * (free or total)
+
+
+def _configured(name: str) -> int:
+    if name not in getattr(os, "sysconf_names", {}):
+        return 0
+    try:
+        return max(0, os.sysconf(name))
+    except OSError:
+        return 0

@@ -20,7 +20,9 @@ SECRETS = ("auth_token_comfy_org", "api_key_comfy_org")
 
 
 class PromptRoutes:
-    def __init__(self, executor: Executor, registry: Registry) -> None:
+    def __init__(self, executor: Executor, registry: Registry, client: str | None = None) -> None:
+        """`client` is whose a prompt is that does not say so: an account's, where there are accounts."""
+        self._client = client
         self._executor = executor
         self._queue: PromptQueue = executor.queue
         self._registry = registry
@@ -53,6 +55,8 @@ class PromptRoutes:
         extra_data = body.get("extra_data", {})
         if "client_id" in body:
             extra_data["client_id"] = body["client_id"]
+        elif self._client is not None:
+            extra_data.setdefault("client_id", self._client)
         if verdict.error is not None:
             return web.json_response({"error": verdict.error, "node_errors": verdict.node_errors}, status=400)
         extra_data = {key: value for key, value in extra_data.items() if key not in SECRETS}

@@ -27,6 +27,7 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 MEGABYTE = 1024 * 1024
+ACCOUNT = "account"
 
 
 @dataclass(frozen=True)
@@ -38,14 +39,19 @@ class RunningLightbox:
 @asynccontextmanager
 async def running_lightbox(settings: LightboxSettings, directory: Path) -> AsyncIterator[RunningLightbox]:
     """An engine that answers until the block ends."""
+    # The AV1 encoder writes its whole configuration to standard error otherwise, and has no other switch.
+    os.environ.setdefault("SVT_LOG", "1")
     folders = Folders.under(directory)
-    folders.prepare()
+    try:
+        folders.prepare()
+    except OSError as error:
+        raise OperatorError(f"Lightbox cannot use the directory {directory}: {error.strerror}.") from None
     max_upload = settings.max_upload_megabytes * MEGABYTE
     known = features(max_upload)
     sockets = Sockets(known, everybody_hears=settings.as_cloud)
     registry = build_registry(settings.probes)
     executor = Executor(registry, folders, PromptQueue(), sockets)
-    prompts, files = PromptRoutes(executor, registry), FileRoutes(folders)
+    prompts, files = PromptRoutes(executor, registry, ACCOUNT if settings.as_cloud else None), FileRoutes(folders)
     info = InfoRoutes(registry, folders, known)
 
     async def listen(request: web.Request) -> web.StreamResponse:
@@ -87,4 +93,6 @@ def _bind(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=128)
     except OSError as error:
-        raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {os.strerror(error.errno or 0)}.") from None
+        # A name that is not found has a text, but no number that stands for it.
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise OperatorError(f"Lightbox cannot listen on {host}:{port}: {reason}.") from None

@@ -16,8 +16,9 @@ from aiohttp import WSMsgType, web
 PREVIEW = 1
 PREVIEW_WITH_METADATA = 4
 IMAGE_TYPES = {"image/jpeg": 1, "image/png": 2}
-# A listener that far behind does not read at all.
+# A listener that far behind does not read at all. Pictures are sent here too, so their bytes count as well.
 MAX_WAITING = 20_000
+MAX_WAITING_BYTES = 64 * 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -39,12 +40,20 @@ class Preview:
 class _Listener:
     socket: web.WebSocketResponse
     waiting: asyncio.Queue[str | bytes] = field(default_factory=lambda: asyncio.Queue(MAX_WAITING))
+    waiting_bytes: int = 0
     wants_metadata: bool = False
+
+    def put(self, message: str | bytes) -> None:
+        if self.waiting.full() or self.waiting_bytes + len(message) > MAX_WAITING_BYTES:
+            return
+        self.waiting_bytes += len(message)
+        self.waiting.put_nowait(message)
 
     async def send_waiting(self) -> None:
         with contextlib.suppress(ConnectionError):
             while True:
                 message = await self.waiting.get()
+                self.waiting_bytes -= len(message)
                 await (self.socket.send_str(message) if isinstance(message, str) else self.socket.send_bytes(message))
 
 
@@ -98,7 +107,7 @@ class Sockets:
             if isinstance(said, dict) and said.get("type") == "feature_flags":
                 flags = said.get("data")
                 listener.wants_metadata = isinstance(flags, dict) and bool(flags.get("supports_preview_metadata"))
-                self._put(listener, json.dumps({"type": "feature_flags", "data": self._features}))
+                listener.put(json.dumps({"type": "feature_flags", "data": self._features}))
 
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
         """To one client, or to everybody where there is none."""
@@ -106,22 +115,18 @@ class Sockets:
         # Only for somebody: the state of a long graph is a long message, and there is one for every node.
         message = json.dumps({"type": event, "data": data}) if hearing else ""
         for listener in hearing:
-            self._put(listener, message)
+            listener.put(message)
 
     def publish_preview(self, preview: Preview, client: str | None, with_metadata: bool) -> None:
         """To those who asked for metadata, or to those who did not."""
         for listener in self._hearing(client):
             if listener.wants_metadata is with_metadata:
-                self._put(listener, preview.packed(with_metadata))
+                listener.put(preview.packed(with_metadata))
 
     def _hearing(self, client: str | None) -> list[_Listener]:
         if client is None or self._everybody_hears:
             return list(self._listeners.values())
         return [self._listeners[client]] if client in self._listeners else []
-
-    def _put(self, listener: _Listener, message: str | bytes) -> None:
-        with contextlib.suppress(asyncio.QueueFull):
-            listener.waiting.put_nowait(message)
 
     async def close(self) -> None:
         await asyncio.gather(*(socket.close(code=1001, message=b"going away") for socket in list(self._open)))

@@ -12,6 +12,8 @@ import av.filter
 import numpy as np
 from av.audio.frame import AudioFrame
 
+from callsheet.lightbox.opening import opened_media
+
 # FFmpeg's atempo keeps the pitch well within this range; beyond it, several follow one another.
 TEMPO_RANGE = (0.5, 2.0)
 SILENCE_SAMPLES = 1024
@@ -88,7 +90,7 @@ def _pulled(graph: av.filter.Graph) -> Iterator[AudioFrame]:
 
 def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
     """The first sound of a file, or None where there is none."""
-    with av.open(str(path)) as container:
+    with opened_media(path) as container:
         if not container.streams.audio:
             return None
         stream = container.streams.audio[0]
@@ -102,7 +104,7 @@ def sound_of(path: Path, picture_start: float = 0.0) -> Sound | None:
 
 
 def _decoded(path: Path) -> Iterator[AudioFrame]:
-    with av.open(str(path)) as container:
+    with opened_media(path) as container:
         # A stream may change its layout on the way; an encoder may not.
         context = container.streams.audio[0].codec_context
         rate, layout = context.sample_rate, context.layout

@@ -7,22 +7,25 @@ points to by a client that does not have it. `/api/interrupt` would stop every r
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 import uuid
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
 
 from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, json_of, save_body, unreadable
+from callsheet.providers.comfy_http import EngineHttp, json_of, pause, save_body, unreadable
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.comfyui import (
     Patience,
     no_output,
     refuse_unless_taken,
+    saved_here,
     socket_address,
+    told_by_socket,
     upload_refused,
     view_query,
 )
@@ -36,9 +39,13 @@ from callsheet.providers.engine import (
     Watcher,
 )
 from callsheet.providers.following import Following
-from callsheet.providers.graphs import checked_extra_data
+from callsheet.providers.graphs import marked_extra_data
+from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.outputs import outputs_of
-from callsheet.providers.texts import save_text
+from callsheet.providers.submission import submitted, to_its_end
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
 
 # What it says in practice, and what its specification says.
 _DONE = frozenset({"success", "completed"})
@@ -46,6 +53,8 @@ _FAILED = frozenset({"error", "failed", "non_retryable_error"})
 _CANCELLED = frozenset({"cancelled", "canceled"})
 _LOST = "lost"
 _RUNNING = frozenset({"executing", "in_progress"})
+_WAITING = frozenset({"submitted", "queued_limited", "queued_waiting", "pending", "waiting_to_dispatch"})
+_OVER = frozenset({*_DONE, *_FAILED, *_CANCELLED, _LOST})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REFUSALS = {
     401: ("cloud_key_refused", "Comfy Cloud does not accept the API key."),
@@ -54,7 +63,14 @@ _REFUSALS = {
     # Not a rate limit, whatever the number says.
     429: ("cloud_inactive", "The Comfy Cloud subscription is not active."),
 }
+# Of every call that may be made again.
 ATTEMPTS = 3
+CANCEL_ATTEMPTS = 5
+# Among how many of the account's newest runs one is looked for, and among how many of them one by one.
+LOOKED_THROUGH = 50
+LOOKED_INTO = 10
+# An account that was refused is not given the next job at once, only for it to be refused too.
+REFUSED_SECONDS = 60.0
 
 
 class ComfyCloud:
@@ -67,17 +83,24 @@ class ComfyCloud:
         self._patience = patience or Patience()
         address = f"{socket_address(url)}/ws?clientId={uuid.uuid4().hex}&token={quote(api_key, safe='')}"
         self._socket = EngineSocket(address)
-        # Its own ids of our runs.
+        # Its own ids of our runs, and those of which it is not sure that there is only one.
         self._ids: dict[str, str] = {}
+        self._sent: set[str] = set()
+        self._doubtful: set[str] = set()
+        self._refusal: tuple[float, EngineError] | None = None
+        self._keepsakes = Keepsakes()
 
     async def close(self) -> None:
+        self._keepsakes.close()
         await self._socket.close()
         await self._http.close()
         await self._keyless.close()
 
     async def describe(self) -> Description:
+        if self._refusal is not None and time.monotonic() - self._refusal[0] < REFUSED_SECONDS:
+            raise self._refusal[1]
         answer = await self._http.call("GET", "/api/jobs?limit=1")
-        if answer.status_code in (401, 403):
+        if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
         if answer.status_code >= 500:
             raise EngineUnreachable("Comfy Cloud does not answer as it should.", status=answer.status_code)
@@ -97,37 +120,57 @@ class ComfyCloud:
         return str(body["name"])
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
-        following = Following(run, watcher)
-        await self._socket.ready()
-        remote = await self._submit(run)
-        self._ids[run.id] = remote
-        following.run = Run(remote, run.graph, run.output_node)
-        with self._socket.following(following):
+        following = Following(run, watcher, self._keepsakes)
+        following.missed = not await self._socket.ready()
+        with ExitStack() as stack:
+            with self._socket.collecting():
+                remote = self._ids[run.id] = await submitted(
+                    lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent
+                )
+                following.run = Run(remote, run.graph, run.output_node)
+                stack.enter_context(self._socket.following(following))
             job = await self._finished(following)
-        outputs = outputs_of(job.get("outputs"), run.output_node)
+        outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
         return outputs
 
+    def id_of(self, run_id: str) -> str:
+        return self._ids.get(run_id, run_id)
+
     async def cancel(self, run_id: str) -> None:
-        for attempt in range(ATTEMPTS):
+        """A run that works already may go on to its end: by its specification the cloud takes out waiting ones only,
+        by its guide also those. The one call that surely stops them would stop everybody's."""
+        for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
-                await self._http.call("POST", "/api/queue", json={"delete": [self._ids.get(run_id, run_id)]})
-                return
-            await asyncio.sleep(0.2 * 2**attempt)
+                # Also one whose answer was lost, or that an agent sent who was killed.
+                remote = self._ids.get(run_id) or await self._find(run_id)
+                if remote is None or await self._is_taken_out(remote):
+                    return
+            await pause(attempt, 0.2, 2.0)
+        log.warning("engine.not_cancelled", run=run_id)
 
     async def fetch(self, output: Output, target: Path) -> Fetched:
-        if output.text is not None:
-            return save_text(output.text, target)
-        for attempt in range(ATTEMPTS - 1):
+        here = await saved_here(output, target)
+        if here is not None:
+            return here
+        for attempt in range(1, ATTEMPTS):
             try:
                 return await self._fetch(output, target)
             except EngineUnreachable:
-                await asyncio.sleep(0.5 * 2**attempt)
+                await pause(attempt)
         return await self._fetch(output, target)
 
     async def forget(self, run_id: str) -> None:
-        self._ids.pop(run_id, None)
+        self._keepsakes.forget(run_id)
+        known = self._ids.pop(run_id, None)
+        if run_id in self._doubtful:
+            with suppress(EngineError):
+                for stray in await self._marked(run_id):
+                    if stray != known:
+                        await self._is_taken_out(stray)
+        self._sent.discard(run_id)
+        self._doubtful.discard(run_id)
 
     async def _fetch(self, output: Output, target: Path) -> Fetched:
         path = f"/api/view?{view_query(output)}"
@@ -139,17 +182,45 @@ class ComfyCloud:
                 raise unreadable(answer.status_code)
         return await self._keyless.save(urljoin(f"{self._http.url}{path}", location), target, follow_redirects=True)
 
-    async def _submit(self, run: Run) -> str:
-        extra = {**checked_extra_data(run.extra_data), "api_key_comfy_org": self._api_key}
+    async def _send(self, run: Run) -> str:
+        if run.id in self._sent:
+            # Not found after the first time, which does not mean that it will never be there.
+            self._doubtful.add(run.id)
+        self._sent.add(run.id)
+        extra = {**marked_extra_data(run.extra_data, run.id), "api_key_comfy_org": self._api_key}
         answer = await self._http.call("POST", "/api/prompt", json={"prompt": run.graph, "extra_data": extra})
         if answer.status_code in _REFUSALS:
-            raise refused(answer.status_code)
+            self._refusal = (time.monotonic(), refused(answer.status_code))
+            raise self._refusal[1]
         body = json_of(answer)
         refuse_unless_taken(answer.status_code, body, run)
         assert isinstance(body, dict)
         if not body.get("prompt_id"):
             raise EngineUnreachable("Comfy Cloud does not say what it calls the run.")
-        return str(body["prompt_id"])
+        # At once, also where nobody waits for it any more: that is how it can be cancelled.
+        self._ids[run.id] = str(body["prompt_id"])
+        return self._ids[run.id]
+
+    async def _find(self, run_id: str) -> str | None:
+        return next(iter(await self._marked(run_id)), None)
+
+    async def _marked(self, run_id: str) -> list[str]:
+        """The account's runs that carry our id: as that of their workflow, where the list says so, and otherwise in
+        the graph itself."""
+        listed = (await self._http.get_object(f"/api/jobs?limit={LOOKED_THROUGH}")).get("jobs")
+        jobs = [each for each in listed if isinstance(each, dict)] if isinstance(listed, list) else []
+        found = [str(each["id"]) for each in jobs if each.get("workflow_id") == run_id and each.get("id")]
+        if found:
+            return found
+        unmarked = [str(each["id"]) for each in jobs if not each.get("workflow_id") and each.get("id")][:LOOKED_INTO]
+        return [each for each in unmarked if run_id in json.dumps((await self._job_or_nothing(each)).get("workflow"))]
+
+    async def _is_taken_out(self, remote: str) -> bool:
+        await self._http.call("POST", "/api/queue", json={"delete": [remote]})
+        answer = await self._http.call("GET", f"/api/job/{quote(remote, safe='')}/status")
+        body = json_of(answer)
+        status = str(body.get("status")) if isinstance(body, dict) else ""
+        return answer.status_code == 404 or status in _OVER or status.startswith("cancel")
 
     async def _finished(self, following: Following) -> Mapping[str, Any]:
         reached, before = time.monotonic(), ""
@@ -165,11 +236,12 @@ class ComfyCloud:
             except EngineUnreachable:
                 if time.monotonic() - reached > self._patience.absent:
                     raise
-                await asyncio.sleep(min(0.2, self._patience.poll))
+                await pause(1, min(0.5, self._patience.poll))
                 continue
             reached = time.monotonic()
             if isinstance(ended, str):
-                if ended != before:
+                # An account may have more to do than its plan runs at once: waiting is no sign of trouble.
+                if ended != before or ended in _WAITING:
                     following.alive()
                 before = ended
                 self._refuse_to_stall(following)
@@ -182,7 +254,7 @@ class ComfyCloud:
         answer = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
         body = json_of(answer)
         if answer.status_code == 404:
-            raise errors.lost(run_id)
+            return told_by_socket(following)
         if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
         if answer.status_code != 200 or not isinstance(body, dict):

@@ -8,12 +8,14 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import httpx
 
 from callsheet.providers.engine import EngineError, EngineUnreachable, Fetched
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
 
@@ -22,6 +24,9 @@ PIECE = 262_144
 SECONDS = httpx.Timeout(60.0, connect=5.0)
 # Asked every two seconds of every run.
 _POLLED = ("/history", "/queue", "/api/job", "/system_stats")
+# Whatever else breaks may break after the engine has read the request.
+_NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.InvalidURL, httpx.UnsupportedProtocol)
+_random = Random()  # noqa: S311 (jitter)
 
 
 class EngineHttp:
@@ -58,7 +63,12 @@ class EngineHttp:
                 yield answer
         except (httpx.TransportError, httpx.InvalidURL, httpx.StreamError) as error:
             self._note(method, shown, type(error).__name__, started)
-            raise EngineUnreachable("The engine cannot be reached.", reason=type(error).__name__, path=shown) from error
+            raise EngineUnreachable(
+                "The engine cannot be reached.",
+                may_have_arrived=not isinstance(error, _NEVER_SENT),
+                reason=type(error).__name__,
+                path=shown,
+            ) from error
 
     async def save(self, path: str, target: Path, **options: Any) -> Fetched:
         """An answer's body as a file, piece by piece, with its checksum."""
@@ -76,6 +86,11 @@ class EngineHttp:
             result=result,
             milliseconds=round((time.perf_counter() - started) * 1000, 1),
         )
+
+
+async def pause(attempt: int, base: float = 0.5, cap: float = 5.0) -> None:
+    """Before the next attempt."""
+    await asyncio.sleep(backoff_seconds(attempt, base, cap, _random))
 
 
 async def save_body(answer: httpx.Response, target: Path) -> Fetched:

@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import json
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
@@ -29,6 +31,9 @@ _PICTURES = {1: "image/jpeg", 2: "image/png"}
 LARGEST_MESSAGE = 64 * 1024 * 1024
 FLAGS = json.dumps({"type": "feature_flags", "data": {"supports_preview_metadata": True}})
 OPEN_SECONDS = 5.0
+# Of runs whose submission is not answered yet; one that says more in that time has missed something.
+MOST_UNCLAIMED = 2000
+MOST_UNCLAIMED_BYTES = 33_554_432
 
 
 class EngineSocket:
@@ -37,17 +42,39 @@ class EngineSocket:
         self._address = address
         self._random = random or Random()  # noqa: S311 (jitter)
         self._runs: dict[str, Following] = {}
+        self._collecting = 0
+        self._unclaimed: list[tuple[str, str | bytes]] = []
+        self._unclaimed_bytes = 0
         self._current: str | None = None
+        # When it last spoke of any run: whatever else it says, it says without working.
+        self.last_sign = 0.0
         self._connected = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     @contextmanager
     def following(self, following: Following) -> Iterator[None]:
         self._runs[following.run.id] = following
+        following.missed = following.missed or self._unclaimed_bytes > MOST_UNCLAIMED_BYTES
+        for run_id, message in list(self._unclaimed):
+            if run_id == following.run.id:
+                self._heard(message)
         try:
             yield
         finally:
             self._runs.pop(following.run.id, None)
+
+    @contextmanager
+    def collecting(self) -> Iterator[None]:
+        """While an engine is asked for a run whose id it gives itself: what it says of the run before it has answered
+        is told to whoever follows it then."""
+        self._collecting += 1
+        try:
+            yield
+        finally:
+            self._collecting -= 1
+            if not self._collecting:
+                self._unclaimed.clear()
+                self._unclaimed_bytes = 0
 
     async def ready(self, seconds: float = OPEN_SECONDS) -> bool:
         """Opens it the first time; answers whether it is open. A run may go on without."""
@@ -84,6 +111,8 @@ class EngineSocket:
                 log.debug("engine.socket_lost", reason=type(error).__name__)
             finally:
                 self._connected.clear()
+                for following in self._runs.values():
+                    following.missed = True
             failures += 1
             await asyncio.sleep(backoff_seconds(failures, 0.2, 5.0, self._random))
 
@@ -91,10 +120,22 @@ class EngineSocket:
         await socket.send(FLAGS)
         self._connected.set()
         async for message in socket:
-            if isinstance(message, bytes):
-                self._picture(message)
-            else:
-                self._message(message)
+            self._heard(message)
+
+    def _heard(self, message: str | bytes) -> None:
+        if isinstance(message, bytes):
+            self._picture(message)
+        else:
+            self._message(message)
+
+    def _unclaim(self, run_id: str, message: str | bytes) -> None:
+        if not self._collecting:
+            return
+        self._unclaimed_bytes += len(message)
+        if len(self._unclaimed) < MOST_UNCLAIMED and self._unclaimed_bytes <= MOST_UNCLAIMED_BYTES:
+            self._unclaimed.append((run_id, message))
+        else:
+            self._unclaimed_bytes = MOST_UNCLAIMED_BYTES + 1
 
     def _message(self, text: str) -> None:
         try:
@@ -108,27 +149,42 @@ class EngineSocket:
         run_id = data.get("prompt_id")
         if message.get("type") == "executing" and run_id is not None:
             self._current = str(run_id)
+        if run_id is not None:
+            self.last_sign = time.monotonic()
         following = self._runs.get(str(run_id))
         if following is not None:
             following.said(str(message.get("type")), data)
+        elif run_id is not None:
+            self._unclaim(str(run_id), text)
 
     def _picture(self, message: bytes) -> None:
         found = picture_in(message)
         if found is None:
             return
-        mime_type, picture, run_id = found
-        following = self._runs.get(run_id or self._current or "")
+        run_id = found.run_id or self._current or ""
+        following = self._runs.get(run_id)
         if following is not None:
-            following.previewed(mime_type, picture)
+            following.previewed(found.mime_type, found.content, found.node_id)
+        else:
+            self._unclaim(run_id, message)
 
 
-def picture_in(message: bytes) -> tuple[str, bytes, str | None] | None:
-    """Type, bytes and run of a preview; older engines do not say whose it is."""
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """Older engines do not say whose it is."""
+
+    mime_type: str
+    content: bytes
+    run_id: str | None = None
+    node_id: str | None = None
+
+
+def picture_in(message: bytes) -> Picture | None:
     if len(message) < 8:
         return None
     event, number = struct.unpack(">II", message[:8])
     if event == PREVIEW and number in _PICTURES:
-        return _PICTURES[number], message[8:], None
+        return Picture(_PICTURES[number], message[8:])
     if event != PREVIEW_WITH_METADATA or len(message) < 8 + number:
         return None
     try:
@@ -137,5 +193,5 @@ def picture_in(message: bytes) -> tuple[str, bytes, str | None] | None:
         return None
     if not isinstance(metadata, dict):
         return None
-    run_id = metadata.get("prompt_id")
-    return str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], str(run_id) if run_id else None
+    run_id, node_id = (str(metadata[name]) if metadata.get(name) else None for name in ("prompt_id", "node_id"))
+    return Picture(str(metadata.get("image_type") or "image/jpeg"), message[8 + number :], run_id, node_id)

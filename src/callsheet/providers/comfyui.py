@@ -12,17 +12,15 @@ import re
 import shutil
 import time
 import uuid
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
-import httpx
-
 from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, json_of
+from callsheet.providers.comfy_http import EngineHttp, json_of, pause
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.engine import (
     Description,
@@ -36,7 +34,10 @@ from callsheet.providers.engine import (
 )
 from callsheet.providers.following import Following
 from callsheet.providers.graphs import checked_extra_data, folder_of
+from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.outputs import outputs_of, refuse_foreign
+from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
+from callsheet.providers.submission import submitted, to_its_end
 from callsheet.providers.texts import save_text
 from callsheet.toolbox.logs import get_logger
 
@@ -48,8 +49,9 @@ POLL_SECONDS = 2.0
 # Right after the socket said it is over, the history entry is there in a few milliseconds.
 SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
-SUBMIT_ATTEMPTS = 3
-SUBMIT_SECONDS = 5.0
+FETCH_ATTEMPTS = 3
+# How often a silent engine is asked for its memory before it is taken for stuck.
+MEMORY_LOOKS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,8 @@ class Patience:
     stall: float = 600.0
     absent: float = 120.0
     poll: float = POLL_SECONDS
+    # Where not even a node was begun.
+    idle: float = 120.0
 
 
 class ComfyUI:
@@ -71,9 +75,11 @@ class ComfyUI:
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
-        self._stuck_on: str | None = None
+        self._stuck_on: tuple[str, Place] | None = None
+        self._keepsakes = Keepsakes()
 
     async def close(self) -> None:
+        self._keepsakes.close()
         await self._socket.close()
         await self._http.close()
 
@@ -82,9 +88,7 @@ class ComfyUI:
         system = stats.get("system") if isinstance(stats.get("system"), dict) else {}
         assert isinstance(system, dict)
         if self._stuck_on is not None:
-            if await self._place(self._stuck_on) is not None:
-                raise EngineStuck("The engine answers but runs nothing any more.", run=self._stuck_on)
-            self._stuck_on = None
+            await self._refuse_while_stuck(*self._stuck_on)
         version = system.get("comfyui_version")
         self._version = version_of(version)
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
@@ -101,15 +105,15 @@ class ComfyUI:
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
-        following = Following(run, watcher)
+        following = Following(run, watcher, self._keepsakes)
         with self._socket.following(following):
-            await self._socket.ready()
-            await self._submit(run)
+            following.missed = not await self._socket.ready()
+            await submitted(lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent)
             entry = await self._finished(following)
         error = errors.of_history(entry)
         if error is not None:
             raise error
-        outputs = outputs_of(entry.get("outputs"), run.output_node)
+        outputs = [*following.pictures(), *outputs_of(entry.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
         refuse_foreign(outputs, run.graph, run.id, errors.cached_nodes(entry) | following.cached)
@@ -117,28 +121,32 @@ class ComfyUI:
 
     async def cancel(self, run_id: str) -> None:
         # Again and again, because it may be anywhere between submit, queue and executor.
-        for attempt in range(CANCEL_ATTEMPTS):
+        for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
                 await self._http.call("POST", "/queue", json={"delete": [run_id]})
-                if (self._version or (0,)) >= INTERRUPTS_BY_ID:
-                    await self._http.call("POST", "/interrupt", json={"prompt_id": run_id})
+                await self._interrupt(run_id)
                 if await self._place(run_id) is None:
                     return
-            await asyncio.sleep(0.1 * 2**attempt)
+            await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
 
+    def id_of(self, run_id: str) -> str:
+        return run_id
+
     async def fetch(self, output: Output, target: Path) -> Fetched:
-        if output.text is not None:
-            return save_text(output.text, target)
+        here = await saved_here(output, target)
+        if here is not None:
+            return here
         address = f"/view?{view_query(output)}"
-        for attempt in range(SUBMIT_ATTEMPTS - 1):
+        for attempt in range(1, FETCH_ATTEMPTS):
             try:
                 return await self._http.save(address, target)
             except EngineUnreachable:
-                await asyncio.sleep(0.5 * 2**attempt)
+                await pause(attempt)
         return await self._http.save(address, target)
 
     async def forget(self, run_id: str) -> None:
+        self._keepsakes.forget(run_id)
         with suppress(EngineError):
             await self._http.call("POST", "/history", json={"delete": [run_id]})
         if self._directory is not None:
@@ -146,7 +154,7 @@ class ComfyUI:
                 folder = self._directory / store / folder_of(run_id)
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
 
-    async def _submit(self, run: Run) -> None:
+    async def _send(self, run: Run) -> str:
         body = {
             "prompt": run.graph,
             "prompt_id": run.id,
@@ -154,28 +162,18 @@ class ComfyUI:
             "client_id": self._client_id,
             "extra_data": checked_extra_data(run.extra_data),
         }
-        for attempt in range(SUBMIT_ATTEMPTS):
-            try:
-                answer = await _to_its_end(self._http.call("POST", "/prompt", json=body))
-            except EngineUnreachable:
-                # It may have been taken: the same id twice would run twice.
-                await asyncio.sleep(0.5 * 2**attempt)
-                if await self._is_known(run.id):
-                    return
-                continue
-            refuse_unless_taken(answer.status_code, json_of(answer), run)
-            return
-        raise EngineUnreachable("The engine does not take the run.")
+        answer = await self._http.call("POST", "/prompt", json=body)
+        refuse_unless_taken(answer.status_code, json_of(answer), run)
+        return run.id
 
-    async def _is_known(self, run_id: str) -> bool:
-        with suppress(EngineError):
-            return await self._place(run_id) is not None or await self._entry(run_id) is not None
-        return False
+    async def _find(self, run_id: str) -> str | None:
+        known = await self._place(run_id) is not None or await self._entry(run_id) is not None
+        return run_id if known else None
 
     async def _finished(self, following: Following) -> Mapping[str, Any]:
         run_id, misses, looks = following.run.id, 0, 0
         reached = time.monotonic()
-        seen: object = None
+        signs = Signs()
         while True:
             looks = await self._wait(following, looks)
             try:
@@ -191,14 +189,14 @@ class ComfyUI:
             # Twice, because it may have moved from queue to history between the two questions.
             misses = misses + 1 if place is None else 0
             if misses > 1:
-                return self._told_by_socket(following)
+                return told_by_socket(following)
             if place is not None:
-                if place != seen:
+                if place != signs.place:
                     following.alive()
-                    seen = place
-                if place[0] == "running":
+                    signs.place = place
+                if place.is_running:
                     following.begun()
-                await self._refuse_to_stall(following)
+                await self._refuse_to_stall(following, place, signs)
 
     async def _wait(self, following: Following, looks: int) -> int:
         """Until the socket says that it is over, or it is time to ask. Answers how often it was asked after the end."""
@@ -211,45 +209,44 @@ class ComfyUI:
                 return 1
         return 0
 
-    async def _refuse_to_stall(self, following: Following) -> None:
-        silent = time.monotonic() - following.last_sign
-        if silent > self._patience.stall:
-            self._stuck_on = following.run.id
-            raise EngineStuck("The engine stopped working on the run.", silent_seconds=round(silent))
+    async def _refuse_to_stall(self, following: Following, place: Place, signs: Signs) -> None:
+        idle = is_idle(place, following.missed or following.is_at_node)
+        limit = self._patience.idle if idle else self._patience.stall
+        # Whoever waits for another run of ours lives by what is said of that one.
+        last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
+        silent = time.monotonic() - last
+        if not idle and silent > limit / MEMORY_LOOKS and signs.is_due(limit / MEMORY_LOOKS):
+            with suppress(EngineError):
+                if signs.has_changed(memory_in(await self._http.get_object("/system_stats"))):
+                    following.alive()
+                    return
+        if silent > limit:
+            self._stuck_on = following.run.id, place
+            if place.is_running:
+                # A node that is only slow gives way before the next one; a dead executor does not hear it.
+                await self._interrupt(following.run.id)
+            raise EngineStuck("The engine stopped working on the run.", silent_seconds=round(silent), idle=idle)
 
-    def _told_by_socket(self, following: Following) -> Mapping[str, Any]:
-        """In neither queue nor history. Where the socket told the whole story, somebody cleared the history."""
-        if following.interrupted:
-            raise errors.interrupted()
-        if following.succeeded:
-            return {"outputs": following.outputs, "status": {"status_str": "success"}}
-        if following.error is not None:
-            raise errors.of_execution_error(following.error)
-        raise errors.lost(following.run.id)
+    async def _refuse_while_stuck(self, run_id: str, before: Place) -> None:
+        """The run stays where it was, as a sign: an engine that works again moves it."""
+        place = await self._place(run_id)
+        if place == before:
+            raise EngineStuck("The engine answers but runs nothing any more.", run=run_id)
+        self._stuck_on = None
+        if place is not None:
+            await self.cancel(run_id)
+
+    async def _interrupt(self, run_id: str) -> None:
+        if (self._version or (0,)) >= INTERRUPTS_BY_ID:
+            with suppress(EngineError):
+                await self._http.call("POST", "/interrupt", json={"prompt_id": run_id})
 
     async def _entry(self, run_id: str) -> Mapping[str, Any] | None:
         found = (await self._http.get_object(f"/history/{quote(run_id, safe='')}")).get(run_id)
         return found if isinstance(found, dict) else None
 
-    async def _place(self, run_id: str) -> tuple[object, ...] | None:
-        """Where it is in the queue, with what runs and how many wait: any change of these is a sign of life."""
-        queue = await self._http.get_object("/queue")
-        running, pending = (_ids(queue.get(name)) for name in ("queue_running", "queue_pending"))
-        if run_id in running:
-            return "running", *running
-        return ("pending", len(pending), *running) if run_id in pending else None
-
-
-async def _to_its_end(call: Coroutine[Any, Any, httpx.Response]) -> httpx.Response:
-    """Also when nobody waits any more: a prompt that arrives after it was cancelled would run for nobody."""
-    task = asyncio.create_task(call)
-    try:
-        return await asyncio.shield(task)
-    except asyncio.CancelledError:
-        await asyncio.wait({task}, timeout=SUBMIT_SECONDS)
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
-        raise
+    async def _place(self, run_id: str) -> Place | None:
+        return place_in(await self._http.get_object("/queue"), run_id)
 
 
 def refuse_unless_taken(status: int, body: object, run: Run) -> None:
@@ -269,6 +266,25 @@ def upload_refused(status: int) -> EngineError:
     return EngineError(
         "upload_refused", "The engine did not take a file.", retryable=status >= 500, details={"status": status}
     )
+
+
+def told_by_socket(following: Following) -> Mapping[str, Any]:
+    """In neither queue nor history. Where the socket told the whole story, somebody cleared the history."""
+    if following.interrupted:
+        raise errors.interrupted()
+    # The whole story, or at least the page that matters.
+    if following.succeeded and (not following.missed or following.run.output_node in following.outputs):
+        return {"outputs": following.outputs, "status": {"status_str": "success"}}
+    if following.error is not None:
+        raise errors.of_execution_error(following.error)
+    raise errors.lost(following.run.id)
+
+
+async def saved_here(output: Output, target: Path) -> Fetched | None:
+    """An output that needs no fetching, as a file."""
+    if output.text is not None:
+        return save_text(output.text, target)
+    return await asyncio.to_thread(output.kept.save, target) if output.kept is not None else None
 
 
 def no_output(following: Following) -> EngineError:
@@ -295,8 +311,3 @@ def view_query(output: Output) -> str:
     """Not `filename=folder/name`: the engine looks at the last part only."""
     fields = {"filename": output.name, "subfolder": output.folder, "type": output.store}
     return "&".join(f"{name}={quote(value, safe='')}" for name, value in fields.items())
-
-
-def _ids(entries: object) -> list[str]:
-    found = entries if isinstance(entries, list) else []
-    return [str(entry[1]) for entry in found if isinstance(entry, list) and len(entry) > 1]

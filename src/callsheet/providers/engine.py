@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from callsheet.providers.keepsakes import Kept
 
 from callsheet.providers.errors import ProviderError
 
@@ -20,10 +23,12 @@ class EngineError(ProviderError):
 
 
 class EngineUnreachable(EngineError):
-    """No answer, or none that makes sense: nothing is known about any run."""
+    """No answer, or none that makes sense: nothing is known about any run. `may_have_arrived` is false where the
+    request was certainly not sent."""
 
-    def __init__(self, message: str, **details: Any):
+    def __init__(self, message: str, *, may_have_arrived: bool = True, **details: Any):
         super().__init__("engine_unreachable", message, retryable=True, details=details)
+        self.may_have_arrived = may_have_arrived
 
 
 class EngineStuck(EngineError):
@@ -45,13 +50,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Something a run made: a file to be fetched, or a text that is here already."""
+    """Something a run made: a file to be fetched, or a text or a picture that is here already."""
 
     node_id: str
     name: str
     folder: str = ""
     store: str = "output"
     text: str | None = None
+    kept: Kept | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +99,10 @@ class Engine(Protocol):
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         """Submits and follows to the end. Cancelled, it leaves the engine as it is: call `cancel`."""
+        ...
+
+    def id_of(self, run_id: str) -> str:
+        """What the engine itself calls the run, from its submission until it is forgotten."""
         ...
 
     async def cancel(self, run_id: str) -> None:

@@ -7,8 +7,12 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.engine import Run, Watcher
+from callsheet.providers.engine import EngineError, Output, Run, Watcher
+from callsheet.providers.keepsakes import Keepsakes
 
+# The one node whose pictures come over the socket and are kept nowhere.
+SENDS_PICTURES = "SaveImageWebsocket"
+_ENDINGS = {"image/png": "png", "image/jpeg": "jpg"}
 # The last percent belongs to whoever has the result.
 MOST_PERCENT = 99.0
 
@@ -16,8 +20,10 @@ MOST_PERCENT = 99.0
 class Following:
     """Fed by the socket with every message of the run; nothing here may be needed, because sockets are lost."""
 
-    def __init__(self, run: Run, watcher: Watcher):
+    def __init__(self, run: Run, watcher: Watcher, keepsakes: Keepsakes):
         self.run = run
+        # Something may have been said that was not heard.
+        self.missed = False
         self.over = asyncio.Event()
         self.succeeded = False
         self.interrupted = False
@@ -26,6 +32,10 @@ class Following:
         self.cached: set[str] = set()
         self.last_sign = time.monotonic()
         self._watcher = watcher
+        self._keepsakes = keepsakes
+        self._keep_as = run.id
+        self._pictures: list[Output] = []
+        self._promised: dict[str, int] = {}
         self._started = False
         self._done: set[str] = set()
         self._current: str | None = None
@@ -36,14 +46,44 @@ class Following:
         """Something changed that only a working engine changes."""
         self.last_sign = time.monotonic()
 
+    @property
+    def is_at_node(self) -> bool:
+        """Whether it is known to have begun one."""
+        return self._current is not None or bool(self._parts)
+
     def begun(self) -> None:
         if not self._started:
             self._started = True
             self._watcher.started()
 
-    def previewed(self, mime_type: str, picture: bytes) -> None:
+    def previewed(self, mime_type: str, picture: bytes, node: str | None = None) -> None:
         self.alive()
+        node = node or self._current or ""
+        if self._label(node) == SENDS_PICTURES:
+            number = sum(each.node_id == node for each in self._pictures) + 1
+            name = f"picture-{node}-{number:05}.{_ENDINGS.get(mime_type, 'bin')}"
+            kept = self._keepsakes.keep(self._keep_as, picture)
+            self._pictures.append(Output(node, name, kept=kept))
         self._watcher.previewed(mime_type, picture)
+
+    def pictures(self) -> list[Output]:
+        """What came over the socket instead of being saved, of the node that counts or of all. A lost connection may
+        have taken some of it along, and nobody can be asked for them again."""
+        wanted = [
+            node_id
+            for node_id in self.run.graph
+            if self._label(node_id) == SENDS_PICTURES and self.run.output_node in (None, node_id)
+        ]
+        found = [each for each in self._pictures if each.node_id in wanted]
+        promised = sum(self._promised.get(node_id, 0) for node_id in wanted)
+        if wanted and (self.missed or len(found) < promised):
+            raise EngineError(
+                "output_lost",
+                f"Pictures that {SENDS_PICTURES} sent over the socket did not arrive; SaveImage would keep them.",
+                retryable=True,
+                details={"arrived": len(found), "promised": promised},
+            )
+        return found
 
     def said(self, event: str, data: Mapping[str, Any]) -> None:
         self.alive()
@@ -90,6 +130,7 @@ class Following:
         if not _is_number(value) or not _is_number(most) or not most or node is None:
             return
         self.begun()
+        self._promised[str(node)] = int(most)
         self._parts[str(node)] = value / most
         self._tell(f"{self._label(str(node))} {value:g}/{most:g}")
 

@@ -46,6 +46,18 @@ def checked_extra_data(value: object) -> dict[str, Any]:
     return dict(value) if usable else {name: each for name, each in value.items() if name != "extra_pnginfo"}
 
 
+def marked_extra_data(value: object, run_id: str) -> dict[str, Any]:
+    """With the run's id as that of its workflow: the one thing an engine that chooses the ids of its runs itself says
+    of them in its list. It also goes into the metadata of pictures, as the workflow's own id would."""
+    extra = checked_extra_data(value)
+    about = extra.get("extra_pnginfo") or {}
+    workflow = about.get("workflow")
+    return {
+        **extra,
+        "extra_pnginfo": {**about, "workflow": {**(workflow if isinstance(workflow, dict) else {}), "id": run_id}},
+    }
+
+
 def with_files(graph: Graph, names: Mapping[str, str]) -> Graph:
     """The graph with the engine's names of the files where their placeholders were, each text in one pass: what was put
     in is not looked at again."""

@@ -23,7 +23,16 @@ class EngineSettings(Section):
         600.0,
         ge=1,
         le=86_400,
-        description="An engine that has said nothing of a running job for so long is taken for stuck, in seconds.",
+        description="Longest time a single node of a job may compute without a word, in seconds: no progress, no "
+        "change in the queue, none in the GPU's memory. Then the engine is taken for stuck and gets no further job "
+        "until it has moved on or was restarted.",
+    )
+    idle_seconds: float = Field(
+        120.0,
+        ge=1,
+        le=86_400,
+        description="The same for an engine that has a job in its queue and has not begun a single node of it although "
+        "nothing else runs, in seconds: that takes moments where it works.",
     )
     absent_seconds: float = Field(
         120.0,

@@ -19,3 +19,13 @@ async def all_of(work: Iterable[Coroutine[Any, Any, Result]]) -> list[Result]:
             raise result
         done.append(result)
     return done
+
+
+async def first_of(*tasks: asyncio.Task[Any], event: asyncio.Event, seconds: float | None = None) -> None:
+    """Until one of them is over, the event is set, or so many seconds are gone."""
+    waiting = asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait({waiting, *tasks}, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)

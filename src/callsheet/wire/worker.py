@@ -40,6 +40,8 @@ LARGEST_SIZE = 2**53
 # Printed as base64, with room for the padding.
 LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
 
+# What a worker's progress says from the moment the engine is done until everything is stored.
+UPLOADING = "Uploading the result"
 REASON = 500
 TRACEBACK = 20_000
 

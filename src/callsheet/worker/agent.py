@@ -16,6 +16,7 @@ from contextlib import suppress
 from callsheet.providers.engine import Engine
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.together import all_of, first_of
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
@@ -23,18 +24,20 @@ from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.departure import Departure
 from callsheet.worker.health import Health
-from callsheet.worker.job_run import JobRun, Workplace
+from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
 from callsheet.worker.plane import Refused, Unreachable
-from callsheet.worker.private_files import claim
+from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
-from callsheet.worker.reports import Report, ReportBox, lease_of
+from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
 from callsheet.worker.transfers import Transfers
 
 log = get_logger(__name__)
 
 # What a poll answers at once is not asked again at once.
 PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+LONGEST_POLL_ID = 64
+LOOK_SECONDS = 5.0
 # For the last reports on the way out.
 REPORT_SECONDS = 10.0
 
@@ -49,13 +52,19 @@ class Agent:
         self._identity = Identity()
         self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
-        self._poll_id = uuid.uuid4().hex
+        self._poll_file = config.directory / "poll.json"
+        self._poll_id = ""
         self._machine = Machine(config.metadata_url, config.metadata_seconds, self.departure)
         self._protection = Protection(config.asg_name, config.asg_region, config.asg_endpoint_url)
 
     async def run(self) -> None:
         """Until it shall leave; raises OperatorError where it cannot even start."""
         lock = claim(self.config.directory)
+        # A lease that an agent was given while it was killed is handed over to its successor.
+        kept = (read_private(self._poll_file) or {}).get("poll_id")
+        self._poll_id = kept if isinstance(kept, str) and 0 < len(kept) <= LONGEST_POLL_ID else ""
+        if not self._poll_id:
+            self._next_poll()
         place = self._workplace()
         background: list[asyncio.Task[None]] = []
         try:
@@ -102,9 +111,12 @@ class Agent:
         )
 
     async def _work(self, place: Workplace) -> None:
-        await self._until_well()
-        await self._plane.enter()
-        await place.reports.send_left_over()
+        left = await self._settle(place)
+        while not self._providers():
+            await self._be_unwell(place)
+        await self._end_runs(left)
+        if not self._plane.is_registered:
+            await self._plane.enter()
         log.info("worker.ready", worker_id=self.config.worker_id, providers=self._providers())
         failures = 0
         while True:
@@ -147,26 +159,50 @@ class Agent:
         asking = asyncio.create_task(self._plane.poll(request))
         try:
             while not asking.done():
-                changing = asyncio.create_task(self._changed.wait())
-                await asyncio.wait({asking, changing}, return_when=asyncio.FIRST_COMPLETED)
-                changing.cancel()
-                await asyncio.gather(changing, return_exceptions=True)
+                await first_of(asking, event=self._changed)
                 self._changed.clear()
                 if not asking.done() and not self._providers():
                     return None
-            answer = asking.result()
+            return asking.result()
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
+
+    def _next_poll(self) -> None:
         self._poll_id = uuid.uuid4().hex
-        return answer
+        try:
+            write_private(self._poll_file, {"poll_id": self._poll_id}, outlives_machine=False)
+        except OSError as error:
+            log.warning("worker.poll_not_kept", reason=str(error))
+
+    async def _settle(self, place: Workplace) -> list[RunOf]:
+        """What an agent left that was killed, before anything else: its jobs must not wait for the engine as well."""
+        if place.reports.is_empty:
+            return []
+        with suppress(TimeoutError):
+            # A registration names the engine's version; the jobs do not wait for it for long.
+            async with asyncio.timeout(LOOK_SECONDS):
+                await all_of(health.looked.wait() for health in self._health.values())
+        await self._plane.enter()
+        return await place.reports.send_left_over()
+
+    async def _end_runs(self, runs: Sequence[RunOf]) -> None:
+        """Nobody waits for them any more, and the engine is needed."""
+        for run in runs:
+            engine = self._engines.get(run.provider)
+            if engine is not None:
+                log.info("worker.ends_run_of_killed_agent", run=run.run_id)
+                await end_run(engine, run.run_id)
 
     async def _take(self, answer: PollAnswer | None, place: Workplace, seconds: float) -> None:
         if answer is None:
             return
         if answer.job is not None:
             self._start(answer.job, place)
+            # Only now that its will is written: until then the same poll gets the same job.
+            self._next_poll()
             return
+        self._next_poll()
         reason = answer.reason or "empty"
         if reason == "draining" and not self._runs:
             self.departure.begin("drained", None)
@@ -179,6 +215,7 @@ class Agent:
             return  # an answer that was on its way when the poll was repeated
         log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
         run = JobRun(job, place)
+        run.write_will()
         self._runs[run] = task = asyncio.create_task(run.execute())
         self._protection.want(True)
         task.add_done_callback(lambda _: self._ended(run))
@@ -196,10 +233,6 @@ class Agent:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
         self._changed.clear()
-
-    async def _until_well(self) -> None:
-        while not self._providers():
-            await self._wait_for_change(None)
 
     async def _be_unwell(self, place: Workplace) -> None:
         """Takes nothing; says so by leaving the fleet, as soon as nothing is in its hands, and comes back when it is
@@ -233,7 +266,7 @@ class Agent:
         for run in list(self._runs):
             if run.stage in ("preparing", "waiting"):
                 run.interrupt(reason)
-        await self._finish(self.departure)
+        await self.departure.finish(self._runs)
         for run in list(self._runs):
             run.interrupt(reason)
         if self._runs:
@@ -246,17 +279,6 @@ class Agent:
                     await self._plane.leave(reason)
         await self._protection.release()
         log.info("worker.left", reason=reason, reports_left=not place.reports.is_empty)
-
-    async def _finish(self, departure: Departure) -> None:
-        """As long as there is time, which may become less meanwhile."""
-        while self._runs:
-            left = departure.seconds_left()
-            if left is not None and left <= 0:
-                return
-            urged = asyncio.create_task(departure.urged())
-            await asyncio.wait({urged, *self._runs.values()}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            urged.cancel()
-            await asyncio.gather(urged, return_exceptions=True)
 
     def _registration(self) -> RegisterRequest:
         config = self.config

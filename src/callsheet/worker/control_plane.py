@@ -91,7 +91,11 @@ class ControlPlane:
         """Once, and without insisting: a worker that does not say goodbye is noticed as well."""
         try:
             await self._post("deregister", DeregisterRequest(reason=reason), ANSWER_SECONDS)
-        except (Unreachable, Refused) as error:
+        except Unreachable as error:
+            log.warning("worker.deregister_failed", reason=str(error))
+            # Still registered, perhaps: without its token the next start would wait until it counts as dead.
+            return
+        except Refused as error:
             log.warning("worker.deregister_failed", reason=str(error))
         self._token = None
         self._token_file.unlink(missing_ok=True)
@@ -103,11 +107,11 @@ class ControlPlane:
         return max(jittered, asked or 0.0)
 
     async def _ask(
-        self, path: str, request: BaseModel | dict[str, Any], model: type[Said], seconds: float = ANSWER_SECONDS
+        self, path: str, request: BaseModel | dict[str, Any], model: type[Said], seconds: float | None = None
     ) -> Said:
         if self._token is None:
             await self._register()
-        token = self._token
+        token, seconds = self._token, ANSWER_SECONDS if seconds is None else seconds
         try:
             answer = await self._post(path, request, seconds)
         except Refused as refused:
@@ -203,7 +207,9 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     problem = body if isinstance(body, dict) else {}
     code, detail = (
         str(problem.get("code", "")),
-        str(problem.get("detail") or problem.get("title") or f"status {status}"),
+        str(
+            problem.get("detail") or problem.get("title") or f"what answers there is no control plane (status {status})"
+        ),
     )
     # A worker that was alive a moment ago has to wait; so does everybody when the control plane has too much to do.
     later = code == "already_registered" or status == httpx.codes.TOO_MANY_REQUESTS

@@ -12,7 +12,7 @@ from typing import Any
 from callsheet.providers.engine import EngineError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.wire.worker import AnnouncedOutput
+from callsheet.wire.worker import MOST_ANNOUNCED, AnnouncedOutput
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.plane import Refused
 from callsheet.worker.transfers import TransferFailed, Transfers
@@ -38,11 +38,11 @@ class Deliverable:
 
 
 async def deliver(files: Sequence[Deliverable], keeper: LeaseKeeper, transfers: Transfers) -> list[dict[str, Any]]:
-    """Answers the files as the completion names them."""
+    """Answers the files as the completion names them. Announced by as many as a heartbeat takes."""
     waiting, refusals, failures = list(files), 0, 0
     while waiting:
-        left, errors = await _attempt(waiting, keeper, transfers)
-        waiting = left
+        left, errors = await _attempt(waiting[:MOST_ANNOUNCED], keeper, transfers)
+        waiting = left + waiting[MOST_ANNOUNCED:]
         if not errors:
             continue
         failures += 1

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.toolbox.together import first_of
 
 
 class Departure:
@@ -32,10 +36,18 @@ class Departure:
     async def wait(self) -> None:
         await self._begun.wait()
 
-    async def urged(self) -> None:
-        """The next word about it."""
+    async def finish(self, running: Mapping[Any, asyncio.Task[Any]]) -> None:
+        """Waits for what runs, as long as there is time, which may become less meanwhile."""
+        while running:
+            left = self.seconds_left()
+            if left is not None and left <= 0:
+                return
+            await first_of(*running.values(), event=self.urged_again(), seconds=left)
+
+    def urged_again(self) -> asyncio.Event:
+        """Set by the next word about it."""
         self._urged.clear()
-        await self._urged.wait()
+        return self._urged
 
     def seconds_left(self) -> float | None:
         return None if self._deadline is None else self._deadline - time.monotonic()

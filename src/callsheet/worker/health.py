@@ -27,6 +27,8 @@ class Health:
         self._seconds = seconds
         self._changed = changed
         self._doubted = asyncio.Event()
+        # Whether it was asked at all.
+        self.looked = asyncio.Event()
         # An engine that is away from the start is worth a word, too.
         self._told = False
 
@@ -56,6 +58,7 @@ class Health:
         else:
             self.version = self.description.version
             self._set(True, "")
+        self.looked.set()
         return self.is_well
 
     def _set(self, is_well: bool, reason: str) -> None:

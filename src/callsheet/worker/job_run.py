@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import shutil
+import time
 import traceback
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Literal
 
 import structlog
@@ -20,8 +22,9 @@ from callsheet.providers.graphs import refuse_foreign_files, with_files, with_ow
 from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.retry import backoff_seconds
 from callsheet.toolbox.together import all_of
-from callsheet.wire.worker import MOST_ANNOUNCED, WorkerJob
+from callsheet.wire.worker import MOST_DELIVERED, WorkerJob
 from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
@@ -30,16 +33,25 @@ from callsheet.worker.health import Health
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
 from callsheet.worker.plane import Refused
-from callsheet.worker.reports import ContentMismatch, Report, ReportBox, failure, lease_of
+from callsheet.worker.reports import ContentMismatch, Report, ReportBox, RunOf, failure, lease_of
 from callsheet.worker.transfers import TransferFailed, Transfers
 
 log = get_logger(__name__)
 
 Stage = Literal["preparing", "waiting", "rendering", "delivering", "reporting"]
-DOWNLOAD_ATTEMPTS = 8
+# Of refusals and of other bytes than promised: those may have been cut off on the way, but not three times.
+DOWNLOAD_ATTEMPTS = 3
+# Storage that is away comes back within minutes, or the job is better off elsewhere.
+STORAGE_SECONDS = 600.0
+RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.5, 10.0
 DELIVERY_ATTEMPTS = 3
 CANCEL_SECONDS = 15.0
 FORGET_SECONDS = 5.0
+_random = Random()  # noqa: S311 (jitter)
+
+
+class StorageAway(Exception):
+    """Not the job's fault."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +82,10 @@ class JobRun:
         self._made: list[Deliverable] | None = None
         self._reason = ""
 
+    def write_will(self) -> None:
+        """Before anything is done for it: should this process be killed, the next one puts the job back."""
+        self._place.reports.write_will(self.job, self.run_id)
+
     def interrupt(self, reason: str) -> None:
         """The machine is needed elsewhere: the job goes back to the queue. A report under way is not stopped."""
         if self.stage != "reporting":
@@ -79,10 +95,8 @@ class JobRun:
     async def execute(self) -> None:
         """Never raises; ends when the report was answered, or nobody wants one."""
         structlog.contextvars.bind_contextvars(job_id=str(self.job.job_id), dispatch_id=self.job.dispatch_id)
-        self._place.reports.write_will(self.job)
         self._keeper.start()
         try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             for _ in range(DELIVERY_ATTEMPTS):
                 if await self._told(await self._outcome()):
                     return
@@ -100,10 +114,15 @@ class JobRun:
             log.info("job.dropped", reason=self._keeper.ending)
             return True
         before, self.stage = self.stage, "reporting"
+        self._keeper.reporting(True)
         try:
-            status = await self._place.reports.send(self.job, report)
+            status = await self._place.reports.send(
+                self.job, replace(report, run=RunOf(self.job.provider, self.run_id))
+            )
         except ContentMismatch as mismatch:
             log.warning("job.files_not_found", reason=str(mismatch))
+            self.write_will()
+            self._keeper.reporting(False)
             self.stage = before
             return False
         log.info("job.reported", kind=report.kind, status=status)
@@ -115,13 +134,17 @@ class JobRun:
         over = asyncio.create_task(self._keeper.over.wait())
         try:
             await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
-            if work.done() and not self._keeper.over.is_set():
+            if work.done() and (not self._keeper.over.is_set() or self._is_worth_telling(work)):
                 return self._report_of(work)
             return await self._stopped(work)
         finally:
             for task in (work, over):
                 task.cancel()
             await asyncio.gather(work, over, return_exceptions=True)
+
+    def _is_worth_telling(self, work: asyncio.Task[Report]) -> bool:
+        """Whether it was finished in the very moment in which it was to stop."""
+        return self._keeper.ending in ("interrupted", "run_limit") and work.exception() is None
 
     def _report_of(self, work: asyncio.Task[Report]) -> Report | None:
         error = work.exception()
@@ -134,6 +157,10 @@ class JobRun:
             self._place.health[self.job.provider].doubt(str(error))
             if not self._submitted:
                 return self._requeue("its engine cannot be reached")
+            if isinstance(error, EngineStuck) and not self._keeper.has_begun:
+                return self._requeue("its engine is stuck on another run")
+        if isinstance(error, StorageAway):
+            return self._requeue("storage cannot be reached")
         if isinstance(error, EngineError):
             log.warning("job.failed", type=error.type, reason=error.message, retryable=error.retryable)
             return failure(self.job, error)
@@ -147,11 +174,7 @@ class JobRun:
         await asyncio.gather(work, return_exceptions=True)
         engine = self._place.engines.get(self.job.provider)
         if self._submitted and engine is not None:
-            try:
-                async with asyncio.timeout(CANCEL_SECONDS):
-                    await engine.cancel(self.run_id)
-            except TimeoutError:
-                log.warning("job.cancel_timed_out")
+            await cancel_run(engine, self.run_id)
         match self._keeper.ending:
             case "interrupted":
                 return self._requeue(self._reason)
@@ -166,12 +189,18 @@ class JobRun:
         engine = self._place.engines.get(self.job.provider)
         if engine is None:
             raise EngineError("no_engine", f"This worker has no engine for {self.job.provider!r}.", retryable=True)
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._made is None:
             self._made = await self._make(engine, engine_payload(self.job))
         self.stage = "delivering"
         outputs = await deliver(self._made, self._keeper, self._place.transfers)
         metadata = {"engine": self._place.health[self.job.provider].version}
-        body = {**lease_of(self.job), "provider_job_id": self.run_id, "outputs": outputs, "metadata": metadata}
+        body = {
+            **lease_of(self.job),
+            "provider_job_id": engine.id_of(self.run_id),
+            "outputs": outputs,
+            "metadata": metadata,
+        }
         return Report("complete", body)
 
     async def _make(self, engine: Engine, payload: EnginePayload) -> list[Deliverable]:
@@ -181,15 +210,24 @@ class JobRun:
         run = Run(self.run_id, with_own_outputs(graph, self.run_id), payload.output_node, payload.extra_data)
         self.stage = "waiting"
         async with self._place.slots:
-            if not self._place.health[self.job.provider].is_well:
+            health = self._place.health[self.job.provider]
+            if not health.is_well:
                 # It went wrong under the job before this one.
-                raise EngineUnreachable(self._place.health[self.job.provider].reason)
+                raise EngineUnreachable(health.reason)
             self.stage = "rendering"
             self._submitted = True
             self._keeper.submitted()
-            outputs = await engine.run(run, self._keeper)
+            try:
+                outputs = await engine.run(run, self._keeper)
+            except (EngineStuck, EngineUnreachable) as error:
+                # Before the next one gets the place.
+                health.doubt(str(error))
+                raise
         # Here the engine is free for the next.
-        return await self._fetched(engine, outputs[:MOST_ANNOUNCED])
+        if len(outputs) > MOST_DELIVERED:
+            message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
+            raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
+        return await self._fetched(engine, outputs)
 
     async def _prepared(self, engine: Engine, payload: EnginePayload) -> dict[str, str]:
         """Every file of the job at the engine: its placeholder, and what the engine calls it."""
@@ -209,20 +247,24 @@ class JobRun:
 
     async def _downloaded(self, asset: Asset, path: Path) -> None:
         download = self._place.transfers.download
-        url = asset.url
-        for attempt in range(1, DOWNLOAD_ATTEMPTS + 1):
+        url, refusals, failures, began = asset.url, 0, 0, time.monotonic()
+        while True:
             try:
                 await self._place.cache.place(asset.content_hash, path, partial(download, url))
                 return
             except (TransferFailed, ChecksumDiffers) as error:
-                log.warning("job.download_failed", key=asset.key, reason=str(error), attempt=attempt)
-                # Other bytes than promised may have been cut off on the way, but not three times.
-                passing = isinstance(error, TransferFailed) and error.is_passing
-                if attempt == DOWNLOAD_ATTEMPTS or (not passing and attempt > 2):
+                failures += 1
+                log.warning("job.download_failed", key=asset.key, reason=str(error), failures=failures)
+                if isinstance(error, TransferFailed) and error.is_passing:
+                    if time.monotonic() - began > STORAGE_SECONDS:
+                        raise StorageAway from error
+                else:
+                    refusals += 1
+                if refusals >= DOWNLOAD_ATTEMPTS:
                     raise EngineError(
                         "input_unreadable", "A file of the job could not be fetched.", retryable=True
                     ) from error
-                await asyncio.sleep(self._place.plane.pause(attempt))
+                await asyncio.sleep(backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, _random))
                 url = refreshed(asset, await self._keeper.refresh())
 
     async def _fetched(self, engine: Engine, outputs: Sequence[Output]) -> list[Deliverable]:
@@ -236,9 +278,27 @@ class JobRun:
     async def _forgotten(self) -> None:
         engine = self._place.engines.get(self.job.provider)
         if self._submitted and engine is not None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(FORGET_SECONDS):
-                    await engine.forget(self.run_id)
+            await forget_run(engine, self.run_id)
 
     def _requeue(self, reason: str) -> Report:
         return Report("requeue", {**lease_of(self.job), "reason": reason})
+
+
+async def cancel_run(engine: Engine, run_id: str) -> None:
+    try:
+        async with asyncio.timeout(CANCEL_SECONDS):
+            await engine.cancel(run_id)
+    except TimeoutError:
+        log.warning("job.cancel_timed_out", run=run_id)
+
+
+async def forget_run(engine: Engine, run_id: str) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(FORGET_SECONDS):
+            await engine.forget(run_id)
+
+
+async def end_run(engine: Engine, run_id: str) -> None:
+    """Of a job that is not ours any more: stops it and removes what it left."""
+    await cancel_run(engine, run_id)
+    await forget_run(engine, run_id)

@@ -16,6 +16,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker import (
     MOST_PREVIEW_BYTES,
     REASON,
+    UPLOADING,
     AnnouncedOutput,
     HeartbeatAnswer,
     WorkerJob,
@@ -29,6 +30,8 @@ Ending = Literal["lease_lost", "canceled", "run_limit", "interrupted"]
 _PREVIEW_TYPES = ("image/jpeg", "image/png", "image/webp", "image/gif")
 # A lease is renewed thrice in its time: two heartbeats may be lost.
 RENEWALS = 3.0
+# What a heartbeat is answered with when its lease is somebody else's, or over.
+GONE = (404, 409)
 
 
 class LeaseKeeper:
@@ -47,6 +50,7 @@ class LeaseKeeper:
         self._progress: Body | None = None
         self._preview: Body | None = None
         self._news = asyncio.Event()
+        self._is_reporting = False
         self._task: asyncio.Task[None] | None = None
         self._limit: asyncio.TimerHandle | None = None
 
@@ -67,6 +71,16 @@ class LeaseKeeper:
             self.ending = ending
         self.over.set()
 
+    def reporting(self, is_under_way: bool) -> None:
+        """While a report is under way, it says what became of the lease: a heartbeat that comes after it is refused,
+        and means nothing."""
+        self._is_reporting = is_under_way
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether the engine has worked on the run."""
+        return self._began is not None
+
     def submitted(self) -> None:
         """From here the run limit counts, whatever the engine says or does not say."""
         self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
@@ -77,10 +91,13 @@ class LeaseKeeper:
             self._news.set()
 
     def progressed(self, percent: float | None, message: str | None) -> None:
+        self._progress = self._progress_of(percent, message)
+        self._news.set()
+
+    def _progress_of(self, percent: float | None, message: str | None) -> Body:
         elapsed = round((time.monotonic() - self._began) * 1000) if self._began is not None else None
         said = {"percent": percent, "message": (message or "")[:REASON] or None, "elapsed_ms": elapsed}
-        self._progress = {name: value for name, value in said.items() if value is not None}
-        self._news.set()
+        return {name: value for name, value in said.items() if value is not None}
 
     def previewed(self, mime_type: str, picture: bytes) -> None:
         if mime_type in _PREVIEW_TYPES and len(picture) <= MOST_PREVIEW_BYTES:
@@ -88,8 +105,13 @@ class LeaseKeeper:
             self._news.set()
 
     async def announce(self, outputs: Sequence[AnnouncedOutput]) -> HeartbeatAnswer:
-        """Addresses to upload to, however long the control plane is away."""
-        return await self._insist(self._message(outputs=[each.model_dump(mode="json") for each in outputs]))
+        """Addresses to upload to, however long the control plane is away. From here on nothing else is told: what the
+        engine said last would come after it."""
+        self._progress = None
+        progress = self._progress_of(None, UPLOADING)
+        return await self._insist(
+            self._message(outputs=[each.model_dump(mode="json") for each in outputs], progress=progress)
+        )
 
     async def refresh(self) -> HeartbeatAnswer:
         """Fresh addresses of the inputs."""
@@ -108,6 +130,8 @@ class LeaseKeeper:
                 failures += 1
                 log.warning("lease.not_renewed", dispatch_id=self._job.dispatch_id, reason=str(error))
             except Refused as refused:
+                if self._is_reporting and refused.status in GONE:
+                    return
                 self._refused(refused)
                 if self.ending == "lease_lost":
                     return
@@ -138,7 +162,7 @@ class LeaseKeeper:
             self.end("canceled")
 
     def _refused(self, refused: Refused) -> None:
-        if refused.status in (404, 409):
+        if refused.status in GONE:
             log.warning("lease.lost", dispatch_id=self._job.dispatch_id, code=refused.code)
             self.end("lease_lost")
         else:

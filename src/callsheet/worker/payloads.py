@@ -16,6 +16,8 @@ from callsheet.wire.worker import HeartbeatAnswer, WorkerJob
 DEFAULT_PLACEHOLDER = "__INPUT_PATH__"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}")
+# By these an engine takes a file for a list of others, of its own machine or elsewhere, and reads them.
+_PLAYLISTS = frozenset({".m3u8", ".m3u", ".mpd", ".sdp", ".ffconcat", ".pls", ".asx", ".xspf", ".smil", ".rtsp"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,6 @@ def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
 def _extension(name: str, url: str) -> str:
     for candidate in (name, unquote(urlsplit(url).path)):
         suffix = PurePosixPath(candidate).suffix
-        if _EXTENSION.fullmatch(suffix):
+        if _EXTENSION.fullmatch(suffix) and suffix.lower() not in _PLAYLISTS:
             return suffix.lower()
     return ""

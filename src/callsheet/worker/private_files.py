@@ -11,15 +11,17 @@ from typing import IO, Any
 from callsheet.toolbox.errors import OperatorError
 
 
-def write_private(path: Path, value: dict[str, Any]) -> None:
-    """The whole file or none of it, also when the machine goes away in between."""
+def write_private(path: Path, value: dict[str, Any], *, outlives_machine: bool = True) -> None:
+    """The whole file or none of it, also when the machine goes away in between. What needs to outlive this process
+    only is not waited for."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
         json.dump(value, file)
         file.flush()
-        os.fsync(file.fileno())
+        if outlives_machine:
+            os.fsync(file.fileno())
     draft.replace(path)
 
 

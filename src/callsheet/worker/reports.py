@@ -1,32 +1,45 @@
 """Reports on disk, until the control plane has answered them.
 
 From the moment of a lease there is one: first a will that puts the job back, should this process be killed; at the end
-what really came of it. The next agent on this directory sends whatever it finds.
+what really came of it. The next agent on this directory sends whatever it finds, and ends what the engine still runs of
+it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
+
+from pydantic import ValidationError
 
 from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.worker import WorkerJob
+from callsheet.wire.worker import CompleteRequest, FailRequest, LeaseRequest, RequeueRequest, WorkerJob
 from callsheet.worker.plane import Plane, Refused, Unreachable
 from callsheet.worker.private_files import read_private, write_private
 
 log = get_logger(__name__)
 
-KINDS = ("complete", "fail", "requeue")
+KINDS: dict[str, type[LeaseRequest]] = {"complete": CompleteRequest, "fail": FailRequest, "requeue": RequeueRequest}
+
+
+@dataclass(frozen=True, slots=True)
+class RunOf:
+    """What an engine knows a job by."""
+
+    provider: str
+    run_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
     kind: str
     body: dict[str, Any]
+    run: RunOf | None = None
 
 
 class ContentMismatch(Exception):
@@ -38,11 +51,18 @@ class ReportBox:
         self._directory = directory
         self._plane = plane
 
-    def write_will(self, job: WorkerJob) -> None:
-        self.write(job, Report("requeue", {**lease_of(job), "reason": "its worker was killed"}))
+    def write_will(self, job: WorkerJob, run_id: str) -> None:
+        will = {**lease_of(job), "reason": "its worker was killed"}
+        self.write(job, Report("requeue", will, RunOf(job.provider, run_id)))
 
     def write(self, job: WorkerJob, report: Report) -> None:
-        write_private(self._path(job), {"kind": report.kind, "body": report.body})
+        kept: dict[str, Any] = {"kind": report.kind, "body": report.body}
+        if report.run is not None:
+            kept["run"] = {"provider": report.run.provider, "id": report.run.run_id}
+        try:
+            write_private(self._path(job), kept)
+        except OSError as error:  # a full disk must not keep a report from being sent
+            log.error("report.not_kept", dispatch_id=job.dispatch_id, reason=str(error))
 
     def tear_up(self, job: WorkerJob) -> None:
         """Nobody wants to hear of this lease any more."""
@@ -51,15 +71,11 @@ class ReportBox:
     async def send(self, job: WorkerJob, report: Report) -> str | None:
         """Writes it down, then repeats it until it was answered. None: the lease was somebody else's by then."""
         self.write(job, report)
-        try:
-            return await self._send(report, self._path(job))
-        except ContentMismatch:
-            self.write_will(job)
-            raise
+        return await self._send(report, self._path(job))
 
-    async def send_left_over(self) -> int:
-        """What an earlier agent could not send any more."""
-        sent = 0
+    async def send_left_over(self) -> list[RunOf]:
+        """What an earlier agent could not send any more; answers the runs it may have left at an engine."""
+        runs = []
         for path, report in list(self._left_over()):
             try:
                 status = await self._send(report, path)
@@ -68,8 +84,9 @@ class ReportBox:
                 again = Report("requeue", {**report.body, "reason": "its worker was killed while it uploaded"})
                 status = await self._send(again, path)
             log.info("report.sent_late", kind=report.kind, dispatch_id=report.body.get("dispatch_id"), status=status)
-            sent += 1
-        return sent
+            if report.run is not None:
+                runs.append(report.run)
+        return runs
 
     @property
     def is_empty(self) -> bool:
@@ -95,20 +112,45 @@ class ReportBox:
 
     def _left_over(self) -> Iterator[tuple[Path, Report]]:
         for path in sorted(self._directory.glob("*.json")):
-            found = read_private(path) or {}
-            kind, body = found.get("kind"), found.get("body")
-            if kind in KINDS and isinstance(body, dict):
-                yield path, Report(kind, body)
+            report = report_in(read_private(path) or {})
+            if report is not None:
+                yield path, report
             else:
                 # Cut off in the middle, or of a version that wrote something else: nothing can be said with it.
-                path.unlink(missing_ok=True)
+                log.warning("report.unreadable", file=path.name)
+                _remove(path)
 
     def _path(self, job: WorkerJob) -> Path:
         return self._directory / f"{job.dispatch_id}-{job.lease_token}.json"
 
 
+def report_in(found: Mapping[str, Any]) -> Report | None:
+    """A report as it was kept; None where it is not one the control plane could take."""
+    kind, body = found.get("kind"), found.get("body")
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(body, dict):
+        return None
+    try:
+        KINDS[kind].model_validate(body)
+    except ValidationError:
+        return None
+    return Report(kind, body, _run_in(found.get("run")))
+
+
+def _run_in(found: object) -> RunOf | None:
+    # The id names folders that are removed: anything but one of ours is nothing.
+    if not isinstance(found, dict) or not isinstance(found.get("provider"), str):
+        return None
+    try:
+        return RunOf(found["provider"], str(UUID(found.get("id"))))
+    except (ValueError, TypeError, AttributeError):
+        return None
+
+
 def _remove(path: Path) -> None:
-    path.unlink(missing_ok=True)
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("report.not_removed", file=path.name, reason=str(error))
 
 
 def lease_of(job: WorkerJob) -> dict[str, Any]:

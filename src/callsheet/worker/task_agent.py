@@ -136,10 +136,7 @@ class TaskAgent:
         reason = self.departure.reason or "stopped"
         log.info("worker.leaving", reason=reason, tasks=len(self._runs))
         await _ended(slots)
-        while self._runs and ((left := self.departure.seconds_left()) is None or left > 0):
-            urged = asyncio.create_task(self.departure.urged())
-            await asyncio.wait({urged, *self._runs.values()}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-            await _ended([urged])
+        await self.departure.finish(self._runs)
         for run in list(self._runs):
             run.interrupt(reason)
         if self._runs:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import httpx
 
+from callsheet.toolbox.redirects import refuse_astray
+
 PIECE = 262_144
 SECONDS = httpx.Timeout(60.0, connect=10.0)
 
@@ -28,7 +30,8 @@ class TransferFailed(Exception):
 
 class Transfers:
     def __init__(self) -> None:
-        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True)
+        hooks = {"response": [refuse_astray]}
+        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True, event_hooks=hooks)
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -44,8 +47,8 @@ class Transfers:
                     async for piece in answer.aiter_bytes(PIECE):
                         await asyncio.to_thread(file.write, piece)
                         digest.update(piece)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise TransferFailed(f"storage cannot be reached ({type(error).__name__})") from error
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise _failed(error) from error
         return digest.hexdigest()
 
     async def upload(self, url: str, headers: Mapping[str, str], path: Path) -> None:
@@ -53,10 +56,16 @@ class Transfers:
         sent = {**headers, "content-length": str(_size(path))}
         try:
             answer = await self._client.put(url, headers=sent, content=_pieces(path))
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise TransferFailed(f"storage cannot be reached ({type(error).__name__})") from error
+        except (httpx.RequestError, httpx.InvalidURL) as error:
+            raise _failed(error) from error
         if not answer.is_success:
             raise TransferFailed("the file was not taken", answer.status_code)
+
+
+def _failed(error: Exception) -> TransferFailed:
+    # A wrong way is still wrong in a minute; a silence need not last.
+    passing = isinstance(error, httpx.TransportError)
+    return TransferFailed(f"storage cannot be reached ({type(error).__name__})", None if passing else 0)
 
 
 def _size(path: Path) -> int:

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 from aiohttp import web
 
-from callsheet.cli.client import Client
+from callsheet.cli.client import Client, media_type
 from callsheet.cli.login import Login, login_of, write_demo_login
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
@@ -117,6 +117,17 @@ async def test_the_key_does_not_go_to_storage_and_bytes_that_differ_are_not_kept
             await client.fetch(output, tmp_path / "a.mp4", lambda got: None)
     assert sent == [None]
     assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("a.webp", "image/webp"), ("A.MKV", "video/x-matroska"), ("a.m4v", "video/mp4"), ("a.3gp", "video/3gpp")],
+)
+def test_the_kind_of_a_file_is_known_on_a_system_that_does_not_know_it(
+    name: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mimetypes.guess_type", lambda name: (None, None))
+    assert media_type(Path(name)) == kind
 
 
 async def test_what_is_not_callsheet_is_named_in_one_sentence() -> None:

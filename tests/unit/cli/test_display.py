@@ -12,6 +12,7 @@ from rich.console import Console
 
 from callsheet.cli.display import BAR_WIDTH, JobDisplay, transfer
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
+from callsheet.wire.worker import UPLOADING
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 JOB = uuid4()
@@ -21,8 +22,8 @@ def moved(status: JobStatus) -> JobEvent:
     return JobEvent(job_id=JOB, seq=1, event="job.transition", to_status=status, actor="test", at=NOW)
 
 
-def progress(percent: float | None) -> JobProgress:
-    return JobProgress(job_id=JOB, percent=percent, message="SaveVideo 1/2 [red]", updated_at=NOW)
+def progress(percent: float | None, message: str = "SaveVideo 1/2 [red]") -> JobProgress:
+    return JobProgress(job_id=JOB, percent=percent, message=message, updated_at=NOW)
 
 
 WHOLE_LIFE = (
@@ -32,6 +33,7 @@ WHOLE_LIFE = (
     progress(None),
     progress(50.0),
     progress(99.0),
+    progress(66.0, UPLOADING),
     moved(JobStatus.COMPLETED),
 )
 
@@ -62,6 +64,14 @@ def test_on_a_terminal_it_is_one_line_with_a_bar_that_is_full_at_the_end(width: 
     assert all("queue" in line for line in drawn if line.strip())
 
 
+def test_a_stage_that_was_over_before_it_was_told_is_shown_at_the_end() -> None:
+    written = StringIO()
+    quick = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.COMPLETED))
+    display = watched(Console(file=written), *quick)
+    assert [line.split()[-1] for line in written.getvalue().splitlines()] == list(display.stages)
+    assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
+
+
 def test_a_job_that_goes_back_to_the_queue_is_shown_there_again() -> None:
     written = StringIO()
     again = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING))
@@ -83,3 +93,17 @@ def test_a_transfer_names_its_file_as_it_is(terminal: bool) -> None:
     with transfer(console, "Uploading a[b].mp4", 100) as counted:
         counted(100)
     assert "Uploading a[b].mp4" in written.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_why_a_job_waits_is_said_once_and_only_while_it_does(terminal: bool) -> None:
+    written = StringIO()
+    with JobDisplay(Console(file=written, force_terminal=terminal, width=120)) as display:
+        display.tell(moved(JobStatus.QUEUED))
+        display.waits("No worker is online.")
+        display.waits("No worker is online.")
+        display.tell(moved(JobStatus.PROCESSING))
+        display.waits("Others come first.")
+    said = written.getvalue()
+    assert "Others come first." not in said
+    assert terminal or said.count("No worker is online.") == 1

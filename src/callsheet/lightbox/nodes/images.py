@@ -11,8 +11,9 @@ import numpy as np
 from PIL import Image, ImageOps, ImageSequence
 
 from callsheet.lightbox.folders import Folders
-from callsheet.lightbox.frames import Frames, Picture, repeated
+from callsheet.lightbox.frames import Frames, Picture, check_size, repeated
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
+from callsheet.lightbox.opening import opened_picture
 
 SIZE = {"default": 512, "min": 1, "max": 16384, "step": 1}
 IMAGE_ENDINGS = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
@@ -60,7 +61,7 @@ class LoadImage(LoadFile):
 
 def load_picture(path: Path) -> tuple[Frames, Frames]:
     """The pictures of a file and their masks, which say what is transparent."""
-    with Image.open(path) as image:
+    with opened_picture(path) as image:
         count = getattr(image, "n_frames", 1)
         first = ImageOps.exif_transpose(image)
         colours, mask = _colours(first), _mask(first)
@@ -72,7 +73,7 @@ def load_picture(path: Path) -> tuple[Frames, Frames]:
 
 
 def _sequence(path: Path) -> Iterator[Image.Image]:
-    with Image.open(path) as image:
+    with opened_picture(path) as image:
         yield from ImageSequence.Iterator(image)
 
 
@@ -101,6 +102,7 @@ class EmptyImage(Node):
     outputs = (IMAGE,)
 
     def run(self, context: Context, *, width: int, height: int, batch_size: int, color: int) -> Result:
+        check_size(width, height)
         picture = np.empty((height, width, 3), np.uint8)
         picture[:] = (color >> 16 & 255, color >> 8 & 255, color & 255)
         return Result((repeated(picture, batch_size),))

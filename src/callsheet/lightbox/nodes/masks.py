@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import ClassVar
 
 import numpy as np
-from PIL import Image
 
 from callsheet.lightbox.frames import Frames, Picture, repeated
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
 from callsheet.lightbox.nodes.images import IMAGE, LoadFile
+from callsheet.lightbox.opening import opened_picture
 
 MASK = Output("MASK", "MASK")
 CHANNELS = ("alpha", "red", "green", "blue")
@@ -24,7 +24,7 @@ class LoadImageMask(LoadFile):
     outputs = (MASK,)
 
     def run(self, context: Context, *, image: str, channel: str) -> Result:
-        with Image.open(context.folders.named_in_graph(image)) as opened:
+        with opened_picture(context.folders.named_in_graph(image)) as opened:
             plane = np.asarray(opened.convert("RGBA").getchannel(channel[0].upper()))
         return Result((repeated(255 - plane if channel == "alpha" else plane),))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -88,9 +89,10 @@ class Overlay(Node):
         patch = Image.fromarray(overlay.first()).convert("RGBA")
         if mask is not None and (mask.width, mask.height) == patch.size:
             patch.putalpha(Image.fromarray(255 - mask.first()))
-        width = max(1, round(image.width * size))
-        height = max(1, round(patch.height * width / patch.width))
-        patch = patch.resize((width, height), Image.Resampling.LANCZOS)
+        # Never higher than the picture: a thin strip would be scaled to one of many gigabytes.
+        scale = min(image.width * size / patch.width, image.height / patch.height)
+        fitted = (max(1, round(patch.width * scale)), max(1, round(patch.height * scale)))
+        patch = patch.resize(fitted, Image.Resampling.LANCZOS)
         patch.putalpha(patch.getchannel("A").point(lambda value: round(value * opacity)))
         return Result((image.map(stamp(patch, position, image.width, image.height)),))
 
@@ -117,9 +119,13 @@ class TextOverlay(Node):
     ) -> Result:
         if not text.strip():
             return Result((image,))
-        font = _font(max(6, round(image.height * size)))
+        height = max(6, round(image.height * size))
+        font = _font(height)
         colour = ImageColor.getrgb(color)[:3]
-        patch = _written(_broken(text.strip()[:MAX_TEXT], font, image.width * (1 - 2 * MARGIN)), font, colour, opacity)
+        lines = _broken(text.strip()[:MAX_TEXT], font, image.width * (1 - 2 * MARGIN))
+        # What is outside the picture is not drawn, so it need not be there.
+        seen = "\n".join(lines[: image.height // height + 1])
+        patch = _written(seen, font, colour, opacity)
         return Result((image.map(stamp(patch, position, image.width, image.height)),))
 
 
@@ -130,7 +136,7 @@ def _font(size: int) -> Font:
         return ImageFont.load_default(size)
 
 
-def _broken(text: str, font: Font, width: float) -> str:
+def _broken(text: str, font: Font, width: float) -> list[str]:
     lines: list[str] = []
     for paragraph in text.splitlines():
         line = ""
@@ -139,9 +145,21 @@ def _broken(text: str, font: Font, width: float) -> str:
             if line and font.getlength(longer) > width:
                 lines.append(line)
                 longer = word
-            line = longer
+            *full, line = _cut(longer, font, width)
+            lines += full
         lines.append(line)
-    return "\n".join(lines)
+    return lines
+
+
+def _cut(word: str, font: Font, width: float) -> list[str]:
+    """In pieces that fit, where it does not: some languages have no spaces, and some people neither."""
+    pieces, start = [], 0
+    while start < len(word):
+        # At least one letter, however narrow the picture is.
+        length = bisect_right(range(start + 2, len(word) + 1), width, key=lambda end: font.getlength(word[start:end]))
+        pieces.append(word[start : start + 1 + length])
+        start += 1 + length
+    return pieces or [""]
 
 
 def _written(text: str, font: Font, colour: tuple[int, ...], opacity: float) -> Image.Image:

@@ -1,0 +1,196 @@
+"""The whole product as processes, on a machine of its own: control plane, Lightbox, agent, and a person with a key."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections import deque
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+from PIL import Image
+
+from bench.ground import TOKENS, unread_logs
+from bench.http_me import HOST
+from bench.processes import ROOT, START_SECONDS, callsheet_command, environment, fresh_home, serving, stop
+from callsheet.cli.client import Client
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.server import free_address
+from callsheet.settings import SHORT_NAMES, load_settings
+from callsheet.wallet.ledger import credit
+from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role
+from callsheet.wire.jobs import Job, JobStatus
+
+FLEET_SECRET = "the-secret-of-a-bench-fleet"
+INPUT = "__INPUT_PATH__"
+SAID_LINES = 40
+# A batch is submitted at once, and all of it by one person.
+ACTIVE_JOBS = 1000
+Graph = dict[str, Any]
+
+
+def node(class_type: str, **inputs: Any) -> dict[str, Any]:
+    return {"class_type": class_type, "inputs": inputs}
+
+
+# The least an engine can be asked for: a picture in, a picture out.
+TRIVIAL: Graph = {
+    "load": node("LoadImage", image=INPUT),
+    "change": node("ImageInvert", image=["load", 0]),
+    "save": node("SaveImage", images=["change", 0], filename_prefix="bench"),
+}
+
+
+def picture(number: int) -> bytes:
+    """Small, and no two alike: neither the agent's cache nor the engine's answers in place of the work."""
+    written = io.BytesIO()
+    Image.new("RGB", (64, 64), (number % 256, number // 256 % 256, 90)).save(written, "PNG")
+    return written.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    home: Path
+    url: str
+    client: Client
+    admin: httpx.AsyncClient
+
+    async def offer(self, slug: str, graph: Graph, extension: str = "png", mime_type: str = "image/png") -> None:
+        """A workflow and an effect of the same name, on a picture of the user's where the graph takes one."""
+        taken = {"key": "input", "type": "image", "placeholder": INPUT, "required": True, "is_primary_input": True}
+        workflow = {
+            "slug": slug,
+            "name": slug,
+            "graph": graph,
+            "properties": [taken] if INPUT in json.dumps(graph) else [],
+            "output_node_id": "save",
+            "output_extension": extension,
+            "output_mime_type": mime_type,
+        }
+        effect = {"slug": slug, "name": slug, "workflow": slug, "credits_cost": 1, "is_published": True}
+        for path, body in (("workflows", workflow), ("effects", effect)):
+            answer = await self.admin.post(f"/api/admin/{path}", json=body)
+            answer.raise_for_status()
+
+    async def upload(self, content: bytes) -> str:
+        """The id of a file that jobs may use."""
+        path = self.home.parent / "input.png"
+        path.write_bytes(content)
+        return str((await self.client.upload(path, lambda sent: None)).id)
+
+    async def ended(self, job: Job) -> Job:
+        """Waits as `callsheet submit --watch` does."""
+        async for _ in self.client.events(job.id):
+            pass
+        found = await self.client.job(job.id)
+        if found.status is not JobStatus.COMPLETED:
+            raise RuntimeError(f"a job has {found.status.value}: {found.error}")
+        return found
+
+    @asynccontextmanager
+    async def agent(self, workflow: str, engine: str, **settings: str) -> AsyncIterator[int]:
+        """`callsheet worker`, ready for the jobs of a workflow; answers its process."""
+        given = {
+            "CALLSHEET_WORKER__API_URL": self.url,
+            "CALLSHEET_WORKER__ID": "bench-agent",
+            "CALLSHEET_WORKER__SECRET": FLEET_SECRET,
+            "CALLSHEET_WORKER__WORKFLOWS": workflow,
+            "CALLSHEET_ENGINE__URL": engine,
+            **settings,
+        }
+        process = await asyncio.create_subprocess_exec(
+            *callsheet_command("worker"), env=_environment(self.home, given), cwd=self.home.parent, stderr=PIPE
+        )
+        is_ready, said = asyncio.Event(), deque[str](maxlen=SAID_LINES)
+        reading = asyncio.create_task(_read(process, is_ready, said))
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await is_ready.wait()
+            if process.returncode is not None:
+                raise RuntimeError("the agent did not start:\n" + "".join(said))
+            yield process.pid
+        finally:
+            await stop(process)
+            await reading
+
+
+@asynccontextmanager
+async def open_studio(public_url: str | None = None, port: int | None = None) -> AsyncIterator[Studio]:
+    """`public_url` is where storage is asked, when that is not the control plane's own address."""
+    async with AsyncExitStack() as undo:
+        home = undo.enter_context(fresh_home())
+        undo.enter_context(unread_logs())
+        databases = await open_databases(load_settings(home=home, database={"dsn": None}))
+        undo.push_async_callback(databases.close)
+        key = await _person(databases)
+        port = port or (await free_address(HOST, 0))[1]
+        settings = {"CALLSHEET_FLEET__SECRET": FLEET_SECRET, "CALLSHEET_JOBS__ACTIVE_PER_USER": str(ACTIVE_JOBS)}
+        if public_url is not None:
+            settings["CALLSHEET_SERVER__PUBLIC_URL"] = public_url
+        await undo.enter_async_context(serving(home, port, settings))
+        url = f"http://{HOST}:{port}"
+        client = await undo.enter_async_context(Client(url, key))
+        headers = {"authorization": f"Bearer {key}"}
+        admin = await undo.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers, trust_env=False))
+        yield Studio(home, url, client, admin)
+
+
+@asynccontextmanager
+async def lightbox(home: Path) -> AsyncIterator[str]:
+    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address."""
+    port = (await free_address(HOST, 0))[1]
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "bench.lightbox", "lightbox", "--probes", "--port", str(port)),
+        env={**_environment(home, {}), "PYTHONPATH": str(ROOT)},
+        cwd=home.parent,
+        stderr=DEVNULL,
+    )
+    url = f"http://{HOST}:{port}"
+    try:
+        async with asyncio.timeout(START_SECONDS), httpx.AsyncClient(trust_env=False) as client:
+            while process.returncode is None:
+                try:
+                    await client.get(f"{url}/system_stats")
+                    break
+                except httpx.TransportError:
+                    await asyncio.sleep(0.02)
+        yield url
+    finally:
+        await stop(process)
+
+
+async def _person(databases: Databases) -> str:
+    """An admin with enough tokens; answers the key."""
+    accounts = Accounts(databases, Passwords())
+    tenant = await accounts.create_tenant(CreateTenantRequest(slug="bench", name="Bench"))
+    user = await accounts.create_user(
+        CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password", role=Role.ADMIN)
+    )
+    await credit(databases.pools[0], tenant.id, user.id, TOKENS, "bench")
+    return (await Keys(databases).create(user.id, "bench")).key
+
+
+async def _read(process: Process, is_ready: asyncio.Event, said: deque[str]) -> None:
+    assert process.stderr is not None
+    async for line in process.stderr:
+        said.append(line.decode(errors="replace"))
+        if b'"worker.ready"' in line:
+            is_ready.set()
+    await process.wait()
+    is_ready.set()
+
+
+def _environment(home: Path, settings: Mapping[str, str]) -> dict[str, str]:
+    """Also without the short names: a COMFY_CLOUD_API_KEY in the shell would send the benchmark to Comfy Cloud."""
+    kept = {name: value for name, value in environment(home).items() if name.upper() not in SHORT_NAMES}
+    return {**kept, **settings}

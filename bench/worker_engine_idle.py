@@ -1,0 +1,138 @@
+"""How much of its time an engine stands idle between one-second renders, with storage 200 ms away.
+
+Our agent takes turns with the sequential worker of the first design, which asks the engine every two seconds, and with
+the same worker asking all the time: what is left then is what overlap is worth. The engine itself says when it has
+work, to whoever listens at its socket; idle is the time from the first render to the last in which it has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from websockets.asyncio.client import ClientConnection, connect
+
+from bench.http_me import HOST
+from bench.results import Result
+from bench.sequential_worker import SequentialWorker
+from bench.slow_storage import slow_storage
+from bench.studio import TRIVIAL, Studio, lightbox, node, open_studio, picture
+from callsheet.plumbing.server import free_address
+
+name = "worker.engine_idle"
+seconds = 24.0
+short = {"jobs": 2, "render_seconds": 0.1, "usual_look": 0.1}
+RENDER_SECONDS = 1.0
+STORAGE_SECONDS = 0.2
+TURN_SECONDS = 12.0
+JOBS = 6
+TARGET_PERCENT = 10.0
+# As the first design has it, and as good as at once.
+USUAL_LOOK_SECONDS, QUICK_LOOK_SECONDS = 2.0, 0.02
+# For a batch; a job that was lost would be waited for until its lease runs out.
+BATCH_SECONDS = 120.0
+OVERLAPPING, SEQUENTIAL = "overlapping", "sequential"
+
+
+@dataclass(slots=True)
+class Watch:
+    """When the engine had work: pairs of moments."""
+
+    spans: list[tuple[float, float]] = field(default_factory=list)
+    began: float | None = None
+
+    def tell(self, remaining: int) -> None:
+        now = time.perf_counter()
+        if remaining and self.began is None:
+            self.began = now
+        elif not remaining and self.began is not None:
+            self.spans.append((self.began, now))
+            self.began = None
+
+    def idle_percent(self, jobs: int) -> float:
+        spans, self.spans = self.spans, []
+        # Two renders without a moment between them are one span.
+        if not 0 < len(spans) <= jobs:
+            raise RuntimeError(f"the engine had work {len(spans)} times for {jobs} jobs")
+        whole = spans[-1][1] - spans[0][0]
+        return 100 * (1 - sum(end - start for start, end in spans) / whole)
+
+
+async def run(
+    seconds: float, jobs: int = JOBS, render_seconds: float = RENDER_SECONDS, usual_look: float = USUAL_LOOK_SECONDS
+) -> list[Result]:
+    graph = {
+        **TRIVIAL,
+        "change": node("ProbeSleep", image=["load", 0], seconds=render_seconds, steps=10, preview=False),
+    }
+    port, storage = [(await free_address(HOST, 0))[1] for _ in range(2)]
+    shares: dict[str, list[float]] = {"ours": [], "usual": [], "quick": []}
+    async with (
+        slow_storage(f"http://{HOST}:{port}", storage, STORAGE_SECONDS),
+        open_studio(f"http://{HOST}:{storage}", port) as studio,
+        lightbox(studio.home) as engine,
+        _watching(engine) as watch,
+    ):
+        for workflow in (OVERLAPPING, SEQUENTIAL):
+            await studio.offer(workflow, graph)
+        async with studio.agent(OVERLAPPING, engine):
+            await _batch(studio, OVERLAPPING, 1, None)
+            watch.spans.clear()
+            for _ in range(max(1, round(seconds / TURN_SECONDS))):
+                await _batch(studio, OVERLAPPING, jobs, None)
+                shares["ours"].append(watch.idle_percent(jobs))
+                for kind, look in (("usual", usual_look), ("quick", QUICK_LOOK_SECONDS)):
+                    await _sequentially(studio, engine, jobs, look)
+                    shares[kind].append(watch.idle_percent(jobs))
+    ours, usual, quick = (statistics.median(shares[kind]) for kind in ("ours", "usual", "quick"))
+    unit = f"% idle between {render_seconds:g} s renders, storage {1000 * STORAGE_SECONDS:g} ms away"
+    return [
+        Result(name=name, value=ours, unit=unit, peer=usual, target=TARGET_PERCENT),
+        Result(name=f"{name}.quick_peer", value=ours, unit="% idle; the peer asks every 20 ms", peer=quick),
+    ]
+
+
+async def _sequentially(studio: Studio, engine: str, jobs: int, look_seconds: float) -> None:
+    worker = SequentialWorker(studio.url, engine, SEQUENTIAL, look_seconds)
+    await worker.register()
+    try:
+        await _batch(studio, SEQUENTIAL, jobs, worker.work)
+    finally:
+        await worker.leave()
+
+
+async def _batch(studio: Studio, effect: str, jobs: int, work: Callable[[int], Awaitable[None]] | None) -> None:
+    """Queued before the first is taken, each with a picture of its own."""
+    async with asyncio.timeout(BATCH_SECONDS):
+        files = [await studio.upload(picture(uuid.uuid4().int)) for _ in range(jobs)]
+        submitted = [await studio.client.submit(effect, {}, input_file_id=file) for file in files]
+        if work is not None:
+            await work(jobs)
+        await asyncio.gather(*(studio.ended(job) for job in submitted))
+
+
+@asynccontextmanager
+async def _watching(engine: str) -> AsyncIterator[Watch]:
+    watch = Watch()
+    async with connect(f"{engine.replace('http', 'ws', 1)}/ws?clientId={uuid.uuid4().hex}", proxy=None) as socket:
+        listening = asyncio.create_task(_listen(socket, watch))
+        try:
+            yield watch
+        finally:
+            listening.cancel()
+            with suppress(asyncio.CancelledError):
+                await listening
+
+
+async def _listen(socket: ClientConnection, watch: Watch) -> None:
+    async for message in socket:
+        if isinstance(message, str):
+            said = json.loads(message)
+            if said["type"] == "status":
+                watch.tell(said["data"]["status"]["exec_info"]["queue_remaining"])

@@ -1,0 +1,179 @@
+"""What Callsheet adds to a run: the same small picture through the whole product, and straight to the engine.
+
+They take turns, and each turn gives one difference: from submitting a job to hearing that it is completed, less the
+same prompt at the engine (upload, prompt, its end on the socket, history, view), less the two transfers that only
+Callsheet makes, to and from storage, each timed in the same turn as a bare request with the same bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import statistics
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+
+import httpx
+from websockets.asyncio.client import ClientConnection, connect
+
+from bench.results import Result
+from bench.studio import INPUT, TRIVIAL, Studio, lightbox, node, open_studio, picture
+from callsheet.wire.jobs import Job, JobEvent
+from callsheet.wire.media import CreatedUpload
+
+name = "worker.overhead"
+seconds = 20.0
+short = {"turns": 2, "warm_up": 1}
+WARM_UP_TURNS = 3
+# A job that was lost would be waited for until its lease runs out.
+TURN_SECONDS = 60.0
+TURNS_PER_SECOND = 2.5
+TARGET_MS = 150.0
+EFFECT = "trivial"
+
+
+@dataclass(slots=True)
+class Turns:
+    """Milliseconds, turn by turn; `steps` is where ours went, as the job's own history tells it."""
+
+    ours: list[float] = field(default_factory=list)
+    direct: list[float] = field(default_factory=list)
+    transfers: list[float] = field(default_factory=list)
+    steps: dict[str, list[float]] = field(default_factory=dict)
+
+    @property
+    def overhead(self) -> list[float]:
+        return sorted(
+            ours - direct - transfers
+            for ours, direct, transfers in zip(self.ours, self.direct, self.transfers, strict=True)
+        )
+
+
+async def run(seconds: float, turns: int | None = None, warm_up: int = WARM_UP_TURNS) -> list[Result]:
+    count = turns or max(10, round(seconds * TURNS_PER_SECOND))
+    measured = Turns()
+    async with open_studio() as studio, lightbox(studio.home) as engine:
+        await studio.offer(EFFECT, TRIVIAL)
+        async with studio.agent(EFFECT, engine), DirectClient(engine) as direct:
+            for number in range(warm_up + count):
+                async with asyncio.timeout(TURN_SECONDS):
+                    await _turn(studio, direct, number, measured if number >= warm_up else Turns())
+    overhead = measured.overhead
+    return [
+        Result(
+            name=name,
+            value=statistics.median(overhead),
+            unit="ms beyond direct run and transfers",
+            peer=statistics.median(measured.direct),
+            target=TARGET_MS,
+            p50_ms=statistics.median(overhead),
+            p99_ms=overhead[int(len(overhead) * 0.99)],
+        ),
+        Result(
+            name=f"{name}.whole",
+            value=statistics.median(measured.ours),
+            unit="ms from submit to completed",
+            peer=statistics.median(measured.direct),
+        ),
+        Result(name=f"{name}.transfers", value=statistics.median(measured.transfers), unit="ms, storage PUT and GET"),
+        *(
+            Result(name=f"{name}.{step}", value=statistics.median(spent), unit="ms of the whole")
+            for step, spent in measured.steps.items()
+        ),
+    ]
+
+
+async def _turn(studio: Studio, direct: DirectClient, number: int, turns: Turns) -> None:
+    content = picture(number)
+    file_id, put_ms = await _upload(studio, content)
+    turns.direct.append(await direct.run(content))
+    started = time.perf_counter()
+    job = await studio.client.submit(EFFECT, {}, input_file_id=file_id)
+    heard = {"submitted": time.perf_counter()}
+    async with aclosing(studio.client.events(job.id)) as events:
+        async for told in events:
+            if isinstance(told, JobEvent) and told.to_status is not None:
+                heard[told.to_status.value] = time.perf_counter()
+    turns.ours.append(1000 * (heard["completed"] - started))
+    turns.transfers.append(put_ms + await _fetch_ms(direct.http, await studio.client.job(job.id)))
+    _note_steps(turns, started, heard)
+
+
+def _note_steps(turns: Turns, started: float, heard: Mapping[str, float]) -> None:
+    before = started
+    for step, until in (("submit", "submitted"), ("pickup", "processing"), ("run", "completed")):
+        turns.steps.setdefault(step, []).append(1000 * (heard.get(until, before) - before))
+        before = heard.get(until, before)
+
+
+async def _upload(studio: Studio, content: bytes) -> tuple[str, float]:
+    """The id of an input, and what its bytes took to storage."""
+    body = {"name": "picture.png", "mime_type": "image/png", "size": len(content)}
+    answer = await studio.admin.post("/api/videos/uploads", json=body)
+    created = CreatedUpload.model_validate_json(answer.raise_for_status().content)
+    started = time.perf_counter()
+    await studio.client.put(created.upload, content)
+    elapsed = 1000 * (time.perf_counter() - started)
+    (await studio.admin.post(f"/api/videos/uploads/{created.file.id}/confirm")).raise_for_status()
+    return str(created.file.id), elapsed
+
+
+async def _fetch_ms(http: httpx.AsyncClient, job: Job) -> float:
+    [output] = job.outputs
+    assert output.url is not None
+    started = time.perf_counter()
+    (await http.get(output.url)).raise_for_status()
+    return 1000 * (time.perf_counter() - started)
+
+
+class DirectClient:
+    """As somebody without Callsheet uses the engine."""
+
+    def __init__(self, engine: str):
+        self.http = httpx.AsyncClient(base_url=engine, trust_env=False, timeout=60)
+        self._client_id = uuid.uuid4().hex
+        self._connecting = connect(f"{engine.replace('http', 'ws', 1)}/ws?clientId={self._client_id}", proxy=None)
+        self._socket: ClientConnection | None = None
+
+    async def __aenter__(self) -> DirectClient:
+        self._socket = await self._connecting
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._socket is not None:
+            await self._socket.close()
+        await self.http.aclose()
+
+    async def run(self, content: bytes) -> float:
+        """Milliseconds from the picture in hand to the result in hand."""
+        prompt_id = str(uuid.uuid4())
+        started = time.perf_counter()
+        fields = {"subfolder": f"direct/{prompt_id}", "type": "input"}
+        answer = await self.http.post("/upload/image", data=fields, files={"image": ("picture.png", content)})
+        uploaded = answer.raise_for_status().json()
+        graph = {
+            **TRIVIAL,
+            "load": node("LoadImage", image=f"{uploaded['subfolder']}/{uploaded['name']}"),
+            "save": node("SaveImage", images=["change", 0], filename_prefix=f"direct/{prompt_id}/bench"),
+        }
+        assert INPUT not in json.dumps(graph)
+        body = {"prompt": graph, "prompt_id": prompt_id, "client_id": self._client_id}
+        (await self.http.post("/prompt", json=body)).raise_for_status()
+        await self._end_of(prompt_id)
+        history = (await self.http.get(f"/history/{prompt_id}")).raise_for_status().json()
+        [image] = history[prompt_id]["outputs"]["save"]["images"]
+        (await self.http.get("/view", params=image)).raise_for_status()
+        return 1000 * (time.perf_counter() - started)
+
+    async def _end_of(self, prompt_id: str) -> None:
+        assert self._socket is not None
+        async for message in self._socket:
+            if isinstance(message, str):
+                said = json.loads(message)
+                data = said["data"]
+                if said["type"] == "executing" and data["node"] is None and data["prompt_id"] == prompt_id:
+                    return
+        raise RuntimeError("the engine closed its socket")

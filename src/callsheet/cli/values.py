@@ -1,0 +1,98 @@
+"""What `--set KEY=VALUE` says, each value of the type its property has; judged before anything is sent."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from os.path import isfile
+from pathlib import Path
+from typing import Any
+
+from callsheet.cli.client import media_type
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.catalog import FILES, LARGEST_NUMBER, Effect, EffectProperty, PropertyType
+
+
+def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
+    """A file stays a path here."""
+    known = {each.key: each for each in effect.properties}
+    given: dict[str, Any] = {}
+    for pair in pairs:
+        key, separator, text = pair.partition("=")
+        if not separator:
+            raise OperatorError(f"--set takes KEY=VALUE, not {pair!r}.")
+        if key not in known:
+            offered = ", ".join(known) or "none"
+            raise OperatorError(f"{key}: {effect.slug} has no such property. It has: {offered}.")
+        if not is_text(text):
+            raise OperatorError(f"{key}: its value is not text in UTF-8.")
+        given[key] = _value(known[key], text)
+    missing = [each.key for each in effect.properties if each.required and each.key not in given]
+    if missing:
+        raise OperatorError(f"{missing[0]}: {effect.slug} needs a value. Add --set {missing[0]}=…")
+    return given
+
+
+def is_text(value: str) -> bool:
+    """Arguments that are not UTF-8 arrive with halves of surrogate pairs in them."""
+    return not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def with_article(kind: str) -> str:
+    return f"an {kind}" if kind == "image" else f"a {kind}"
+
+
+def _value(each: EffectProperty, text: str) -> Any:
+    if each.type is PropertyType.TEXT:
+        return _text(each, text)
+    if each.type in FILES:
+        return _file(each, text)
+    if each.type is PropertyType.CHOICE:
+        return _choice(each, text)
+    return _boolean(each, text) if each.type is PropertyType.BOOLEAN else _number(each, text)
+
+
+def _text(each: EffectProperty, text: str) -> str:
+    longest = each.limits.max_length
+    if longest is not None and len(text) > longest:
+        raise OperatorError(f"{each.key}: should have at most {longest} characters; it has {len(text)}.")
+    return text
+
+
+def _file(each: EffectProperty, text: str) -> Path:
+    path = Path(text)
+    if not isfile(path):
+        raise OperatorError(f"{each.key}: there is no file {text}.")
+    if not media_type(path).startswith(f"{each.type.value}/"):
+        raise OperatorError(f"{each.key}: should be {with_article(each.type.value)}; {text} is {media_type(path)}.")
+    return path
+
+
+def _choice(each: EffectProperty, text: str) -> Any:
+    choices = each.limits.choices or []
+    for choice in choices:
+        if text in (str(choice), json.dumps(choice)):
+            return choice
+    raise OperatorError(f"{each.key}: {text!r} is none of {', '.join(str(choice) for choice in choices)}.")
+
+
+def _boolean(each: EffectProperty, text: str) -> bool:
+    if text not in ("true", "false"):
+        raise OperatorError(f"{each.key}: {text!r} should be true or false.")
+    return text == "true"
+
+
+def _number(each: EffectProperty, text: str) -> int | float:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    # Not a number, literally, is none that is within anything.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
+        raise OperatorError(f"{each.key}: {text!r} should be a number.")
+    low, high = each.limits.min, each.limits.max
+    if low is not None and value < low:
+        raise OperatorError(f"{each.key}: should be {low:g} or more.")
+    if high is not None and value > high:
+        raise OperatorError(f"{each.key}: should be {high:g} or less.")
+    return value

@@ -1,0 +1,48 @@
+"""How a stranger's file is opened: as what it holds, never as a list of other files, and within what memory takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import av
+from av.container import InputContainer
+from PIL import Image
+
+from callsheet.lightbox.frames import MOST_PIXELS, check_size
+
+# FFmpeg also knows playlists (HLS, concat, DASH, SDP …): files that name others, of this machine or of the network,
+# and would have them read.
+CONTAINERS = (
+    "mov", "matroska", "avi", "gif", "mpegts", "mpeg", "mpegvideo", "flv", "asf", "ogg", "ivf", "mxf", "dv", "nut",
+    "yuv4mpegpipe", "h264", "hevc", "av1", "obu", "m4v", "apng", "wav", "mp3", "flac", "aac", "aiff", "amr", "w64",
+)  # fmt: skip
+# Pillow's own limit behind ours, which is told in a sentence and not in a warning.
+Image.MAX_IMAGE_PIXELS = 2 * MOST_PIXELS
+_DECODING = {"max_pixels": str(MOST_PIXELS)}
+_OPENING = {"format_whitelist": ",".join(CONTAINERS), "protocol_whitelist": "file", **_DECODING}
+
+
+@contextmanager
+def opened_media(path: Path) -> Iterator[InputContainer]:
+    """A video or a sound. Raises what PyAV says of a file that is none."""
+    try:
+        container = av.open(str(path), options=_OPENING)
+    except av.error.ArgumentError:
+        raise ValueError(f"{path.name} is not of a kind that is taken, or its pictures are too large") from None
+    with container:
+        for stream in container.streams.video:
+            check_size(stream.codec_context.width, stream.codec_context.height)
+            # For what is larger than the file said at its start.
+            stream.codec_context.options = dict(_DECODING)
+        yield container
+
+
+@contextmanager
+def opened_picture(file: Path | IO[bytes]) -> Iterator[Image.Image]:
+    """Looked at before it is decoded: a small file can hold a very large picture."""
+    with Image.open(file) as image:
+        check_size(*image.size)
+        yield image

@@ -1,0 +1,59 @@
+"""Pictures that an engine sends over its socket and nowhere else (ComfyUI: SaveImageWebsocket), kept until they are
+fetched. On disk, in a file without a name: a batch of large ones does not fit into an agent's memory."""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from callsheet.providers.engine import Fetched
+
+PIECE = 262_144
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kept:
+    """One picture."""
+
+    file: IO[bytes]
+    start: int
+    size: int
+
+    def save(self, target: Path) -> Fetched:
+        digest, left = hashlib.sha256(), self.size
+        self.file.seek(self.start)
+        with target.open("wb") as copy:
+            while left and (piece := self.file.read(min(PIECE, left))):
+                copy.write(piece)
+                digest.update(piece)
+                left -= len(piece)
+        return Fetched(self.size - left, digest.hexdigest())
+
+
+class Keepsakes:
+    """Of all runs of an engine, one file each."""
+
+    def __init__(self) -> None:
+        self._files: dict[str, IO[bytes]] = {}
+
+    def keep(self, run_id: str, picture: bytes) -> Kept:
+        file = self._files.get(run_id)
+        if file is None:
+            file = self._files[run_id] = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the run is forgotten)
+        start = file.seek(0, 2)
+        file.write(picture)
+        return Kept(file, start, len(picture))
+
+    def forget(self, run_id: str) -> None:
+        file = self._files.pop(run_id, None)
+        if file is not None:
+            with suppress(OSError):
+                file.close()
+
+    def close(self) -> None:
+        for run_id in list(self._files):
+            self.forget(run_id)

@@ -1,0 +1,71 @@
+"""Whether an engine that answers still works on a run: what can be read out of what it tells. No I/O.
+
+An engine whose executor died goes on answering: the run stays where it is in the queue, and nothing is said any more. A
+node that computes for long without a word looks nearly the same. They differ where no node was begun at all, which only
+takes moments in an engine that works, and in the memory of the GPU, which a node that computes takes and gives back.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# ComfyUI's own words of devices whose memory figures are those of its own process, not of the whole machine.
+_COUNTED = ("cuda", "xpu", "npu", "mlu")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a run is in an engine's queue. Not how many wait: that changes with whoever sends something."""
+
+    is_running: bool
+    running: tuple[str, ...]
+
+
+@dataclass(slots=True)
+class Signs:
+    """What was seen of one run the last time."""
+
+    place: Place | None = None
+    _memory: tuple[object, ...] = ()
+    _looked: float = 0.0
+
+    def is_due(self, seconds: float) -> bool:
+        now = time.monotonic()
+        due = now - self._looked >= seconds
+        self._looked = now if due else self._looked
+        return due
+
+    def has_changed(self, memory: tuple[object, ...]) -> bool:
+        changed = bool(self._memory) and memory != self._memory
+        self._memory = memory
+        return changed
+
+
+def place_in(queue: Mapping[str, Any], run_id: str) -> Place | None:
+    running, pending = (_ids(queue.get(name)) for name in ("queue_running", "queue_pending"))
+    if run_id in running:
+        return Place(True, running)
+    return Place(False, running) if run_id in pending else None
+
+
+def is_idle(place: Place, has_begun: bool) -> bool:
+    """Whether nothing is being computed, as far as can be told: then a silence means more."""
+    return not has_begun if place.is_running else not place.running
+
+
+def memory_in(stats: Mapping[str, Any]) -> tuple[object, ...]:
+    """What the engine's own process uses of its devices; empty where that cannot be told from the machine's."""
+    devices = stats.get("devices")
+    return tuple(
+        (each.get("index"), each.get("torch_vram_total"), each.get("torch_vram_free"))
+        for each in (devices if isinstance(devices, list) else [])
+        if isinstance(each, dict) and each.get("type") in _COUNTED
+    )
+
+
+def _ids(entries: object) -> tuple[str, ...]:
+    found = entries if isinstance(entries, list) else []
+    return tuple(str(entry[1]) for entry in found if isinstance(entry, list) and len(entry) > 1)

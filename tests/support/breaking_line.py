@@ -1,0 +1,97 @@
+"""A line between two ends that breaks where a test wants it: in the middle of everything, or between the arrival of a
+request and its answer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Literal
+from urllib.parse import urlsplit
+
+Moment = Literal["before", "after"]
+_SUBMISSIONS = (b"POST /prompt ", b"POST /api/prompt ")
+
+
+class BreakingLine:
+    def __init__(self, target: str):
+        parts = urlsplit(target)
+        self._target = (parts.hostname or "", parts.port or 80)
+        self._server: asyncio.Server | None = None
+        self._writers: set[asyncio.StreamWriter] = set()
+        # Breaks with the next submissions: before they arrive, or after.
+        self.breaks: list[Moment] = []
+        self.broken = 0
+        self.is_down = False
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    async def open(self) -> None:
+        self._server = await asyncio.start_server(self._carry, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.drop()
+        await asyncio.sleep(0)
+
+    def drop(self) -> None:
+        """Every connection there is; new ones are carried."""
+        for writer in list(self._writers):
+            writer.transport.abort()
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if self.is_down:
+            writer.transport.abort()
+            return
+        try:
+            other_reader, other_writer = await asyncio.open_connection(*self._target)
+        except OSError:
+            writer.transport.abort()
+            return
+        both = (writer, other_writer)
+        self._writers |= set(both)
+        lost = asyncio.Event()
+        await asyncio.gather(self._there(reader, other_writer, lost), self._back(other_reader, writer, lost))
+        for each in both:
+            each.transport.abort()
+        self._writers -= set(both)
+
+    async def _there(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                if data.startswith(_SUBMISSIONS) and self.breaks:
+                    self.broken += 1
+                    if self.breaks.pop(0) == "before":
+                        self.drop()
+                        return
+                    lost.set()
+                writer.write(data)
+                await writer.drain()
+        with suppress(OSError):
+            writer.close()
+
+    async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event) -> None:
+        with suppress(OSError):
+            while data := await reader.read(65_536):
+                if lost.is_set():
+                    writer.transport.abort()
+                    return
+                writer.write(data)
+                await writer.drain()
+        with suppress(OSError):
+            writer.close()
+
+
+@asynccontextmanager
+async def breaking_line_to(target: str) -> AsyncIterator[BreakingLine]:
+    line = BreakingLine(target)
+    await line.open()
+    try:
+        yield line
+    finally:
+        await line.close()

@@ -1,0 +1,88 @@
+"""`callsheet serve` as a process of its own on an installation of a test: to be killed, frozen and started again."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+
+from callsheet.settings import Settings
+from tests.support.waiting import until
+
+
+@dataclass
+class ControlPlaneProcess:
+    settings: Settings
+    directory: Path
+    _process: asyncio.subprocess.Process | None = None
+
+    async def start(self) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
+        with (self.directory / "control-plane.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                "callsheet",
+                "serve",
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                env={**kept, **variables(self.settings)},
+            )
+        async with httpx.AsyncClient(base_url=self.settings.public_url, trust_env=False, timeout=5) as client:
+
+            async def is_ready() -> bool:
+                with suppress(httpx.TransportError):
+                    return (await client.get("/readyz")).status_code == 200
+                return False
+
+            await until(is_ready)
+
+    def send(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
+
+    async def kill(self) -> None:
+        assert self._process is not None
+        with suppress(ProcessLookupError):
+            self._process.kill()
+        await self._process.wait()
+
+
+def variables(settings: Settings) -> dict[str, str]:
+    """What makes another process use the same installation."""
+    chosen = {
+        "HOME": str(settings.home),
+        "DATABASE__DSN": settings.database.dsn.get_secret_value() if settings.database.dsn else "",
+        "SERVER__PORT": str(settings.server.port),
+        "STORAGE__BACKEND": settings.storage.backend,
+    }
+    if settings.storage.backend == "s3":
+        s3 = settings.storage.s3
+        assert s3.access_key_id
+        assert s3.secret_access_key
+        chosen |= {
+            "STORAGE__S3__BUCKET": s3.bucket or "",
+            "STORAGE__S3__ENDPOINT_URL": s3.endpoint_url or "",
+            "STORAGE__S3__ACCESS_KEY_ID": s3.access_key_id,
+            "STORAGE__S3__SECRET_ACCESS_KEY": s3.secret_access_key.get_secret_value(),
+        }
+    return {f"CALLSHEET_{name}": value for name, value in chosen.items()}
+
+
+@asynccontextmanager
+async def control_plane_process(settings: Settings, directory: Path) -> AsyncIterator[ControlPlaneProcess]:
+    process = ControlPlaneProcess(settings, directory)
+    await process.start()
+    try:
+        yield process
+    finally:
+        await process.kill()

@@ -1,0 +1,309 @@
+"""What a provider is tried with: an engine that replays recordings of ComfyUI, or Lightbox, each also as the cloud, and
+between provider and engine a line that can be cut.
+
+async with open_bench("cloud", "lightbox", folder) as bench:
+    outputs = await bench.run("SaveImage_batch3")        # the recorded graph of that name
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+from unittest.mock import patch
+
+import httpx
+import pytest
+
+from callsheet.lightbox.frames import Frames
+from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.nodes import probes
+from callsheet.lightbox.nodes.images import IMAGE
+from callsheet.lightbox.server import RunningLightbox
+from callsheet.providers.comfy_cloud import ComfyCloud
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.engine import Engine, EngineError, Output, Run
+from callsheet.providers.graphs import with_own_outputs
+from tests.support.breaking_line import BreakingLine, breaking_line_to
+from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
+from tests.support.graphs import Graph, node
+from tests.support.lightbox import lightbox_here
+
+
+class Hold(Node):
+    """Shows progress and pictures until it is released, as a held recording does."""
+
+    name = "ProbeHold"
+    category = probes.CATEGORY
+    inputs: ClassVar = {"image": Input("IMAGE")}
+    outputs = (IMAGE,)
+    gate: ClassVar[threading.Event]
+
+    def run(self, context: Context, *, image: Frames) -> Result:
+        context.previews = True
+        step = 1
+        while not self.gate.wait(0.02):
+            context.progress(step, 100, image.first())
+            step = min(step + 1, 98)
+        return Result((image,))
+
+
+@dataclass
+class Seen:
+    starts: int = 0
+    percents: list[float | None] = field(default_factory=list)
+    messages: list[str | None] = field(default_factory=list)
+    previews: list[tuple[str, int]] = field(default_factory=list)
+
+    def started(self) -> None:
+        self.starts += 1
+
+    def progressed(self, percent: float | None, message: str | None) -> None:
+        self.percents.append(percent)
+        self.messages.append(message)
+
+    def previewed(self, mime_type: str, picture: bytes) -> None:
+        self.previews.append((mime_type, len(picture)))
+
+
+class Stage(Protocol):
+    """An engine, whichever it is."""
+
+    as_cloud: bool
+
+    @property
+    def url(self) -> str: ...
+
+    def play(self, scenario: str) -> None:
+        """What the next runs shall come to."""
+
+    async def start(self) -> None: ...
+
+    async def kill(self) -> None: ...
+
+    async def running(self) -> list[str]: ...
+
+    async def pending(self) -> list[str]: ...
+
+    async def submissions(self) -> int:
+        """How many prompts it has taken since its start."""
+
+    async def interrupt(self) -> None:
+        """By somebody who sits at the engine."""
+
+    def release(self) -> None:
+        """Lets held runs come to their end, this one and all others."""
+
+
+@dataclass
+class Recorded:
+    engine: ReplayingEngine
+
+    @property
+    def as_cloud(self) -> bool:
+        return self.engine.as_cloud
+
+    @property
+    def url(self) -> str:
+        return self.engine.url
+
+    def play(self, scenario: str) -> None:
+        self.engine.scenario = scenario
+
+    async def start(self) -> None:
+        await self.engine.start()
+
+    async def kill(self) -> None:
+        await self.engine.kill()
+
+    async def running(self) -> list[str]:
+        return [self.engine.running.id] if self.engine.running else []
+
+    async def pending(self) -> list[str]:
+        return [each.id for each in self.engine.pending]
+
+    async def submissions(self) -> int:
+        return len(self.engine.called("/prompt"))
+
+    async def interrupt(self) -> None:
+        assert self.engine.running
+        self.engine.running.interrupted.set()
+
+    def release(self) -> None:
+        self.engine.release.set()
+
+
+@dataclass
+class Real:
+    """Lightbox. Its scenarios are the recorded graphs, rendered."""
+
+    directory: Path
+    as_cloud: bool
+    lightbox: RunningLightbox | None = None
+    port: int = 0
+    gate: threading.Event = field(default_factory=threading.Event)
+    _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def play(self, scenario: str) -> None:
+        pass
+
+    async def start(self) -> None:
+        here = lightbox_here(self.directory, as_cloud=self.as_cloud, cloud_api_key=KEY, port=self.port)
+        hold = type("HoldHere", (Hold,), {"gate": self.gate})
+        with patch.object(probes, "NODES", (*probes.NODES, hold)):
+            self.lightbox = await self._stack.enter_async_context(here)
+        self.port = int(self.lightbox.url.rpartition(":")[2])
+
+    async def kill(self) -> None:
+        await self._stack.aclose()
+
+    async def running(self) -> list[str]:
+        return [each[1] for each in (await self._asked("GET", "/queue"))["queue_running"]]
+
+    async def pending(self) -> list[str]:
+        return [each[1] for each in (await self._asked("GET", "/queue"))["queue_pending"]]
+
+    async def submissions(self) -> int:
+        return len((await self._asked("GET", "/jobs"))["jobs"])
+
+    async def interrupt(self) -> None:
+        await self._asked("POST", "/interrupt")
+
+    def release(self) -> None:
+        self.gate.set()
+
+    async def _asked(self, method: str, path: str) -> Any:
+        async with httpx.AsyncClient(trust_env=False) as client:
+            answer = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
+        return answer.json() if answer.content else None
+
+
+@dataclass
+class Bench:
+    """A provider, the engine it drives, and the line between them."""
+
+    stage: Stage
+    line: BreakingLine
+    engine: Engine
+    seen: Seen = field(default_factory=Seen)
+    others: list[Engine] = field(default_factory=list)
+    key: str = KEY
+
+    @property
+    def as_cloud(self) -> bool:
+        return self.stage.as_cloud
+
+    @property
+    def recorded(self) -> ReplayingEngine:
+        """Only where it replays."""
+        assert isinstance(self.stage, Recorded)
+        return self.stage.engine
+
+    @property
+    def is_recorded(self) -> bool:
+        return isinstance(self.stage, Recorded)
+
+    def with_patience(self, **seconds: float) -> Engine:
+        engine = provider_for(self.stage, self.line, **seconds)
+        self.others.append(engine)
+        return engine
+
+    async def run(self, scenario: str, output_node: str | None = "2", engine: Engine | None = None) -> list[Output]:
+        self.stage.play(scenario)
+        return list(await (engine or self.engine).run(new_run(graph_of(scenario), output_node), self.seen))
+
+    async def refused(self, scenario: str, output_node: str | None = "2", engine: Engine | None = None) -> EngineError:
+        with pytest.raises(EngineError) as refused:
+            await self.run(scenario, output_node, engine)
+        return refused.value
+
+    def begin(self, run: Run | None = None, *, engine: Engine | None = None) -> Any:
+        """A run that shows progress and pictures until it is released."""
+        self.stage.play("held")
+        run = run or new_run(held_graph())
+        return asyncio.create_task(_as_list((engine or self.engine).run(run, self.seen)))
+
+    async def kill(self) -> None:
+        """At once: it does not get to say another word."""
+        self.line.is_down = True
+        self.line.drop()
+        await self.stage.kill()
+
+    async def start(self) -> None:
+        await self.stage.start()
+        self.line.is_down = False
+
+    async def close(self) -> None:
+        for engine in (self.engine, *self.others):
+            await engine.close()
+
+
+async def _as_list(outputs: Any) -> list[Output]:
+    return list(await outputs)
+
+
+def provider_for(stage: Stage, line: BreakingLine, **seconds: float) -> Engine:
+    patience = Patience(**{"stall": 3600, "absent": 20, "poll": 0.05, "idle": 3600, **seconds})
+    if stage.as_cloud:
+        return ComfyCloud(line.url, KEY, patience=patience)
+    return ComfyUI(line.url, patience=patience)
+
+
+def new_run(graph: Graph | None = None, output_node: str | None = "2") -> Run:
+    run_id = str(uuid.uuid4())
+    return Run(run_id, with_own_outputs(graph or graph_of("SaveImage_batch3"), run_id), output_node, {})
+
+
+def held_graph() -> Graph:
+    return {
+        "1": node("EmptyImage", width=64, height=64, batch_size=3, color=0x299803),
+        "3": node("ProbeHold", image=["1", 0]),
+        "2": node("SaveImage", images=["3", 0], filename_prefix="mine"),
+    }
+
+
+def graph_of(scenario: str) -> Graph:
+    """The graph that was sent when that was recorded."""
+    shapes, cases = sample("output_shapes"), sample("prompt_cases")
+    if scenario in shapes:
+        found = shapes[scenario]["prompt"]
+    elif scenario in cases:
+        found = cases[scenario]["request"]["prompt"]
+    elif (ENDINGS.get(scenario) or ("", None))[1]:
+        whole = sample(str(ENDINGS[scenario][1]))
+        [entry] = whole.get("body", whole).values()
+        found = entry["prompt"][2]
+    elif scenario in ENDINGS:
+        [entry] = sample(ENDINGS[scenario][0])["history"].values()
+        found = entry["prompt"][2]
+    else:
+        found = held_graph()
+    graph: Graph = found
+    return graph
+
+
+@asynccontextmanager
+async def open_bench(provider: str, engine: str, directory: Path) -> AsyncIterator[Bench]:
+    async with AsyncExitStack() as stack:
+        as_cloud = provider == "cloud"
+        stage: Stage
+        if engine == "recorded":
+            stage = Recorded(await stack.enter_async_context(replaying(as_cloud=as_cloud)))
+        else:
+            stage = Real(directory / "lightbox", as_cloud)
+            await stage.start()
+            stack.push_async_callback(stage.kill)
+        line = await stack.enter_async_context(breaking_line_to(stage.url))
+        bench = Bench(stage, line, provider_for(stage, line))
+        stack.push_async_callback(bench.close)
+        await bench.engine.describe()
+        yield bench

@@ -1,0 +1,60 @@
+"""What can be read out of an engine's queue and memory about whether it still works."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
+from tests.support.engines import sample
+
+MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]
+
+
+@pytest.mark.parametrize(
+    ("running", "pending", "expected"),
+    [
+        ([MINE], [OTHER], Place(True, ("mine",))),
+        ([OTHER], [MINE], Place(False, ("other",))),
+        ([], [MINE], Place(False, ())),
+        ([OTHER], [], None),
+        (None, "nonsense", None),
+    ],
+)
+def test_a_run_is_found_where_it_is(running: Any, pending: Any, expected: Place | None) -> None:
+    assert place_in({"queue_running": running, "queue_pending": pending}, "mine") == expected
+
+
+def test_who_else_waits_is_no_sign_of_life() -> None:
+    alone = place_in({"queue_running": [OTHER], "queue_pending": [MINE]}, "mine")
+    assert alone == place_in({"queue_running": [OTHER], "queue_pending": [MINE, [2, "third", {}, {}, []]]}, "mine")
+
+
+@pytest.mark.parametrize(
+    ("place", "has_begun", "expected"),
+    [
+        (Place(True, ("mine",)), False, True),
+        (Place(True, ("mine",)), True, False),
+        (Place(False, ("other",)), False, False),
+        (Place(False, ()), False, True),
+    ],
+)
+def test_an_engine_is_idle_where_nothing_runs_or_no_node_was_begun(
+    place: Place, has_begun: bool, expected: bool
+) -> None:
+    assert is_idle(place, has_begun) is expected
+
+
+def test_memory_of_a_gpu_counts_and_that_of_the_machine_does_not() -> None:
+    # Recorded on the CPU, where the figures are those of everything that runs.
+    assert memory_in(sample("system_stats")) == ()
+    assert memory_in({"devices": [{"type": "cuda", "index": 0, "torch_vram_total": 2, "torch_vram_free": 1}]}) == (
+        (0, 2, 1),
+    )
+    assert memory_in({"devices": "nonsense"}) == ()
+
+
+def test_memory_is_a_sign_from_the_second_look_on() -> None:
+    signs = Signs()
+    assert [signs.has_changed(memory) for memory in [(1,), (1,), (2,), (2,), ()]] == [False, False, True, False, True]

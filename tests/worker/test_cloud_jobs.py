@@ -1,0 +1,150 @@
+"""Effects of the provider `cloud`: only a worker with a key of Comfy Cloud gets their jobs, and renders them there."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from callsheet.app import ControlPlane
+from callsheet.cli.worker import engines_of
+from callsheet.settings import load_settings
+from callsheet.wire.worker import MOST_ANNOUNCED
+from callsheet.worker.agent import Agent
+from tests.support.catalog import Studio
+from tests.support.graphs import node
+from tests.support.lightbox import lightbox_here
+from tests.support.people import People
+from tests.support.waiting import until
+from tests.worker.harness import Site, open_site
+
+KEY = "the-key-of-the-account"
+GRAPH = {
+    "1": node("LoadImage", image="__INPUT_PATH__"),
+    "3": node("ImageInvert", image=["1", 0]),
+    "2": node("SaveImage", images=["3", 0], filename_prefix="inverted"),
+}
+PRIMARY = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is_primary_input": True}
+
+
+@dataclass
+class Cloud:
+    site: Site
+    url: str
+    studio: Studio
+    workflow: str
+
+    def worker(self, monkeypatch: pytest.MonkeyPatch, key: str = KEY) -> Agent:
+        """As `callsheet worker` makes it of its environment."""
+        monkeypatch.setenv("COMFY_CLOUD_API_KEY", key)
+        settings = load_settings(worker={"cloud_url": self.url})
+        directory = self.site.directory / "cloud"
+        return self.site.agent(engines=engines_of(settings), workflows=(self.workflow,), directory=directory)
+
+    async def effect(self, **changes: Any) -> dict[str, Any]:
+        return await self.studio.effect(self.workflow, **changes)
+
+    async def account(self, path: str) -> Any:
+        async with httpx.AsyncClient(base_url=self.url, headers={"X-API-Key": KEY}, trust_env=False) as client:
+            return (await client.get(path)).json()
+
+
+@pytest.fixture
+async def cloud(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Cloud]:
+    async with (
+        lightbox_here(tmp_path / "lightbox", as_cloud=True, cloud_api_key=KEY) as lightbox,
+        open_site(plane, tmp_path / "agent") as site,
+    ):
+        studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
+        made = await studio.workflow(graph=GRAPH, properties=[PRIMARY], output_node_id="2")
+        yield Cloud(site, lightbox.url, studio, made["slug"])
+
+
+def picture(colour: tuple[int, int, int]) -> bytes:
+    content = io.BytesIO()
+    Image.new("RGB", (32, 32), colour).save(content, "PNG")
+    return content.getvalue()
+
+
+async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_an_engine_of_its_own(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, studio = cloud.site, cloud.studio
+    person = await studio.person()
+    # It asks for work of the same workflow all the time.
+    site.agent(workflows=(cloud.workflow,), worker_id="own-engine", wait_seconds=0.1)
+    await until(lambda: (site.directory / "token.json").exists())
+    effect, file_id = (
+        await cloud.effect(provider="cloud"),
+        await studio.file(person, picture((10, 20, 200)), "image/png"),
+    )
+    job = await studio.submit(person, effect, input_file_id=file_id, input_payload={})
+    here = await studio.submit(person, await cloud.effect(), input_file_id=file_id, input_payload={})
+    await site.ends(person, here["id"])
+    assert (await site.shop.shown(person, job["id"]))["status"] == "queued"
+    cloud.worker(monkeypatch)
+    await site.ends(person, job["id"])
+    [file] = await site.shop.files(person, job["id"])
+    content = await site.shop.plane.storage.read(file["path"], 1_000_000)
+    with Image.open(io.BytesIO(content)) as result:
+        assert result.getpixel((5, 5)) == (245, 235, 55)
+    name = (await site.shop.row(person, job["id"]))["provider_job_id"]
+    assert (await cloud.account(f"/api/jobs/{name}"))["status"] == "completed"
+    assert len(site.engine.called("/prompt")) == 1
+    own = (await site.shop.row(person, here["id"]))["provider_job_id"]
+    assert own == site.engine.called("/prompt")[0]["prompt_id"]
+
+
+async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleep = node("ProbeSleep", image=["1", 0], seconds=60.0, steps=1200, preview=False)
+    graph = GRAPH | {"3": sleep}
+    made = await cloud.studio.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    cloud.workflow = made["slug"]
+    person = await cloud.studio.person()
+    file_id = await cloud.studio.file(person, picture((1, 2, 3)), "image/png")
+    cloud.worker(monkeypatch)
+    job = await cloud.studio.submit(
+        person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
+    )
+
+    async def runs() -> bool:
+        return bool((await cloud.account("/api/queue"))["queue_running"])
+
+    await until(runs)
+    await cloud.site.shop.desk.post_as(person, f"/api/ai-jobs/{job['id']}/cancel")
+
+    async def is_idle() -> bool:
+        return not await runs()
+
+    await until(is_idle)
+    [listed] = (await cloud.account("/api/jobs"))["jobs"]
+    assert listed["status"] == "cancelled"
+
+
+async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
+    cloud: Cloud, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    count = MOST_ANNOUNCED + 30
+    graph = {
+        "1": node("LoadImage", image="__INPUT_PATH__"),
+        "3": node("RepeatImageBatch", image=["1", 0], amount=count),
+        "2": node("SaveImage", images=["3", 0], filename_prefix="frame"),
+    }
+    made = await cloud.studio.workflow(graph=graph, properties=[PRIMARY], output_node_id="2")
+    cloud.workflow = made["slug"]
+    person = await cloud.studio.person()
+    file_id = await cloud.studio.file(person, picture((9, 8, 7)), "image/png")
+    cloud.worker(monkeypatch)
+    job = await cloud.studio.submit(
+        person, await cloud.effect(provider="cloud"), input_file_id=file_id, input_payload={}
+    )
+    await cloud.site.ends(person, job["id"])
+    files = await cloud.site.shop.files(person, job["id"])
+    assert sorted(file["name"] for file in files) == [f"frame_{number:05}_.png" for number in range(1, count + 1)]
+    assert len(await cloud.site.shop.plane.storage.read(files[-1]["path"], 1_000_000)) == files[-1]["size"]

@@ -1,0 +1,175 @@
+"""Machines of EC2 that are taken away: what the metadata service and the autoscaling group say is heard in time.
+
+The agent is `callsheet worker` in a process of its own; the group is moto's, asked by boto3.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+from tests.support.metadata_service import MetadataService, metadata_service
+from tests.support.waiting import until
+from tests.worker.harness import Site
+from tests.worker.processes import worker_process
+from tests.worker.test_interruptions import processing, put_back
+
+REGION = "eu-central-1"
+# One of those that moto knows; to ask for all of them takes it nine seconds.
+IMAGE = "ami-03cf127a"
+NOTICE = "spot/instance-action"
+REBALANCE = "events/recommendations/rebalance"
+LIFECYCLE = "autoscaling/target-lifecycle-state"
+
+
+@pytest.fixture
+async def metadata() -> AsyncIterator[MetadataService]:
+    async with metadata_service() as service:
+        yield service
+
+
+def on(metadata: MetadataService, **more: str) -> dict[str, str]:
+    return {
+        "CALLSHEET_WORKER__METADATA_URL": metadata.url,
+        "CALLSHEET_WORKER__METADATA_SECONDS": "0.05",
+        "CALLSHEET_WORKER__PREFETCH": "false",
+        **more,
+    }
+
+
+def notice(seconds: float) -> str:
+    return json.dumps(
+        {"action": "terminate", "time": f"{datetime.now(UTC) + timedelta(seconds=seconds):%Y-%m-%dT%H:%M:%SZ}"}
+    )
+
+
+async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
+    site: Site, tmp_path: Path, metadata: MetadataService
+) -> None:
+    site.engine.scenario = "held"
+    person = await site.person()
+    await site.submit(person)
+    with worker_process(site, tmp_path, "gpu-1", **on(metadata)) as process:
+        await processing(site)
+        [worker] = await site.workers()
+        assert (worker["instance_type"], worker["capacity_type"]) == ("g5.xlarge", "spot")
+        # A token that ran out is renewed.
+        metadata.tokens = {"another"}
+        # Advice leaves all the time a job takes; the notice after it does not.
+        metadata.said[REBALANCE] = '{"noticeTime": "2026-02-15T12:00:00Z"}'
+        asked = metadata.asked
+        await until(lambda: metadata.asked > asked + 10)
+        assert process.poll() is None
+        metadata.said[NOTICE] = notice(15)
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    await put_back(site)
+    assert await site.workers() == []
+    assert site.engine.running is None
+
+
+@pytest.mark.parametrize("name", [REBALANCE, NOTICE])
+async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_and_no_other_taken(
+    site: Site, tmp_path: Path, metadata: MetadataService, name: str
+) -> None:
+    site.engine.scenario = "held"
+    person = await site.person()
+    jobs = [await site.submit(person) for _ in range(2)]
+    with worker_process(site, tmp_path, "gpu-1", **on(metadata)) as process:
+        await processing(site)
+        metadata.said[name] = notice(120) if name == NOTICE else '{"noticeTime": "2026-02-15T12:00:00Z"}'
+        asked = metadata.asked
+        await until(lambda: metadata.asked > asked + 10)
+        site.engine.release.set()
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    statuses = [(await site.shop.shown(person, job_id))["status"] for job_id in jobs]
+    assert statuses == ["completed", "queued"]
+    assert await site.workers() == []
+
+
+class Group:
+    """An autoscaling group of one machine."""
+
+    def __init__(self, url: str):
+        given: dict[str, Any] = {
+            "region_name": REGION,
+            "endpoint_url": url,
+            "aws_access_key_id": "testing",
+            "aws_secret_access_key": "testing",
+        }
+        self._client = boto3.client("autoscaling", **given)
+        self._client.create_launch_configuration(
+            LaunchConfigurationName="gpus", ImageId=IMAGE, InstanceType="g5.xlarge", KeyName="key"
+        )
+        self._client.create_auto_scaling_group(
+            AutoScalingGroupName="gpus",
+            LaunchConfigurationName="gpus",
+            MinSize=0,
+            MaxSize=1,
+            DesiredCapacity=1,
+            AvailabilityZones=[f"{REGION}a"],
+        )
+        [self.instance_id] = [each["InstanceId"] for each in self.instances()]
+
+    def instances(self) -> list[dict[str, Any]]:
+        [group] = self._client.describe_auto_scaling_groups(AutoScalingGroupNames=["gpus"])["AutoScalingGroups"]
+        found: list[dict[str, Any]] = group["Instances"]
+        return found
+
+    def is_protected(self) -> bool:
+        return any(each["ProtectedFromScaleIn"] for each in self.instances())
+
+    def scale_in(self) -> None:
+        self._client.set_desired_capacity(AutoScalingGroupName="gpus", DesiredCapacity=0)
+
+
+@pytest.fixture
+async def aws(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+    monkeypatch.setenv("NO_PROXY", "*")
+    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
+    await asyncio.to_thread(server.start)
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    await asyncio.to_thread(server.stop)
+
+
+async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_under_one(
+    site: Site, tmp_path: Path, metadata: MetadataService, aws: str
+) -> None:
+    group = await asyncio.to_thread(Group, aws)
+    metadata.said["instance-id"] = group.instance_id
+    credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "NO_PROXY": "*"}
+    variables = on(
+        metadata,
+        ASG_NAME="gpus",
+        CALLSHEET_WORKER__ASG_REGION=REGION,
+        CALLSHEET_WORKER__ASG_ENDPOINT_URL=aws,
+        **credentials,
+    )
+    site.engine.scenario = "held"
+    person = await site.person()
+    job_id = await site.submit(person)
+    with worker_process(site, tmp_path, "gpu-1", **variables) as process:
+        await until(lambda: asyncio.to_thread(group.is_protected))
+        await asyncio.to_thread(group.scale_in)
+        assert [each["InstanceId"] for each in await asyncio.to_thread(group.instances)] == [group.instance_id]
+        site.engine.release.set()
+        await site.ends(person, job_id)
+
+        async def is_free() -> bool:
+            return not await asyncio.to_thread(group.is_protected)
+
+        await until(is_free)
+        await asyncio.to_thread(group.scale_in)
+        assert await asyncio.to_thread(group.instances) == []
+        # What EC2 then says on the machine itself.
+        metadata.said[LIFECYCLE] = "Terminated"
+        assert await asyncio.to_thread(process.wait, 60) == 0
+    assert await site.workers() == []

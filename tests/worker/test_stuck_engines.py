@@ -1,0 +1,149 @@
+"""An engine that answers and renders nothing is told from one that renders for long without a word."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.engine import EngineStuck
+from tests.support.engines import replaying
+from tests.support.graphs import Graph, Step, node
+from tests.support.lightbox import lightbox_process
+from tests.support.waiting import until
+from tests.worker.harness import Site
+from tests.worker.test_engine_manners import Deaf, new_run
+
+GPU = {"name": "cuda:0", "type": "cuda", "index": 0, "torch_vram_total": 1_000_000}
+
+
+async def has_left(site: Site) -> None:
+    async def is_gone() -> bool:
+        return await site.workers() == []
+
+    await until(is_gone)
+
+
+async def attempts(site: Site) -> list[tuple[str, int]]:
+    rows = await site.shop.central("SELECT status, attempts FROM ai_job_dispatches")
+    return [(row["status"], row["attempts"]) for row in rows]
+
+
+async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it_was_restarted(site: Site) -> None:
+    site.engine.scenario = "wedged"
+    site.agent(patience=Patience(stall=3600, idle=0.5, absent=5, poll=0.05))
+    person = await site.person()
+    first, second = [await site.submit(person) for _ in range(2)]
+    await has_left(site)
+    # The one that ended its executor pays for it; the other had nothing to do with it.
+    assert sorted(await attempts(site)) == [("queued", 0), ("queued", 1)]
+    assert len(site.engine.called("/prompt")) == 1
+    await site.engine.kill()
+    site.engine.scenario = "SaveImage_batch3"
+    await site.engine.start()
+    await site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
+    for job_id in (first, second):
+        await site.ends(person, job_id)
+
+
+async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(site: Site) -> None:
+    assert site.engine._executor is not None
+    site.engine._executor.cancel()
+    site.agent(patience=Patience(stall=3600, idle=0.5, absent=5, poll=0.05))
+    person = await site.person()
+    job_id = await site.submit(person)
+    await has_left(site)
+    assert await attempts(site) == [("queued", 0)]
+    await site.engine.kill()
+    await site.engine.start()
+    await site.ends(person, job_id)
+
+
+async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attempt(site: Site) -> None:
+    site.engine.scenario = "wedged"
+    stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=5, poll=0.05))
+    foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
+    await until(lambda: site.engine.running)
+    site.agent(patience=Patience(stall=0.5, absent=5, poll=0.05))
+    person = await site.person()
+    await site.submit(person)
+    await has_left(site)
+    assert await attempts(site) == [("queued", 0)]
+    foreign.cancel()
+    await asyncio.gather(foreign, return_exceptions=True)
+    await stranger.close()
+
+
+async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Site) -> None:
+    site.engine.scenario = "held"
+    site.agent(patience=Patience(stall=0.5, absent=5, poll=0.05))
+    person = await site.person()
+    job_id = await site.submit(person)
+    # Asked to stop, it does so before its next node, and so it works.
+    await until(lambda: site.engine.called("/interrupt"))
+    site.engine.scenario = "SaveImage_batch3"
+    await until(lambda: site.engine.running is None)
+    await site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
+    await site.ends(person, job_id)
+
+
+async def test_a_node_that_hangs_in_a_real_engine_costs_its_own_job_an_attempt_and_no_other(
+    site: Site, tmp_path: Path
+) -> None:
+    async with lightbox_process(tmp_path / "lightbox") as lightbox:
+        engine = ComfyUI(lightbox.url, patience=Patience(stall=1.0, absent=5, poll=0.1))
+        person = await site.person()
+        jobs = [
+            await site.submit(person, workflow=graph, output_node_id="save")
+            for graph in (made(("ProbeHang", {"seconds": 4.0})), made())
+        ]
+        site.agent(engines=[engine])
+        # The engine comes back by itself when the node is over.
+        await site.ends(person, jobs[1])
+        query = "SELECT attempts FROM dispatch_history WHERE tenant_job_id = $1"
+        [other] = await site.shop.central(query, UUID(jobs[1]))
+        assert other["attempts"] == 1
+        left = await site.shop.central("SELECT 1 FROM worker_sessions WHERE ended_at IS NOT NULL")
+        assert left
+
+
+def made(*steps: Step) -> Graph:
+    """A picture out of nothing, with these steps done to it."""
+    graph: Graph = {"empty": node("EmptyImage", width=32, height=32, batch_size=1, color=0)}
+    last: list[Any] = ["empty", 0]
+    for number, (name, inputs) in enumerate(steps):
+        graph[str(number)] = node(name, image=last, **inputs)
+        last = [str(number), 0]
+    graph["save"] = node("SaveImage", images=last, filename_prefix="made")
+    return graph
+
+
+async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_not_be() -> None:
+    async with replaying() as server:
+        server.scenario = "held"
+        engine = ComfyUI(server.url, patience=Patience(stall=3600, idle=0.1, absent=5, poll=0.02))
+        running = asyncio.create_task(engine.run(new_run(), Deaf()))
+        await until(lambda: len([path for _, path, _ in server.calls if path == "/queue"]) > 20)
+        assert not running.done()
+        server.release.set()
+        assert len(await running) == 3
+        await engine.close()
+
+
+async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory_that_rests_does_not() -> None:
+    async with replaying() as server:
+        server.scenario = "held"
+        engine = ComfyUI(server.url, patience=Patience(stall=1.0, absent=5, poll=0.02))
+        running = asyncio.create_task(engine.run(new_run(), Deaf()))
+        for free in range(60):
+            server.devices = [{**GPU, "torch_vram_free": free}]
+            asked = len(server.called("/system_stats"))
+            await until(lambda asked=asked: len(server.called("/system_stats")) > asked)  # type: ignore[misc]
+            assert not running.done()
+        with pytest.raises(EngineStuck):
+            await running
+        await engine.close()
