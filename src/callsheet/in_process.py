@@ -19,7 +19,7 @@ from starlette.types import Message
 
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.protocol import WorkerProtocol
-from callsheet.fleet.registry import Registry
+from callsheet.fleet.registry import OWN_PREFIX, Registry
 from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.problems import STATUS_OF_CODE, UNAVAILABLE
 from callsheet.providers.actor import Actor
@@ -206,4 +206,4 @@ class TaskRunner:
 def runner_name() -> str:
     """New for every process: the one before may not have said goodbye."""
     host = "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in socket.gethostname())
-    return f"control-plane:{host[:100]}:{secrets.token_hex(4)}"
+    return f"{OWN_PREFIX}{host[:100]}:{secrets.token_hex(4)}"

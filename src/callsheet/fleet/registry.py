@@ -25,6 +25,8 @@ SQL = statements("callsheet.fleet")
 
 DEFAULT_STAGE = "production"
 DEFAULT_PROVIDERS = ("self_hosted",)
+# Of the ids of workers inside control planes.
+OWN_PREFIX = "control-plane:"
 # Polls come every 55 seconds at the least: who was seen in this time is alive.
 ALIVE_SECONDS = 90
 
@@ -58,6 +60,10 @@ class Registry:
     async def register(self, request: RegisterRequest, *, is_own: bool = False) -> Registered:
         """`is_own`: a worker inside a control plane, which nobody has to approve and no limit keeps out."""
         check_shape(request)
+        if request.worker_id.startswith(OWN_PREFIX) != is_own:
+            raise InvalidRequest.field(
+                "worker_id", f"should not begin with {OWN_PREFIX!r}: those are the control planes' own"
+            )
         # Outside the transaction: AWS may take seconds.
         verdict = await self._groups.verdict(request.worker_id)
         if verdict.membership == "stranger":
@@ -118,7 +124,7 @@ class Registry:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin has to approve it first.")
         if known is not None and known["in_session"] and known["seen_seconds_ago"] < ALIVE_SECONDS:
             raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known["seen_seconds_ago"])))
-        others = await SQL["count_other_workers"].value(connection, worker_id=worker_id)
+        others = await SQL["count_other_workers"].value(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
         if others >= self._settings.max_workers and not is_own:
             raise Forbidden(f"{others} workers are registered; at most {self._settings.max_workers} may be.")
         return known
