@@ -209,6 +209,15 @@ class TestKnowing:
         assert started is not None
         assert started.lease.job_id == job_id
 
+    async def test_they_are_told_once_while_nobody_tries(self, booth: Booth) -> None:
+        told: list[str] = []
+        booth.room.breakers._is_back = told.append
+        await opened(booth)
+        await booth.pause_is_over()
+        for _ in range(3):
+            await booth.room.watch.tick(datetime.now(UTC))
+        assert told == [PROVIDER]
+
     async def test_other_processes_hear_of_it(self, booth: Booth, tmp_path: Path) -> None:
         await opened(booth)
         assert ("providers", PROVIDER) in booth.core.notifications
