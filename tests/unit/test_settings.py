@@ -266,6 +266,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "streams",
         "tasks",
         "calls",
+        "times in a row",
     )
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""
