@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from callsheet.jobs.provider_gate import ProviderPaused
-from callsheet.webhooks.breakers import Call
 from tests.support.calls import PROVIDER, Booth, open_booth
 from tests.support.core import Core, Member, open_core, report
 from tests.support.replicate_server import ReplicateServer, Scenario
@@ -225,25 +224,3 @@ class TestKnowing:
             assert other.room.gate.pause_of(PROVIDER) is None
             await other.room.watch.tick(datetime.now(UTC))
             assert other.room.gate.pause_of(PROVIDER) is not None
-
-
-class TestAtOnce:
-    """Jobs that the control plane runs itself, of a provider that is called and waited for."""
-
-    async def begin(self, booth: Booth) -> str:
-        new = booth.core.new_job(booth.ann, provider="described", kind="copy")
-        submitted, started = await booth.core.room.synchronous.submit(new, "plane")
-        if started is not None:
-            await booth.core.room.execution.complete(report(started), {})
-        return submitted.job.status.value
-
-    async def test_a_paused_provider_is_not_called_and_the_job_waits(self, booth: Booth) -> None:
-        booth.core.room.synchronous.gate = booth.room.gate
-        assert await self.begin(booth) == "processing"
-        for number in range(2):
-            await booth.room.breakers.failed(Call("described", number, 1), "It answered 503.")
-        assert await self.begin(booth) == "queued"
-        # As a process sees it that has not heard of the pause yet.
-        booth.room.breakers._shut.clear()
-        assert await self.begin(booth) == "queued"
-        await booth.core.check()
