@@ -249,7 +249,7 @@ def _open_rooms(
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
     jobs.reaper.reaped = fleet.held.reaped
-    jobs.polling.gate = jobs.synchronous.gate = webhooks.gate
+    jobs.polling.gate = webhooks.gate
     return Rooms(
         identity=identity,
         media=media,

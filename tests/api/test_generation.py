@@ -143,6 +143,24 @@ async def test_one_that_takes_long_is_answered_as_it_is_and_goes_on(troupe: Trou
     await troupe.ended(ann, task)
 
 
+async def test_more_than_the_control_plane_runs_at_once_stand_in_the_queue_and_are_answered_too(
+    troupe: Troupe, ann: Person
+) -> None:
+    copy, at_once = troupe.players["copy"], 4
+    copy.gate.clear()
+    asked = [asyncio.create_task(generate(troupe, ann, "copy", {"product": LAMP})) for _ in range(at_once + 2)]
+
+    async def are_all_accepted() -> bool:
+        return len((await troupe.ask(ann, "GET", "/api/task")).json()["items"]) == len(asked)
+
+    await until(are_all_accepted)
+    copy.gate.set()
+    jobs = [(await answer).json() for answer in asked]
+    assert {job["status"] for job in jobs} == {"completed"}
+    queued = [job for job in jobs if "pending>queued" in await steps(troupe, ann, job)]
+    assert len(queued) == 2
+
+
 async def test_a_failed_one_is_answered_with_its_error_and_refunded(troupe: Troupe, ann: Person) -> None:
     copy = troupe.players["copy"]
     before, copy.answer = copy.answer, troupe.players["broken"].answer

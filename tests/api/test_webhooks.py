@@ -217,3 +217,43 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
     asked.clear()
     await counter.worker.defer(job, "prediction-1", in_an_hour())
     assert asked == ["authenticate", "find", "wait", "deferred", "count_success", "record_events"]
+
+
+async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback(
+    started: Started, replicate: ReplicateServer
+) -> None:
+    """Nothing is scripted but the provider: its callbacks come when they come, maybe before the worker said so."""
+    replicate.scenario, replicate.deliver = Scenario(), "twice"
+    async with (
+        started(
+            providers=dict(service_settings(replicate)), outgoing={"allow_networks": (LOCAL,)}, tasks={"in_process": 2}
+        ) as (plane, _),
+        open_workshop(plane) as shop,
+    ):
+        ann = await shop.desk.person(tokens=10)
+        payload = {"provider": PROVIDER, "action_type": "txt2img", "prompt": "a cat"}
+        tasks = []
+        for _ in range(3):
+            answer = await shop.client.post(
+                "/api/task", json={"actor": "media", "payload": payload}, headers=ann.headers
+            )
+            assert answer.status_code in (200, 201, 202), answer.text
+            tasks.append(answer.json()["task_id"])
+
+        async def shown(task_id: str) -> Json:
+            answer = await shop.client.get(f"/api/task/{task_id}", headers=ann.headers)
+            found: Json = answer.json()
+            return found
+
+        for task_id in tasks:
+
+            async def has_ended(task_id: str = task_id) -> bool:
+                return (await shown(task_id))["status"] in ("completed", "failed", "expired")
+
+            await until(has_ended, 30)
+            task = await shown(task_id)
+            assert task["status"] == "completed", task
+            [url] = task["result"]["urls"]
+            assert (await shop.client.get(url)).content == content_of("picture.png")
+        assert len(replicate.submitted) == 3
+        await shop.desk.core.check()

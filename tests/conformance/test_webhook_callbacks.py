@@ -114,7 +114,7 @@ async def test_only_the_end_is_called_back(replicate: ReplicateServer, provider:
 async def test_versions_deployments_and_inputs_go_where_the_settings_say(replicate: ReplicateServer) -> None:
     version = "ab" * 32
     models = {
-        "by_version": {"model": f"owner/name:{version}", "inputs": {"prompt": "text", "seed": None}},
+        "by_version": {"model": f"owner/name:{version}", "inputs": {"prompt": "text", "seed": ""}},
         "alone": {"model": version},
         "deployed": {"model": "deployments/owner/fast", "fixed": {"quality": 90}},
     }

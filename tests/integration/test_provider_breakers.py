@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from callsheet.jobs.provider_gate import ProviderPaused
-from callsheet.webhooks.breakers import Call
 from tests.support.calls import PROVIDER, Booth, open_booth
 from tests.support.core import Core, Member, open_core, report
 from tests.support.replicate_server import ReplicateServer, Scenario
@@ -209,6 +208,15 @@ class TestKnowing:
         assert started is not None
         assert started.lease.job_id == job_id
 
+    async def test_they_are_told_once_while_nobody_tries(self, booth: Booth) -> None:
+        told: list[str] = []
+        booth.room.breakers._is_back = told.append
+        await opened(booth)
+        await booth.pause_is_over()
+        for _ in range(3):
+            await booth.room.watch.tick(datetime.now(UTC))
+        assert told == [PROVIDER]
+
     async def test_other_processes_hear_of_it(self, booth: Booth, tmp_path: Path) -> None:
         await opened(booth)
         assert ("providers", PROVIDER) in booth.core.notifications
@@ -216,25 +224,3 @@ class TestKnowing:
             assert other.room.gate.pause_of(PROVIDER) is None
             await other.room.watch.tick(datetime.now(UTC))
             assert other.room.gate.pause_of(PROVIDER) is not None
-
-
-class TestAtOnce:
-    """Jobs that the control plane runs itself, of a provider that is called and waited for."""
-
-    async def begin(self, booth: Booth) -> str:
-        new = booth.core.new_job(booth.ann, provider="described", kind="copy")
-        submitted, started = await booth.core.room.synchronous.submit(new, "plane")
-        if started is not None:
-            await booth.core.room.execution.complete(report(started), {})
-        return submitted.job.status.value
-
-    async def test_a_paused_provider_is_not_called_and_the_job_waits(self, booth: Booth) -> None:
-        booth.core.room.synchronous.gate = booth.room.gate
-        assert await self.begin(booth) == "processing"
-        for number in range(2):
-            await booth.room.breakers.failed(Call("described", number, 1), "It answered 503.")
-        assert await self.begin(booth) == "queued"
-        # As a process sees it that has not heard of the pause yet.
-        booth.room.breakers._shut.clear()
-        assert await self.begin(booth) == "queued"
-        await booth.core.check()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import pytest
 from callsheet.webhooks.worklist import Worklist
 from callsheet.wire.worker import CallbackAddress
 from tests.support.calls import COST, HELD, Booth, Handed, open_booth
-from tests.support.core import Core, Member, open_core, report
+from tests.support.core import FAR, Core, Member, open_core, report
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer, Scenario, new_id
 
@@ -53,6 +54,17 @@ class TestIntent:
         second = await booth.hand_over()
         assert (await booth.call(second)).id == submitted.id
         assert len(booth.replicate.submitted) == 1
+
+    async def test_a_call_that_fails_is_tried_three_times_and_then_given_back(
+        self, core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer
+    ) -> None:
+        async with open_booth(core, ann, tmp_path, replicate, breaker_failures=100) as booth:
+            job_id = await booth.submit()
+            for status in ("queued", "queued", "failed"):
+                assert (await booth.fail(await booth.hand_over())).status == status
+                await core.room.queue.promote(datetime.now(UTC) + FAR)
+            assert await booth.refunded(job_id)
+            await core.check_drained()
 
     async def test_every_charge_cycle_has_an_address_of_its_own(self, booth: Booth) -> None:
         first, prediction = await booth.waiting()

@@ -1,4 +1,4 @@
-"""docs/how-to/try-it-with-curl.md is run as it stands, and must print what it says."""
+"""Pages of docs/how-to are run as they stand, and must print what they say."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ import pytest
 from callsheet.plumbing.server import free_address
 from tests.support.commands import SECONDS, Callsheet, wait_until_nothing_runs_in
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "try-it-with-curl.md"
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+PAGES = ["try-it-with-curl.md", "run-tasks.md"]
 ADDRESS = "http://127.0.0.1:8400"
 END_OF_STEP = "-- the next step --"
 
@@ -69,9 +70,10 @@ def in_second_terminal(directory: Path, commands: list[str]) -> list[str]:
     return ended.stdout.split(f"{END_OF_STEP}\n")
 
 
+@pytest.mark.parametrize("name", PAGES)
 @pytest.mark.usefixtures("control_plane")
-def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path, address: str) -> None:
-    page = PAGE.read_text()
+def test_every_command_of_the_page_prints_what_the_page_says(tmp_path: Path, address: str, name: str) -> None:
+    page = (HOW_TO / name).read_text()
     assert page.count(ADDRESS) == 1
     first_terminal, *steps = steps_of(page.replace(ADDRESS, address))
     assert "callsheet serve" in first_terminal.commands

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.alerts import AlertFacts, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
 from callsheet.wire.operations import LoopMetrics, WorkflowMetrics
 
 
@@ -46,6 +46,10 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(loops=[loop(2)]), []),
         (AlertFacts(loops=[loop(3)]), [("failing_loop", "critical", "reaper")]),
         (AlertFacts(paused_limits=["replicate"]), [("paused_limit", "warning", "replicate")]),
+        (
+            AlertFacts(paused_providers=[PausedProvider("replicate", 5, "It answered 503.")]),
+            [("provider_paused", "warning", "replicate")],
+        ),
         (AlertFacts(workflows=[workflow(0, 9)]), []),
         (AlertFacts(workflows=[workflow(5, 5)]), []),
         (AlertFacts(workflows=[workflow(5, 6)]), [("many_failures", "warning", "upscale")]),

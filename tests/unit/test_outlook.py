@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from callsheet.jobs.outlook import NOBODY, Facts, Nobody, outlook
+from callsheet.jobs.provider_gate import Pause
 from callsheet.wire.jobs import JobStatus
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -52,6 +53,18 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
             FREE,
             "provider_at_limit",
             "Its provider takes 2 jobs at a time, and has as many.",
+        ),
+        (
+            queued(0, pause=Pause(NOW + timedelta(seconds=27.2))),
+            FREE,
+            "provider_paused",
+            "Its provider does not answer; it is tried again in 28 seconds.",
+        ),
+        (
+            queued(0, pause=Pause(None)),
+            FREE,
+            "provider_paused",
+            "Its provider did not answer; one job at a time tries it.",
         ),
         (queued(0, limit=0), FREE, "provider_at_limit", "Jobs of its provider are paused."),
         # A limit that has room holds nobody up.
@@ -139,3 +152,8 @@ def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
 )
 def test_when_a_waiting_job_is_done(facts: Facts, capacity: Nobody, eta: int | None) -> None:
     assert outlook(facts, capacity).eta_seconds == eta
+
+
+def test_nobody_can_tell_how_long_a_provider_that_is_paused_will_take() -> None:
+    assert outlook(queued(0, average_seconds=10.0), FREE).eta_seconds == 10
+    assert outlook(queued(0, average_seconds=10.0, pause=Pause(NOW)), FREE).eta_seconds is None

@@ -265,6 +265,8 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "uploads",
         "streams",
         "tasks",
+        "calls",
+        "times in a row",
     )
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""

@@ -47,7 +47,8 @@ CROSS JOIN LATERAL (
 LEFT JOIN held ON held.workflow_id = w.id
 LEFT JOIN delayed ON delayed.workflow_id = w.id
 LEFT JOIN workflow_timings t ON t.workflow_id = w.id
-ORDER BY w.slug
+-- Actors of tasks last: most of them stand still on an installation of engines.
+ORDER BY starts_with(w.slug, 'actor:'), w.slug
 
 -- name: queue_heads
 -- The first row of each lane that has one. A lane of a paused identifier waits because somebody wants it to.

@@ -106,7 +106,7 @@ def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
     slots, free = capacity.slots, capacity.slots - capacity.busy
     if facts.limit is not None:
         slots, free = min(slots, facts.limit), min(free, facts.limit - facts.in_use)
-    if slots <= 0 or facts.average_seconds is None:
+    if slots <= 0 or facts.average_seconds is None or facts.pause is not None:
         return None
     in_front = max(0, facts.ahead + 1 - max(0, free))
     wait = in_front * facts.average_seconds / slots

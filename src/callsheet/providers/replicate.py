@@ -210,7 +210,7 @@ def input_of(model: ReplicateModel, generation: Generation) -> dict[str, Any]:
     if generation.prompt:
         given["prompt"] = generation.prompt
     named = {model.inputs.get(name, name): value for name, value in given.items() if value is not None}
-    return {**{name: value for name, value in named.items() if name is not None}, **model.fixed}
+    return {**{name: value for name, value in named.items() if name}, **model.fixed}
 
 
 def _checked(provider_job_id: str) -> str:

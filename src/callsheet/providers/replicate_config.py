@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue, SecretStr, StringConstraints, field_validator
 
@@ -24,10 +24,10 @@ class ReplicateModel(Section):
         description="owner/name, owner/name:version, the version alone, or deployments/owner/name. "
         "Only Replicate's official models do without a version."
     )
-    inputs: dict[InputName, InputName | None] = Field(
+    inputs: dict[InputName, InputName | Literal[""]] = Field(
         default_factory=dict,
         description='What the model calls its inputs, like {"prompt": "text"}, where it is not what we call them. '
-        "Null: it is not sent.",
+        "Empty: it is not sent.",
     )
     fixed: dict[InputName, JsonValue] = Field(
         default_factory=dict, description="Inputs that are always the same; nobody else can say them."

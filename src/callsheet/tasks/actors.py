@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -86,5 +86,5 @@ class Actors:
         return [(workflow_slug(actor, queue), actor, queue) for actor in self._actors for queue in self._queues]
 
 
-def _listed(names: object) -> str:
-    return ", ".join(sorted(names)) or "none"  # type: ignore[call-overload]
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(sorted(names)) or "none"

@@ -41,7 +41,7 @@ def open_tasks(
     actors = Actors(databases, providers.actors, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)
-    at_once = AtOnce(jobs, runner, settings.sync_wait_seconds, gate)
+    at_once = AtOnce(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)
     return TasksRoom(
         actors=actors,
         submission=TaskSubmission(plans, jobs.submission),

@@ -36,22 +36,42 @@ class Runner(Protocol):
 
 
 class AtOnce:
-    def __init__(self, room: JobsRoom, runner: Runner | None, wait_seconds: float, gate: ProviderGate | None = None):
+    """At most `most` at a time: beyond, they stand in the queue like everybody, and are waited for all the same."""
+
+    def __init__(
+        self, room: JobsRoom, runner: Runner | None, most: int, wait_seconds: float, gate: ProviderGate | None = None
+    ):
         self._room = room
         self._runner = runner
         self._gate = gate or EveryProvider()
+        self._most = most
+        self._taken = 0
         self.wait_seconds = wait_seconds
 
     async def submit(self, new: NewJob) -> tuple[Submitted, asyncio.Task[None] | None]:
         """Born leased to the runner here and begun. Where there is none, the job's limit is reached or its provider is
         paused, it is queued."""
         runner = self._runner
-        if runner is None or not runner.is_ready or self._gate.pause_of(new.provider) is not None:
+        if runner is None or not self._can_begin(runner, new):
             return await self._room.submission.submit(new), None
-        submitted, started = await self._room.synchronous.submit(new, runner.worker_id)
-        if started is None:
-            return submitted, None
-        return submitted, await self._begun(runner, started)
+        # Taken before anything is waited for: others ask at the same moment.
+        self._taken += 1
+        running = None
+        try:
+            submitted, started = await self._room.synchronous.submit(new, runner.worker_id)
+            running = None if started is None else await self._begun(runner, started)
+        finally:
+            if running is None:
+                self._taken -= 1
+            else:
+                running.add_done_callback(self._freed)
+        return submitted, running
+
+    def _freed(self, _: asyncio.Task[None]) -> None:
+        self._taken -= 1
+
+    def _can_begin(self, runner: Runner, new: NewJob) -> bool:
+        return runner.is_ready and self._taken < self._most and self._gate.pause_of(new.provider) is None
 
     async def _begun(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
         running = None

@@ -61,6 +61,8 @@ class Breakers:
         # Told when a provider that was paused may be called again.
         self._is_back = is_back
         self._shut: dict[str, _Shut] = {}
+        # Of which the waiting workers do not know yet that they may be called again.
+        self._untold: set[str] = set()
 
     def is_shut(self, provider: str) -> bool:
         shut = self._shut.get(provider)
@@ -83,7 +85,7 @@ class Breakers:
         if paused is None:
             return
         if paused > 0:
-            self._shut[call.provider] = _Shut(time.monotonic() + paused, is_tried=False)
+            self._shut_for(call.provider, paused, is_tried=False)
             raise ProviderPaused(call.provider)
         await SQL["lock_breaker"].run(connection, provider=call.provider)
         if await self._take_trial(connection, call):
@@ -92,7 +94,7 @@ class Breakers:
         # Closed meanwhile, or tried by another call.
         if await SQL["gate"].value(connection, provider=call.provider) is None:
             return
-        self._shut[call.provider] = _Shut(time.monotonic() + TRIED_SECONDS, is_tried=True)
+        self._shut_for(call.provider, TRIED_SECONDS, is_tried=True)
         raise ProviderPaused(call.provider)
 
     @staticmethod
@@ -142,9 +144,10 @@ class Breakers:
         """What the database says about them now."""
         rows = {row["provider"]: row for row in await self.read(providers)}
         for provider in providers:
-            before = self.is_shut(provider) or provider in self._shut
             self._see(provider, rows.get(provider))
-            if before and not self.is_shut(provider):
+            # Once: woken each second, they would ask the queue each second.
+            if provider in self._untold and not self.is_shut(provider):
+                self._untold.discard(provider)
                 self._is_back(provider)
 
     def _see(self, provider: str, row: asyncpg.Record | None) -> None:
@@ -152,7 +155,12 @@ class Breakers:
             self._shut.pop(provider, None)
             return
         seconds = TRIED_SECONDS if row["is_tried"] else row["paused_seconds"]
-        self._shut[provider] = _Shut(time.monotonic() + seconds, row["is_tried"])
+        self._shut_for(provider, seconds, is_tried=row["is_tried"])
+
+    def _shut_for(self, provider: str, seconds: float, *, is_tried: bool) -> None:
+        self._shut[provider] = _Shut(time.monotonic() + seconds, is_tried)
+        if seconds > 0:
+            self._untold.add(provider)
 
     async def read(self, providers: Collection[str]) -> list[asyncpg.Record]:
         async with self._databases.central.connection() as connection:

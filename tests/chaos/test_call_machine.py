@@ -1,0 +1,397 @@
+"""Jobs of a provider that calls back: anything in any order, with crashes between any two commits.
+
+G1-G5 and G8 hold after every step; left alone, every job ends, every call with it, and the provider was asked once per
+charge cycle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import HealthCheck, Phase, note, settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from callsheet.jobs.provider_gate import CallReport, ProviderPaused
+from callsheet.jobs.reports import Failure
+from callsheet.media.storage import open_storage
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.failpoints import Failpoint, armed
+from callsheet.providers.errors import ProviderError, ProviderUnavailable
+from callsheet.providers.media import Callback, Generation
+from callsheet.settings import Settings
+from callsheet.webhooks.room import WebhooksRoom, open_webhooks
+from callsheet.wire.errors import Refusal
+from tests.support.calls import SECRET, Handed
+from tests.support.core import FAR, Core, Member, open_core, report
+from tests.support.crashes import crashed_at
+from tests.support.installation import empty
+from tests.support.oracle import NAME, Oracle
+
+SEEDS = strategies.integers(0, 2**32 - 1)
+
+
+class Plane:
+    """A control plane that has just been started, and the worker beside it."""
+
+    def __init__(self, databases: Databases, chosen: Settings, oracle: Oracle, workflow: int):
+        self.core: Core = open_core(databases, active_per_user=100)
+        self.core.workflow = workflow
+        self.storage = open_storage(chosen, SECRET)
+        self.room: WebhooksRoom = open_webhooks(
+            databases, self.storage, self.core.room, lambda *message: None, chosen, SECRET, {NAME: oracle}
+        )
+        self.core.room.polling.gate = self.room.gate
+
+    async def work(self) -> None:
+        for _ in range(3):
+            await self.room.calls.tick(datetime.now(UTC))
+            await self.room.calls.settled()
+
+    async def close(self) -> None:
+        await self.room.close()
+        await self.storage.close()
+
+
+class Scene:
+    """Everybody who takes part: what they know, and what they can do."""
+
+    def __init__(self, databases: Databases, chosen: Settings):
+        self.databases = databases
+        self.chosen = chosen
+        self.oracle = Oracle()
+        self.jobs: list[UUID] = []
+        self.handed: list[Handed] = []
+        # Handed over, and what the provider called it.
+        self.called: list[tuple[Handed, str]] = []
+        self.workflow = 0
+        self.planes: list[Plane] = []
+
+    async def begin(self) -> None:
+        await empty(self.databases)
+        core = await open_core(self.databases).prepare()
+        self.workflow = core.workflow
+        self.ann: Member = await core.member("pool_1", 50)
+        self.planes = [self.plane(), self.plane()]
+        for _ in range(3):
+            await self.submit(self.planes[0], Random(0))
+
+    def plane(self) -> Plane:
+        return Plane(self.databases, self.chosen, self.oracle, self.workflow)
+
+    async def submit(self, plane: Plane, random: Random) -> None:
+        job = await plane.core.submit(self.ann, provider=NAME, kind="task", cost=3, max_attempts=3)
+        self.jobs.append(job.id)
+
+    async def hand_over(self, plane: Plane, random: Random) -> None:
+        criteria = plane.room.gate.narrowed(plane.core.criteria(providers=(NAME,)))
+        started = await plane.core.lease("worker", criteria) if criteria.providers else None
+        if started is None:
+            return
+        try:
+            address = await plane.room.gate.admit(started.lease)
+        except ProviderPaused:
+            await plane.core.room.execution.release(started)
+            return
+        assert address is not None
+        self.handed.append(Handed(started, address))
+
+    async def call(self, plane: Plane, random: Random) -> None:
+        """A worker calls while it holds its lease; one whose call fails says so."""
+        if not self.handed:
+            return
+        handed = self.handed.pop(random.randrange(len(self.handed)))
+        lease = handed.started.lease
+        known = await plane.core.room.queue.find(lease.dispatch_id)
+        if known is None or known.lease_token != lease.lease_token or known.finished:
+            return
+        callback = Callback(handed.callback.url, handed.callback.may_exist)
+        try:
+            found = await self.oracle.find(callback) if callback.may_exist else None
+            prediction = found or await self.oracle.submit(Generation("say"), callback)
+        except ProviderUnavailable as error:
+            outcome = await plane.core.room.execution.fail(
+                report(handed.started), Failure(error.type, error.message, retryable=True)
+            )
+            if outcome.settled is not None:
+                await plane.room.gate.told(CallReport("failed", outcome.settled, error.type, error.message))
+            return
+        self.called.append((handed, prediction.id))
+
+    async def defer(self, plane: Plane, random: Random) -> None:
+        if not self.called:
+            return
+        # Mostly the newest, which still holds its lease.
+        handed, prediction_id = self.called[-1] if random.random() < 0.7 else random.choice(self.called)
+        expires = datetime.now(UTC) + timedelta(hours=1)
+        outcome = await plane.core.room.execution.defer(report(handed.started), prediction_id, expires)
+        if outcome.settled is not None:
+            await plane.room.gate.told(CallReport("deferred", outcome.settled))
+
+    async def end(self, plane: Plane, random: Random) -> None:
+        running = [each.id for each in self.oracle.predictions.values() if each.status == "running"]
+        if running:
+            self.oracle.end(random.choice(running), random.choice(("succeeded", "succeeded", "failed", "canceled")))
+
+    async def call_back(self, plane: Plane, random: Random) -> None:
+        """Early, late, twice, to the address of another job, or unsigned."""
+        if not self.called:
+            return
+        handed, prediction_id = random.choice(self.called)
+        address = random.choice(self.called)[0] if random.random() < 0.2 else handed
+        headers = {"signed": "no" if random.random() < 0.1 else "yes", "webhook-id": f"msg-{random.randrange(3)}"}
+        await plane.room.callbacks.receive(NAME, address.callback_id, headers, json.dumps(prediction_id).encode())
+
+    async def work(self, plane: Plane, random: Random) -> None:
+        if random.random() < 0.7:
+            await self.hurry()
+        await plane.work()
+
+    async def hurry(self) -> None:
+        query = "UPDATE provider_calls SET next_at = clock_timestamp() WHERE work IS NOT NULL"
+        await self.planes[0].core.rows(self.databases.central, query)
+
+    async def cancel(self, plane: Plane, random: Random) -> None:
+        if self.jobs:
+            job_id = random.choice(self.jobs)
+            await plane.core.room.endings.cancel(self.ann.tenant_id, job_id, actor="user")
+
+    async def retry(self, plane: Plane, random: Random) -> None:
+        if self.jobs:
+            await plane.core.room.endings.retry(self.ann.tenant_id, random.choice(self.jobs), actor="user")
+
+    async def lose_time(self, plane: Plane, random: Random) -> None:
+        """A lease or a wait runs out, pauses are over."""
+        query = "SELECT dispatch_id FROM ai_job_dispatches WHERE status <> 'queued'"
+        rows = await plane.core.rows(self.databases.central, query)
+        if rows:
+            await plane.core.expire_lease(random.choice(rows)["dispatch_id"])
+        await plane.core.rows(
+            self.databases.central, "UPDATE provider_breakers SET open_until = now() WHERE open_until IS NOT NULL"
+        )
+        await plane.room.breakers.refresh([NAME])
+        await plane.core.reap()
+        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+
+    async def go_down_or_up(self, plane: Plane, random: Random) -> None:
+        self.oracle.is_down = not self.oracle.is_down
+
+    async def come_home(self) -> None:
+        """Left alone with a provider that is well: every job ends, and every call with it."""
+        plane, random = self.plane(), Random(1)
+        self.oracle.is_down = False
+        try:
+            for _ in range(60):
+                await plane.core.relay()
+                await self.lose_leases(plane)
+                await self.hand_over(plane, random)
+                while self.handed:
+                    await self.call(plane, random)
+                for handed, prediction_id in self.called:
+                    try:
+                        await plane.core.room.execution.defer(
+                            report(handed.started), prediction_id, datetime.now(UTC) + timedelta(hours=1)
+                        )
+                    except Refusal:
+                        continue
+                await self.hurry()
+                await plane.work()
+                await self.end_all()
+                await self.hurry()
+                await plane.work()
+                open_calls = "SELECT 1 FROM provider_calls WHERE work IS NOT NULL"
+                hot = "SELECT 1 FROM ai_job_dispatches"
+                if not any([await plane.core.rows(self.databases.central, each) for each in (open_calls, hot)]):
+                    break
+            await plane.core.check_drained()
+            calls = await plane.core.rows(self.databases.central, "SELECT * FROM provider_calls")
+            assert [dict(call) for call in calls if call["work"] is not None] == []
+            # Paid once per charge cycle, and nothing goes on there that nobody wants.
+            assert [url for url, times in Counter(self._urls()).items() if times > 1] == []
+            assert [each for each in self.oracle.predictions.values() if each.status == "running"] == []
+        finally:
+            await plane.close()
+
+    async def lose_leases(self, plane: Plane) -> None:
+        leased = "SELECT dispatch_id FROM ai_job_dispatches WHERE status = 'leased'"
+        for row in await plane.core.rows(self.databases.central, leased):
+            await plane.core.expire_lease(row["dispatch_id"])
+        await plane.core.reap()
+        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+        await plane.core.rows(self.databases.central, "DELETE FROM provider_breakers")
+        await plane.room.breakers.refresh([NAME])
+
+    async def end_all(self) -> None:
+        """Those that somebody waits for; what nobody waits for has to be canceled."""
+        waiting = "SELECT provider_job_id FROM ai_job_dispatches WHERE status = 'waiting'"
+        for row in await self.planes[0].core.rows(self.databases.central, waiting):
+            self.oracle.end(row["provider_job_id"], "succeeded")
+
+    def _urls(self) -> Iterator[str | None]:
+        return (each.callback_url for each in self.oracle.predictions.values())
+
+
+Step = Callable[[Scene, Plane, Random], Awaitable[None]]
+STEPS: tuple[tuple[Step, int], ...] = (
+    (Scene.submit, 2),
+    (Scene.hand_over, 8),
+    (Scene.call, 10),
+    (Scene.defer, 8),
+    (Scene.end, 5),
+    (Scene.call_back, 6),
+    (Scene.work, 7),
+    (Scene.cancel, 1),
+    (Scene.retry, 2),
+    (Scene.lose_time, 2),
+    (Scene.go_down_or_up, 1),
+)
+
+# Where each can crash.
+POINTS: dict[Step, tuple[Failpoint, ...]] = {
+    Scene.hand_over: (Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER,),
+    Scene.defer: (Failpoint.WEBHOOK_DEFER_BEFORE_CALL,),
+    Scene.call_back: (Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER,),
+    Scene.work: (
+        Failpoint.WEBHOOK_LOOK_BEFORE_RECORD,
+        Failpoint.WEBHOOK_COLLECT_BEFORE_COMPLETE,
+        Failpoint.WEBHOOK_COMPLETE_BEFORE_END,
+        Failpoint.WEBHOOK_CANCEL_BEFORE_END,
+        Failpoint.COMPLETE_BEFORE_CLOSE,
+        Failpoint.FAIL_BEFORE_CLOSE,
+    ),
+    Scene.cancel: (Failpoint.CANCEL_BEFORE_RELAY,),
+}
+EVERY_POINT = frozenset(point for points in POINTS.values() for point in points)
+
+
+class Stage:
+    def __init__(self, shared: Settings, home: Path):
+        # Its own loop: connections belong to one, and Hypothesis is not asynchronous.
+        self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        chosen = {"first_look_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
+        self.chosen = Settings.model_validate({"home": home, "webhooks": chosen})
+        self.databases = self.runner.run(open_databases(shared))
+        self.reached: set[Failpoint] = set()
+
+    async def reach(self, point: Failpoint) -> None:
+        self.reached.add(point)
+
+    def close(self) -> None:
+        self.runner.run(self.databases.close())
+        self.runner.close()
+
+
+class CallMachine(RuleBasedStateMachine):
+    def __init__(self, stage: Stage):
+        super().__init__()
+        self.stage = stage
+        self.steps = 0
+        self.scene = Scene(stage.databases, stage.chosen)
+        stage.runner.run(self.scene.begin())
+
+    @rule(seed=SEEDS)
+    def something(self, seed: int) -> None:
+        random = self._random(seed)
+        self._run(self._step(random.randrange(2), random, _chosen(random, self.scene)))
+
+    @rule(seed=SEEDS)
+    def something_that_crashes(self, seed: int) -> None:
+        random = self._random(seed)
+        step = random.choices(list(POINTS), [len(points) ** 1.5 for points in POINTS.values()])[0]
+        self._run(self._crash(random.randrange(2), random, step, random.choice(POINTS[step])))
+
+    @rule(seeds=strategies.tuples(SEEDS, SEEDS))
+    def two_things_at_once(self, seeds: tuple[int, int]) -> None:
+        randoms = [self._random(seed) for seed in seeds]
+
+        async def both() -> None:
+            await asyncio.gather(
+                *(self._step(place, random, _chosen(random, self.scene)) for place, random in enumerate(randoms))
+            )
+
+        self._run(both())
+
+    def _run(self, work: Coroutine[Any, Any, None]) -> None:
+        async def recorded() -> None:
+            with armed(dict.fromkeys(EVERY_POINT, self.stage.reach)):
+                await work
+            await self.scene.planes[0].core.check()
+
+        self.stage.runner.run(recorded())
+
+    async def _crash(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
+        if step is Scene.work:
+            # So that there is something to crash at.
+            await self.scene.end(self.scene.planes[place], random)
+            await self.scene.hurry()
+        if await crashed_at(point, self._step(place, random, step)):
+            note(f"crashed at {point}")
+            await self.stage.reach(point)
+            await self.scene.planes[place].close()
+            self.scene.planes[place] = self.scene.plane()
+
+    async def _step(self, place: int, random: Random, step: Step) -> None:
+        note(step.__name__)
+        try:
+            await step(self.scene, self.scene.planes[place], random)
+        except (Refusal, ProviderError) as refusal:
+            note(repr(refusal))
+
+    def _random(self, seed: int) -> Random:
+        # With the step in it: Hypothesis likes to draw the same number again.
+        self.steps += 1
+        return Random(f"{seed} {self.steps}")
+
+    def teardown(self) -> None:
+        async def leave() -> None:
+            await self.scene.come_home()
+            for plane in self.scene.planes:
+                await plane.close()
+
+        self.stage.runner.run(leave())
+
+
+def _chosen(random: Random, scene: Scene) -> Step:
+    """What has something to work on, rather than what has not: lives shall come far."""
+    needs = {
+        Scene.call: scene.handed,
+        Scene.defer: scene.called,
+        Scene.call_back: scene.called,
+        Scene.end: [each for each in scene.oracle.predictions.values() if each.status == "running"],
+    }
+    weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
+    if scene.oracle.is_down:
+        weights[Scene.go_down_or_up] = 5
+    return random.choices(list(weights), list(weights.values()))[0]
+
+
+@pytest.fixture
+def stage(shared_settings: Settings, tmp_path: Path) -> Iterator[Stage]:
+    stage = Stage(shared_settings, tmp_path)
+    yield stage
+    stage.close()
+
+
+def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(stage: Stage, long_form: bool) -> None:
+    run_state_machine_as_test(
+        lambda: CallMachine(stage),
+        settings=settings(
+            max_examples=200 if long_form else 20,
+            stateful_step_count=80 if long_form else 50,
+            derandomize=not long_form,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+        ),
+    )
+    assert stage.reached == EVERY_POINT, "a failpoint was never reached"

@@ -1,0 +1,83 @@
+"""What a provider made comes whole into whichever storage there is, or not at all."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from hashlib import sha256
+from uuid import uuid4
+
+import pytest
+
+from callsheet.media.storage import Storage
+from callsheet.toolbox.http_client import GuardedClient
+from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, NotNow, Unusable, Whose
+from tests.support.replicate_files import content_of
+from tests.support.replicate_server import ReplicateServer
+from tests.support.services import LOCAL
+
+
+@pytest.fixture
+async def downloads(storage: Storage) -> AsyncIterator[Downloads]:
+    async with GuardedClient(allow_networks=[LOCAL], timeout_seconds=0.5, max_bytes=1_000_000) as client:
+        yield Downloads(client, storage, "local")
+
+
+@pytest.fixture
+def whose() -> Whose:
+    return Whose(uuid4(), uuid4())
+
+
+async def left(storage: Storage, whose: Whose) -> set[str]:
+    return {entry.key async for entry in storage.list(f"tenants/{whose.tenant_id}")}
+
+
+async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
+    downloads: Downloads, storage: Storage, whose: Whose, replicate: ReplicateServer
+) -> None:
+    names = ("picture.png", "film.mp4", "sound.wav")
+    outputs = await downloads.fetch(whose, [replicate.file(name) for name in names])
+    assert [output.name for output in outputs] == ["output-1.png", "output-2.mp4", "output-3.wav"]
+    for name, output in zip(names, outputs, strict=True):
+        content = content_of(name)
+        assert output.path.startswith(f"tenants/{whose.tenant_id}/ai-jobs/{whose.job_id}/output-")
+        assert (output.size, output.sha256) == (len(content), sha256(content).hexdigest())
+        assert await storage.read(output.path, len(content)) == content
+        info = await storage.head(output.path)
+        assert info is not None
+        assert info.content_type == output.mime_type
+    await downloads.discard(outputs)
+    assert await left(storage, whose) == set()
+
+
+@pytest.mark.parametrize(
+    ("name", "refusal"),
+    [
+        ("page.png", Unusable),
+        ("empty.png", Unusable),
+        ("missing.png", Unusable),
+        ("huge.png", Unusable),
+        ("endless.png", Unusable),
+        ("slow.png", NotNow),
+        ("broken.png", NotNow),
+        ("flaky.png", NotNow),
+    ],
+)
+async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
+    downloads: Downloads,
+    storage: Storage,
+    whose: Whose,
+    replicate: ReplicateServer,
+    name: str,
+    refusal: type[Exception],
+) -> None:
+    with pytest.raises(refusal):
+        await downloads.fetch(whose, [replicate.file("picture.png"), replicate.file(name)])
+    assert await left(storage, whose) == set()
+
+
+async def test_more_files_than_are_taken_are_not_even_asked_for(
+    downloads: Downloads, whose: Whose, replicate: ReplicateServer
+) -> None:
+    with pytest.raises(Unusable):
+        await downloads.fetch(whose, [replicate.file("picture.png")] * (MOST_OUTPUTS + 1))
+    assert replicate.downloads == {}

@@ -1,0 +1,54 @@
+"""What a provider says of its concurrency reaches the queue at submit, and is told no more often than needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from callsheet.tasks import limits as limits_module
+from callsheet.tasks.limits import Limits
+from tests.support.core import Core
+
+
+async def limit_of(core: Core, identifier: str) -> int | None:
+    query = "SELECT max_concurrent FROM concurrency_limits WHERE identifier = $1"
+    rows = await core.rows(core.databases.central, query, identifier)
+    return rows[0]["max_concurrent"] if rows else None
+
+
+async def test_a_limit_that_was_told_is_not_told_again_unless_it_is_another(core: Core) -> None:
+    limits = Limits(core.room.overview)
+    await limits.declare("gpu", 2)
+    await core.rows(core.databases.central, "DELETE FROM concurrency_limits")
+    await limits.declare("gpu", 2)
+    assert await limit_of(core, "gpu") is None
+    await limits.declare("gpu", 3)
+    assert await limit_of(core, "gpu") == 3
+
+
+async def test_a_limit_an_admin_took_away_comes_back_after_a_while(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    limits = Limits(core.room.overview)
+    await limits.declare("gpu", 2)
+    await core.room.overview.set_limit("gpu", None, "admin")
+    monkeypatch.setattr(limits_module, "FRESH_SECONDS", -1.0)
+    await limits.declare("gpu", 2)
+    assert await limit_of(core, "gpu") == 2
+
+
+async def test_what_is_remembered_of_limits_is_bounded(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(limits_module, "MOST_REMEMBERED", 3)
+    limits = Limits(core.room.overview)
+    for number in range(7):
+        await limits.declare(f"identifier-{number}", 1)
+    assert len(limits._told) <= 3
+    assert await limit_of(core, "identifier-6") == 1
+
+
+async def test_raising_a_limit_wakes_whoever_waits_for_a_slot(core: Core) -> None:
+    ann = await core.member()
+    await core.room.overview.declare_limit("gpu", 0)
+    await core.submit(ann, concurrency_identifier="gpu")
+    assert await core.lease() is None
+    before = len(core.notifications)
+    await core.room.overview.declare_limit("gpu", 1)
+    assert len(core.notifications) > before
+    assert await core.lease() is not None

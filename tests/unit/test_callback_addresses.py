@@ -1,0 +1,37 @@
+"""Where providers call back: the same for every attempt, another for every charge cycle, and nobody's to guess."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+
+from callsheet.webhooks.addresses import CallbackAddresses, hash_of
+
+SECRET = b"a secret of at least thirty-two bytes"
+TENANT, JOB = uuid4(), uuid4()
+
+
+def test_the_address_is_the_same_wherever_it_is_derived() -> None:
+    one, two = CallbackAddresses(SECRET, "https://a.test"), CallbackAddresses(SECRET, "https://a.test")
+    address = one.url_of("replicate", TENANT, JOB, 1)
+    assert two.url_of("replicate", TENANT, JOB, 1) == address
+    assert address.startswith("https://a.test/api/webhooks/replicate/")
+
+
+def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:
+    addresses, others = CallbackAddresses(SECRET, ""), CallbackAddresses(SECRET[::-1], "")
+    ids = {
+        addresses.id_of(TENANT, JOB, 1),
+        addresses.id_of(TENANT, JOB, 2),
+        addresses.id_of(TENANT, uuid4(), 1),
+        addresses.id_of(uuid4(), JOB, 1),
+        others.id_of(TENANT, JOB, 1),
+    }
+    assert len(ids) == 5
+    assert all(hash_of(each) is not None for each in ids)
+
+
+@pytest.mark.parametrize("text", ["", "a", "a" * 42, "a" * 44, "a" * 42 + "\n", "é" * 43, "a" * 42 + "/"])
+def test_what_cannot_be_an_id_has_no_hash(text: str) -> None:
+    assert hash_of(text) is None
