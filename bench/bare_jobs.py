@@ -105,7 +105,14 @@ class Pair:
         await self.find(dispatch_ids=[lease["dispatch_id"] for lease in leases])
         done = [m | {"lease_seq": n, "result": order.result} for m, n in zip(held, seqs, strict=True)]
         await self.complete(moves=json.dumps(done))
-        return len(await self.close(entries=json.dumps([_ending(lease) for lease in leases])))
+        closed = await self.close(
+            dispatch_ids=[lease["dispatch_id"] for lease in leases],
+            tokens=[lease["lease_token"] for lease in leases],
+            statuses=["completed"] * len(leases),
+            provider_job_ids=[None] * len(leases),
+            errors=[None] * len(leases),
+        )
+        return len(closed)
 
     async def _leased(self, jobs: int) -> list[asyncpg.Record]:
         """As many as were put in. At times another pair holds just those that this one sees: then it looks again."""
@@ -122,10 +129,6 @@ class Pair:
 
 def _move(row: asyncpg.Record, job_id: UUID, *, actor: str) -> dict[str, Any]:
     return {"tenant_id": str(row["tenant_id"]), "job_id": str(job_id), "charge_cycle": 1, "actor": actor}
-
-
-def _ending(lease: asyncpg.Record) -> dict[str, Any]:
-    return {"dispatch_id": lease["dispatch_id"], "token": str(lease["lease_token"]), "status": "completed"}
 
 
 class BareJobs:

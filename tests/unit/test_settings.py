@@ -17,7 +17,7 @@ SOURCE = Path(callsheet.__file__).parent
 SECRET = "s3cr3t-that-must-never-be-printed-anywhere"
 
 # The one place that reads the environment, and the one that hands it on to a child, psql.
-MAY_TOUCH_THE_ENVIRONMENT = {"settings/variables.py", "cli/database.py"}
+MAY_TOUCH_THE_ENVIRONMENT = {"settings/variables.py", "cli/database.py", "lightbox/server.py"}
 
 
 def refusal(**overrides: object) -> str:
