@@ -66,6 +66,21 @@ async def test_a_clock_with_fractions_does_not_cost_the_lease(shop: Workshop) ->
         assert row["elapsed_ms"] == kept
 
 
+async def test_a_page_that_was_uploaded_as_a_page_and_reported_as_a_picture_is_served_as_a_picture(
+    shop: Workshop,
+) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    [output] = await worker.deliver_named(job, {"a.png": ("text/html", b"<script>alert(1)</script>")})
+    answer = await worker.complete(job, outputs=[{**output, "mime_type": "image/png"}])
+    assert answer.json()["status"] == "completed", answer.text
+    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    served = await worker.client.get(shown["url"])
+    assert (served.status_code, served.headers["content-type"]) == (200, "image/png")
+
+
 async def test_names_of_outputs_are_the_workers_own_to_the_last_space(shop: Workshop) -> None:
     worker = await shop.worker()
     person = await shop.desk.person(tokens=10)

@@ -328,6 +328,21 @@ async def test_a_download_gets_its_name(
     assert answer.headers["content-disposition"].startswith("attachment")
 
 
+async def test_what_is_read_is_served_as_what_it_was_signed_for(
+    storage: Storage, folder: str, client: httpx.AsyncClient
+) -> None:
+    """A worker may announce one type, upload under it, and report the file as another."""
+    await storage.put(f"{folder}/picture", b"<script>alert(1)</script>", content_type="text/html")
+    for name in (None, "a picture.png"):
+        answer = await send(
+            client, storage.presign_get(f"{folder}/picture", content_type="image/png", download_name=name)
+        )
+        assert (answer.status_code, answer.headers["content-type"]) == (200, "image/png")
+        assert ("attachment" in answer.headers.get("content-disposition", "")) is (name is not None)
+    with pytest.raises(InvalidRequest):
+        storage.presign_get(f"{folder}/picture", content_type="image/png\r\nset-cookie: a=b")
+
+
 async def test_a_signed_put_stores_the_body(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
     key, body = f"{folder}/Upload=1+2@3.mp4", random.Random(1).randbytes(3 * MEBIBYTE + 1)
     signed = storage.presign_put(key, content_type="video/mp4", size=len(body))
@@ -420,7 +435,7 @@ def tampered(url: str) -> dict[str, str]:
 async def test_a_changed_get_is_refused(storage: Storage, folder: str, client: httpx.AsyncClient) -> None:
     await storage.put(f"{folder}/object", b"12345", content_type="video/mp4")
     await storage.put(f"{folder}/objectx", b"12345", content_type="video/mp4")
-    signed = storage.presign_get(f"{folder}/object", download_name="clip.mp4")
+    signed = storage.presign_get(f"{folder}/object", download_name="clip.mp4", content_type="video/mp4")
     assert (await client.get(signed.url)).status_code == 200
     accepted = [what for what, url in tampered(signed.url).items() if not refused(await client.get(url))]
     assert accepted == []

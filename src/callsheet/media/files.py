@@ -94,7 +94,10 @@ class Files:
             return None
         # Whatever storage it comes from, what a browser could run is saved and not shown; <img> shows it all the same.
         saved = download or not shows_inline(row["mime_type"])
-        return self.storage.presign_get(row["path"], download_name=row["name"] if saved else None)
+        # As what it was taken for: whoever wrote the object may have called it something else there.
+        return self.storage.presign_get(
+            row["path"], download_name=row["name"] if saved else None, content_type=row["mime_type"]
+        )
 
     @property
     def disk(self) -> str:

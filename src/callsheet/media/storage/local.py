@@ -181,9 +181,17 @@ class LocalStorage:
         await self._run(self._disk.point, target, pointer)
         return _info(target, pointer)
 
-    def presign_get(self, key: str, *, seconds: int | None = None, download_name: str | None = None) -> SignedRequest:
+    def presign_get(
+        self,
+        key: str,
+        *,
+        seconds: int | None = None,
+        download_name: str | None = None,
+        content_type: str | None = None,
+    ) -> SignedRequest:
         name = None if download_name is None else clean_name(download_name)
-        grant = Grant("GET", validate_key(key), self._expires(seconds), download_name=name)
+        served_as = "" if content_type is None else validate_content_type(content_type)
+        grant = Grant("GET", validate_key(key), self._expires(seconds), content_type=served_as, download_name=name)
         return SignedRequest("GET", self.urls.url(grant), {}, grant.expires_at)
 
     def presign_put(

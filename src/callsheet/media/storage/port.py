@@ -79,8 +79,18 @@ class Storage(Protocol):
 
     async def copy(self, source: str, target: str) -> ObjectInfo: ...
 
-    def presign_get(self, key: str, *, seconds: int | None = None, download_name: str | None = None) -> SignedRequest:
-        """Reading; with `download_name` a browser saves it under that name."""
+    def presign_get(
+        self,
+        key: str,
+        *,
+        seconds: int | None = None,
+        download_name: str | None = None,
+        content_type: str | None = None,
+    ) -> SignedRequest:
+        """Reading; with `download_name` a browser saves it under that name.
+
+        With `content_type` that is what it is served as, whatever type it was written with.
+        """
         ...
 
     def presign_put(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from typing import Any
 
 from fastapi import APIRouter, Request
@@ -11,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from callsheet.media.storage.local import LocalStorage, OpenObject
+from callsheet.media.storage.port import ObjectInfo
 from callsheet.media.storage.responses import Plan, answer_headers, plan_answer
 from callsheet.media.storage.signed_urls import PATH, Grant
 from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound
@@ -48,7 +50,7 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         summary="Read an object through its signed address",
         response_class=Response,
         responses=_READ_ANSWERS,
-        openapi_extra={"parameters": _parameters("expires", "name", "signature")},
+        openapi_extra={"parameters": _parameters("expires", "type", "name", "signature")},
     )
     async def read_object(key: str, request: Request) -> Response:
         grant = storage.urls.read("GET", key, request.scope["query_string"])
@@ -56,8 +58,9 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         if opened is None:
             raise NotFound()
         try:
-            plan = plan_answer(request.headers, opened.info)
-            headers = answer_headers(opened.info, plan, grant.download_name)
+            info = _served_as(opened.info, grant)
+            plan = plan_answer(request.headers, info)
+            headers = answer_headers(info, plan, grant.download_name)
             return ObjectResponse(storage, opened, plan, headers)
         except BaseException:
             opened.close()
@@ -69,7 +72,7 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         summary="The headers of reading an object",
         response_class=Response,
         responses={200: {"description": "Its headers."}, 304: _READ_ANSWERS[304]},
-        openapi_extra={"parameters": _parameters("expires", "name", "signature")},
+        openapi_extra={"parameters": _parameters("expires", "type", "name", "signature")},
     )
     async def describe_object(key: str, request: Request) -> Response:
         grant = storage.urls.read("GET", key, request.scope["query_string"])
@@ -78,7 +81,8 @@ def storage_router(storage: LocalStorage) -> APIRouter:
             raise NotFound()
         conditions = {name: value for name, value in request.headers.items() if name == "if-none-match"}
         plan = plan_answer(conditions, info)
-        return Response(status_code=plan.status, headers=answer_headers(info, plan, grant.download_name))
+        headers = answer_headers(_served_as(info, grant), plan, grant.download_name)
+        return Response(status_code=plan.status, headers=headers)
 
     @router.put(
         path,
@@ -102,6 +106,10 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         return Response(headers={"etag": info.etag})
 
     return router
+
+
+def _served_as(info: ObjectInfo, grant: Grant) -> ObjectInfo:
+    return replace(info, content_type=grant.content_type) if grant.content_type else info
 
 
 def _refuse_other_type(request: Request, grant: Grant) -> None:

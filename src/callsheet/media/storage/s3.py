@@ -159,14 +159,23 @@ class S3Storage:
             raise NotFound()
         return info
 
-    def presign_get(self, key: str, *, seconds: int | None = None, download_name: str | None = None) -> SignedRequest:
+    def presign_get(
+        self,
+        key: str,
+        *,
+        seconds: int | None = None,
+        download_name: str | None = None,
+        content_type: str | None = None,
+    ) -> SignedRequest:
         validate_key(key)
         lifetime = self._lifetime(seconds)
         expires_at = self._clock.now() + timedelta(seconds=lifetime)
-        if download_name is None:
-            url = self._signer.get(key, lifetime)
-        else:
-            url = self._signer.get_as(key, lifetime, content_disposition(download_name))
+        answered = {}
+        if content_type is not None:
+            answered["response-content-type"] = validate_content_type(content_type)
+        if download_name is not None:
+            answered["response-content-disposition"] = content_disposition(download_name)
+        url = self._signer.get_as(key, lifetime, answered) if answered else self._signer.get(key, lifetime)
         return SignedRequest("GET", url, {}, expires_at)
 
     def presign_put(

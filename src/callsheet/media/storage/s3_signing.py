@@ -67,8 +67,9 @@ class S3Signer:
             self._signed_for, self._store = credentials, store_of(self._settings, credentials)
         return obstore.sign(self._store, "GET", key, timedelta(seconds=seconds))
 
-    def get_as(self, key: str, seconds: int, content_disposition: str) -> str:
-        return self._sign("GET", key, seconds, {}, {"response-content-disposition": content_disposition})
+    def get_as(self, key: str, seconds: int, answered: Mapping[str, str]) -> str:
+        """`answered`: headers of the answer, by their parameters."""
+        return self._sign("GET", key, seconds, {}, answered)
 
     def put(self, key: str, seconds: int, headers: Mapping[str, str], size: int | None) -> str:
         length = {} if size is None else {"Content-Length": str(size)}
@@ -80,7 +81,7 @@ class S3Signer:
         key: str,
         seconds: int,
         headers: dict[str, str],
-        parameters: dict[str, str],
+        parameters: Mapping[str, str],
     ) -> str:
         request = AWSRequest(method, self._base + quote(key), headers, params=parameters)
         S3SigV4QueryAuth(self._credentials.current(), "s3", self._settings.region, seconds).add_auth(request)

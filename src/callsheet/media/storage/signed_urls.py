@@ -79,6 +79,8 @@ def _fields(grant: Grant) -> dict[str, str]:
     if grant.method == "PUT":
         fields["type"] = grant.content_type
         fields["max"] = str(grant.max_bytes)
+    elif grant.content_type:
+        fields["type"] = grant.content_type
     if grant.sha256 is not None:
         fields["sha256"] = grant.sha256
     if grant.download_name is not None:
