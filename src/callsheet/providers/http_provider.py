@@ -18,7 +18,7 @@ from urllib.parse import urljoin, urlsplit
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.downloads import Limits, download
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig
+from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
 from callsheet.providers.http_templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
 from callsheet.providers.parameters import parameter_problems, with_defaults
@@ -76,7 +76,7 @@ class HttpProvider:
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
         action = self._config.actions[generation.action]
         params = with_defaults(action.params, generation.params)
-        values = {"prompt": generation.prompt} | {f"params.{name}": value for name, value in params.items()}
+        values = values_of(action, generation)
         job_id: str | None = None
         try:
             async with asyncio.timeout(self._config.limit_seconds):
@@ -231,6 +231,11 @@ def headers_of(config: HttpProviderConfig) -> dict[str, str]:
     return {name: value.get_secret_value().replace("{secret}", secret) for name, value in config.headers.items()}
 
 
+def values_of(action: HttpAction, generation: Generation) -> dict[str, Any]:
+    params = with_defaults(action.params, generation.params)
+    return {"prompt": generation.prompt} | {f"params.{name}": value for name, value in params.items()}
+
+
 def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldProblem]:
     """What is wrong with it, by fields like `params.width`."""
     if action.prompt_required and not generation.prompt.strip():
@@ -238,3 +243,8 @@ def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldPro
     if len(generation.prompt) > action.longest_prompt:
         yield FieldProblem("prompt", f"should have at most {action.longest_prompt} characters")
     yield from parameter_problems(action.params, generation.action, generation.params)
+    path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
+    for name in [*placeholders(action.path)][:1]:
+        # A step up would have another address called with our key.
+        if {".", ".."} & set(path.split("/")):
+            yield FieldProblem(name, "is part of an address there, and cannot be dots alone")

@@ -41,26 +41,28 @@ class Scraper:
 
     async def scrape(self, url: str) -> Mapping[str, Any]:
         """The product, as it is kept. Raises ProviderError."""
-        if self._config.robots:
-            await self._refuse_unless_allowed(url)
+        rules = await self._rules(url)
+        refuse_unless_allowed(rules, url)
         page = await self._fetch(url, self._config.max_bytes)
-        if self._config.robots and _origin(page.url) != _origin(url):
-            await self._refuse_unless_allowed(page.url)
+        # Redirected, also to another page of the same site.
+        rules = rules if _origin(page.url) == _origin(url) else await self._rules(page.url)
+        refuse_unless_allowed(rules, page.url)
         refuse_unless_page(page)
         found = await self._read(decoded(page), page.url)
         return product_of({**found, "url": page.url})
 
-    async def _refuse_unless_allowed(self, url: str) -> None:
+    async def _rules(self, url: str) -> RobotFileParser | None:
+        """Of the site that this page belongs to; None where it has none, or they are not asked for."""
+        if not self._config.robots:
+            return None
         answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
         # As RFC 9309 has it: no rules allow everything, a site in trouble nothing.
         if answer.status >= 500:
             raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=True)
         if answer.status >= 300:
-            return
-        rules = RobotFileParser()
-        rules.parse(answer.content.decode("utf-8", "replace").splitlines())
-        if not rules.can_fetch(AGENT, url):
-            raise ProviderError("robots_refused", f"{_host(url)} asks robots not to read this page.")
+            return None
+        # In a thread: the largest take half a second, in which nobody else here would get an answer.
+        return await asyncio.to_thread(_parsed, answer.content)
 
     async def _fetch(self, url: str, max_bytes: int) -> Response:
         headers = {"user-agent": self._config.user_agent, "accept": "text/html,application/xhtml+xml,text/plain;q=0.5"}
@@ -102,6 +104,11 @@ class Scraper:
             raise ProviderError("page_unreadable", "The page cannot be read.", details={"exit": process.returncode})
         found: Mapping[str, Any] = json.loads(said)
         return found
+
+
+def refuse_unless_allowed(rules: RobotFileParser | None, url: str) -> None:
+    if rules is not None and not rules.can_fetch(AGENT, url):
+        raise ProviderError("robots_refused", f"{_host(url)} asks robots not to read this page.")
 
 
 def refuse_unless_page(page: Response) -> None:
@@ -151,6 +158,12 @@ def _without(found: dict[str, Any], place: tuple[int | str, ...]) -> dict[str, A
     if name == "images" and len(place) > 1:
         return {**found, "images": [image for number, image in enumerate(found["images"]) if number != place[1]]}
     return {key: value for key, value in found.items() if key != name}
+
+
+def _parsed(robots: bytes) -> RobotFileParser:
+    rules = RobotFileParser()
+    rules.parse(robots.decode("utf-8", "replace").splitlines())
+    return rules
 
 
 def _origin(url: str) -> str:

@@ -104,6 +104,18 @@ async def test_values_go_in_with_their_types_and_quotes_change_nothing(service: 
     assert service.sent("submit")[1] == {"prompt": f"{hostile} --ar 16:9", "process_mode": "fast"}
 
 
+@pytest.mark.parametrize(("model", "is_refused"), [("..", True), (".", True), ("../..", False), ("sd.3", False)])
+async def test_no_value_leads_to_another_address_of_the_service(
+    service: MediaService, model: str, is_refused: bool
+) -> None:
+    table = service_table("leonardo", service)
+    action = {"path": "/models/{params.model}/generate", "id": "id", "params": {"model": {"type": "text"}}}
+    async with opened(http={"leonardo": {**table, "actions": {"txt2img": action}}}) as registry:
+        generation = Generation("txt2img", "a lighthouse", {"model": model})
+        problems = [each.field for each in registry.media["leonardo"].problems(generation)]
+    assert problems == (["params.model"] if is_refused else [])
+
+
 async def test_the_key_is_sent_to_the_service_and_not_to_where_the_outputs_are(studio: Studio) -> None:
     await studio.make()
     for asked in studio.service.asked:

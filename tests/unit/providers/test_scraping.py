@@ -93,6 +93,13 @@ async def test_a_page_that_robots_may_not_read_is_left_alone(site: Site, scraper
     error = await refused(scraper, site.shows())
     assert (error.type, error.retryable) == ("robots_refused", False)
     assert [path for path, _ in site.asked] == ["/robots.txt"]
+
+
+async def test_a_page_that_robots_may_not_read_is_not_read_by_way_of_another(site: Site, scraper: Scraper) -> None:
+    site.robots = "User-agent: *\nDisallow: /lamp\n"
+    site.shows()
+    error = await refused(scraper, site.shows("/door", status=302, headers={"location": "/lamp"}))
+    assert error.type == "robots_refused"
     assert (await scraper.scrape(site.shows("/chair")))["title"] == "Lämp"
 
 
