@@ -10,10 +10,11 @@ import httpx
 import numpy as np
 import pytest
 from aiohttp import web
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.frames import MOST_PIXELS
+from callsheet.lightbox.opening import opened_picture
 from callsheet.lightbox.server import RunningLightbox
 from callsheet.lightbox.sockets import MAX_WAITING_BYTES, _Listener
 from callsheet.toolbox.errors import OperatorError
@@ -185,3 +186,11 @@ async def test_a_directory_or_an_address_that_cannot_be_used_is_one_sentence(tmp
     with pytest.raises(OperatorError, match=r"cannot listen on nowhere\.invalid:0: [A-Z]"):
         async with lightbox_here(tmp_path / "engine", host="nowhere.invalid"):
             pass
+
+
+@pytest.mark.parametrize("content", [b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n%%EndComments\n%%EOF\n"])
+def test_a_picture_that_is_a_program_is_not_opened(tmp_path: Path, content: bytes) -> None:
+    """Pillow would have Ghostscript run it."""
+    (tmp_path / "x.png").write_bytes(content)
+    with pytest.raises(UnidentifiedImageError), opened_picture(tmp_path / "x.png"):
+        pass

@@ -180,7 +180,7 @@ class Replicate:
     def _prediction(self, body: object) -> Prediction:
         try:
             return prediction_of(body)
-        except ValueError:
+        except (ValueError, RecursionError):
             raise ProviderUnavailable(NAME, "Replicate does not answer as it should.") from None
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
