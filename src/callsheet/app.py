@@ -275,6 +275,7 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
         registry=rooms.fleet.registry,
         authentication=rooms.fleet.authentication,
         protocol=rooms.protocol,
+        most_bytes=settings.server.max_body_bytes,
     )
     return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
 

@@ -6,15 +6,18 @@ It registers like the others, so that it is seen, counted and drained like them.
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import socket
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from typing import Any, TypeVar
 
 import asyncpg
+from pydantic import BaseModel, ValidationError
 from starlette.types import Message
 
 from callsheet.fleet.authentication import WorkerAuthentication
@@ -25,7 +28,7 @@ from callsheet.plumbing.problems import STATUS_OF_CODE, UNAVAILABLE
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
-from callsheet.wire.errors import NotAuthenticated, RateLimited, Refusal
+from callsheet.wire.errors import InvalidRequest, NotAuthenticated, RateLimited, Refusal
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.worker import (
     CompleteRequest,
@@ -44,6 +47,7 @@ from callsheet.worker.task_agent import TaskAgent, TaskConfig
 log = get_logger(__name__)
 
 Said = TypeVar("Said")
+Request = TypeVar("Request", bound=BaseModel)
 # The database is beside us, or all requests fail with it.
 RETRY_BASE_SECONDS, RETRY_CAP_SECONDS = 0.2, 5.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
@@ -60,7 +64,10 @@ class InProcessPlane:
     registry: Registry
     authentication: WorkerAuthentication
     protocol: WorkerProtocol
+    # Largest request, as for everybody else.
+    most_bytes: int
     _header: str | None = None
+    _has_left: bool = False
     _entering: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
@@ -68,6 +75,7 @@ class InProcessPlane:
         return self._header is not None
 
     async def enter(self) -> None:
+        self._has_left = False
         await self._enter()
 
     async def _enter(self) -> str:
@@ -86,14 +94,15 @@ class InProcessPlane:
         return await self._entered(lambda header: self.protocol.polls.answer(header, request, _stays))
 
     async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
-        said = HeartbeatRequest.model_validate(request)
+        said = self._read(HeartbeatRequest, request)
         return await self._entered(lambda header: self._heartbeat(header, said))
 
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         return await self._entered(lambda header: self._report(header, kind, body))
 
     async def leave(self, reason: str) -> None:
-        header, self._header = self._header, None
+        # What is still under way does not register it once more.
+        header, self._header, self._has_left = self._header, None, True
         try:
             await _answered(self._deregister(header, reason))
         except (Unreachable, Refused) as error:
@@ -103,16 +112,41 @@ class InProcessPlane:
         return backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
 
     async def _entered(self, ask: Callable[[str], Awaitable[Said]]) -> Said:
-        header = self._header or await self._enter()
+        header = await self._registered()
         try:
             return await _answered(ask(header))
         except Refused as refused:
             if refused.code != NotAuthenticated.code:
                 raise
-        # Removed as stale while the database or this process stood still. Of several that find out, one registers.
+        # Removed as stale while the database or this process stood still.
+        return await _answered(ask(await self._registered(instead_of=header)))
+
+    async def _registered(self, instead_of: str | None = None) -> str:
+        """Of several that find out that it is not, one registers."""
+        if self._header is not None and self._header != instead_of:
+            return self._header
         async with self._entering:
-            again = self._header if self._header not in (None, header) else await self._enter()
-        return await _answered(ask(again or header))
+            if self._has_left:
+                raise Unreachable("it has left")
+            if self._header is None or self._header == instead_of:
+                # Until it is again, nothing is leased to it: an admin may have revoked it.
+                self._header = None
+                return await self._enter()
+            return self._header
+
+    def _read(self, model: type[Request], body: Mapping[str, Any]) -> Request:
+        """As if it came over the wire: actors answer whatever they like."""
+        try:
+            content = json.dumps(body, allow_nan=False)
+            if len(content) > self.most_bytes:
+                raise Refused(413, "body_too_large", f"It is larger than {self.most_bytes} bytes.")
+            return model.model_validate_json(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False, include_input=False)[0]
+            reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
+        except (TypeError, ValueError, RecursionError) as error:
+            reason = f"It is no JSON: {error}"
+        raise Refused(STATUS_OF_CODE[InvalidRequest.code], InvalidRequest.code, reason)
 
     async def _heartbeat(self, header: str, request: HeartbeatRequest) -> HeartbeatAnswer:
         return await self.protocol.reports.heartbeat(await self.authentication.of(header), request)
@@ -121,13 +155,13 @@ class InProcessPlane:
         worker, reports = await self.authentication.of(header), self.protocol.reports
         match kind:
             case "complete":
-                return (await reports.complete(worker, CompleteRequest.model_validate(body))).status
+                return (await reports.complete(worker, self._read(CompleteRequest, body))).status
             case "fail":
-                return (await reports.fail(worker, FailRequest.model_validate(body))).status
+                return (await reports.fail(worker, self._read(FailRequest, body))).status
             case "defer":
-                return (await reports.defer(worker, DeferRequest.model_validate(body))).status
+                return (await reports.defer(worker, self._read(DeferRequest, body))).status
             case _:
-                return (await reports.requeue(worker, RequeueRequest.model_validate(body))).status
+                return (await reports.requeue(worker, self._read(RequeueRequest, body))).status
 
     async def _deregister(self, header: str | None, reason: str) -> None:
         await self.registry.deregister(await self.authentication.of(header), reason)
@@ -163,9 +197,12 @@ class TaskRunner:
             # A waiting poll costs nothing but itself here, and each slot its own lets them share statements.
             polls_at_once=plane.max_concurrency,
             heartbeat_seconds=heartbeat_seconds,
+            # It waits for the end of the drain: nobody would start it again before the control plane.
+            leaves_when_drained=False,
         )
         self._agent: TaskAgent | None = None
         self._keeping: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
 
     @property
     def worker_id(self) -> str:
@@ -173,7 +210,7 @@ class TaskRunner:
 
     @property
     def is_ready(self) -> bool:
-        return self._agent is not None and self._plane.is_registered and not self._agent.departure.has_begun
+        return self._agent is not None and self._plane.is_registered and self._agent.takes_tasks
 
     def start(self) -> None:
         self._keeping = asyncio.create_task(self._keep())
@@ -185,6 +222,7 @@ class TaskRunner:
         return self._agent.start_now(job)
 
     async def stop(self, seconds: float) -> None:
+        self._stopping.set()
         if self._agent is not None:
             self._agent.departure.begin("the control plane stops", seconds)
         if self._keeping is not None:
@@ -192,7 +230,7 @@ class TaskRunner:
 
     async def _keep(self) -> None:
         failures = 0
-        while True:
+        while not self._stopping.is_set():
             self._agent = TaskAgent(self._config, self._plane, self._actors, Departure())
             try:
                 await self._agent.run()
@@ -200,7 +238,12 @@ class TaskRunner:
             except (Unreachable, Refused) as error:
                 failures += 1
                 log.warning("tasks.not_running", reason=str(error), failures=failures)
-            await asyncio.sleep(self._plane.pause(failures))
+            except Exception:  # whatever it was, the tasks of this control plane must not wait for its next start
+                failures += 1
+                log.exception("tasks.not_running", failures=failures)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._plane.pause(failures)):
+                    await self._stopping.wait()
 
 
 def runner_name() -> str:

@@ -136,6 +136,9 @@ class LeaseKeeper:
                 if self.ending == "lease_lost":
                     return
                 failures += 1
+            except (TypeError, ValueError) as error:
+                # What was to be told cannot be written: the lease is kept without it.
+                log.warning("lease.news_not_written", dispatch_id=self._job.dispatch_id, exc_info=error)
 
     async def _wait(self, failures: int, sent: float) -> None:
         usual = min(self._heartbeat_seconds, self._ttl / RENEWALS)

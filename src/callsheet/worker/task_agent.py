@@ -24,6 +24,8 @@ log = get_logger(__name__)
 PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
 # For the last reports on the way out.
 REPORT_SECONDS = 10.0
+# For what was told to stop on the way out, and should take no time.
+END_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,7 @@ class TaskConfig:
     wait_seconds: float = 55.0
     heartbeat_seconds: float = 5.0
     stop_seconds: float = 20.0
+    leaves_when_drained: bool = True
 
 
 @dataclass(slots=True)
@@ -51,6 +54,11 @@ class TaskAgent:
     # Of those, the ones beside the slots: they must not keep a slot from asking.
     _beside: int = 0
     _place: TaskPlace | None = None
+    _is_draining: bool = False
+
+    @property
+    def takes_tasks(self) -> bool:
+        return not self._is_draining and not self.departure.has_begun
 
     async def run(self) -> None:
         """Raises OperatorError where it cannot even start."""
@@ -70,6 +78,8 @@ class TaskAgent:
             slots.append(leaving)
             await asyncio.wait(slots, return_when=asyncio.FIRST_COMPLETED)
             crashed = next((task for task in slots if task.done() and task is not leaving), None)
+            if crashed is not None:
+                self.departure.begin("a slot crashed", self.config.stop_seconds)
             await self._leave([task for task in slots if task is not leaving])
             if crashed is not None and not crashed.cancelled() and (error := crashed.exception()) is not None:
                 raise error
@@ -100,34 +110,36 @@ class TaskAgent:
             log.error("task.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
 
     async def _slot(self, place: TaskPlace, asking: asyncio.Semaphore) -> None:
-        failures = 0
+        failures, poll_id = 0, uuid.uuid4().hex
         while True:
             try:
                 async with asking:
-                    answer = await self._poll()
+                    answer = await self._poll(poll_id)
             except (Unreachable, Refused) as error:
                 failures += 1
                 log.warning("worker.poll_failed", reason=str(error), failures=failures)
                 await asyncio.sleep(place.plane.pause(failures, error))
                 continue
-            failures = 0
+            # Until it is answered it is the same question: what an answer that was lost gave, it gives again.
+            failures, poll_id = 0, uuid.uuid4().hex
+            self._is_draining = answer.reason == "draining"
             if answer.job is not None:
                 # Shielded: a slot that is closed must not end the task it waits for.
                 with suppress(Exception):
                     await asyncio.shield(self._started(TaskRun(answer.job, place)))
                 continue
-            if answer.reason == "draining" and not self._runs:
+            if self._is_draining and self.config.leaves_when_drained and not self._runs:
                 self.departure.begin("drained", None)
             await asyncio.sleep(PAUSE_SECONDS.get(answer.reason or "empty", 1.0))
 
-    async def _poll(self) -> PollAnswer:
+    async def _poll(self, poll_id: str) -> PollAnswer:
         return await self.plane.poll(
             PollRequest(
                 current_load=len(self._runs),
                 max_concurrency=self.config.max_concurrency + self._beside,
                 providers=list(self.config.providers),
                 wait_seconds=self.config.wait_seconds,
-                poll_id=uuid.uuid4().hex,
+                poll_id=poll_id,
             )
         )
 
@@ -152,4 +164,9 @@ class TaskAgent:
 async def _ended(tasks: list[asyncio.Task[None]]) -> None:
     for task in tasks:
         task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    if tasks:
+        done, others = await asyncio.wait(tasks, timeout=END_SECONDS)
+        for task in done:
+            _ = task.cancelled() or task.exception()
+        if others:
+            log.error("worker.would_not_stop", tasks=len(others))

@@ -34,6 +34,8 @@ from callsheet.worker.transfers import Transfers
 log = get_logger(__name__)
 
 PIECE = 1 << 20
+# For an actor that was told to stop to let go of what it holds.
+LET_GO_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,15 +82,24 @@ class TaskRun:
         try:
             await asyncio.wait({work, over}, return_when=asyncio.FIRST_COMPLETED)
             if work.done() and not self._keeper.over.is_set():
-                error = work.exception()
+                error = _error_of(work)
                 return work.result() if error is None else self._failed(error)
-            work.cancel()
-            await asyncio.gather(work, return_exceptions=True)
+            await self._let_go(work)
             return self._stopped()
         finally:
-            for task in (work, over):
-                task.cancel()
-            await asyncio.gather(work, over, return_exceptions=True)
+            over.cancel()
+            await asyncio.gather(over, return_exceptions=True)
+            await self._let_go(work)
+
+    async def _let_go(self, work: asyncio.Task[Report]) -> None:
+        """One that does not hear of it is left behind: its slot and the end of the process do not wait for it."""
+        if work.done() or work.cancelling():
+            return
+        work.add_done_callback(_error_of)
+        work.cancel()
+        await asyncio.wait({work}, timeout=LET_GO_SECONDS)
+        if not work.done():
+            log.error("task.would_not_stop", job_id=str(self.job.job_id), actor=self.job.actor)
 
     async def _work(self) -> Report:
         actor = self._place.actors.get(self.job.actor or "")
@@ -101,7 +112,11 @@ class TaskRun:
         try:
             self._keeper.submitted()
             self._keeper.started()
-            came = await actor.run(self._task(directory))
+            try:
+                came = await actor.run(self._task(directory))
+            except SystemExit as error:
+                # Of the task, not of everything that runs beside it.
+                raise RuntimeError("the actor wanted to end the process") from error
             return await self._report_of(came)
         finally:
             await _removed(directory)
@@ -161,7 +176,7 @@ class TaskRun:
 
     async def _tell(self, report: Report) -> None:
         """Repeated until it was answered, as long as the lease may be held."""
-        failures = 0
+        failures, is_bare = 0, False
         while True:
             try:
                 status = await self._place.plane.report(report.kind, report.body)
@@ -170,14 +185,33 @@ class TaskRun:
                 log.warning("report.not_sent", kind=report.kind, reason=str(error), failures=failures)
                 await asyncio.sleep(self._place.plane.pause(failures, error))
             except Refused as refused:
-                if report.kind == "fail" or refused.status in (404, 409):
-                    log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
+                log.warning("report.refused", kind=report.kind, code=refused.code, reason=refused.detail)
+                if is_bare or refused.status in (404, 409):
                     return
-                # Its result is not taken (too large, files not found): the task must not wait for its lease to run out.
-                report = failure(self.job, ProviderError("result_refused", f"Its result was refused: {refused.detail}"))
+                # Not taken (too large, no JSON, files not found): the task must not wait for its lease to run out.
+                report, is_bare = self._bare(report, refused.detail), True
+            except (TypeError, ValueError, RecursionError) as error:
+                log.warning("report.not_written", kind=report.kind, exc_info=error)
+                if is_bare:
+                    return
+                report, is_bare = self._bare(report, "It is no JSON."), True
             else:
                 log.debug("task.reported", job_id=str(self.job.job_id), kind=report.kind, status=status)
                 return
+
+    def _bare(self, report: Report, reason: str) -> Report:
+        """What can be said where the report itself cannot."""
+        if report.kind == "fail":
+            said = report.body["error"]
+            return failure(self.job, ProviderError(said["type"], said["message"], retryable=said["retryable"]))
+        return failure(self.job, ProviderError("result_refused", f"Its result was refused: {reason}"))
+
+
+def _error_of(work: asyncio.Task[Any]) -> BaseException | None:
+    if work.cancelled():
+        # By itself, or by what it waited for.
+        return RuntimeError("the actor gave up what it was doing")
+    return work.exception()
 
 
 def _deliverable(file: MadeFile) -> Deliverable:

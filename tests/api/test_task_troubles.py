@@ -1,0 +1,159 @@
+"""Actors that misbehave, in the control plane's own process: their task ends, and nothing else is the worse for it."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from callsheet import in_process
+from callsheet.providers.actor import Task
+from callsheet.providers.errors import ProviderError
+from tests.support.people import Person
+from tests.support.troupe import Troupe
+from tests.support.waiting import until
+
+ECHO_COST = 3
+Answer = Callable[[Task], Mapping[str, Any]]
+
+
+@pytest.fixture
+async def ann(troupe: Troupe) -> Person:
+    return await troupe.person()
+
+
+async def played(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer, status: str
+) -> dict[str, Any]:
+    """A task whose actor answers so; another one is run by the same worker afterwards."""
+    with monkeypatch.context() as patched:
+        patched.setattr(troupe.players["echo"], "answer", answer)
+        task = await troupe.submit(ann, "echo", max_retries=0)
+        shown = await troupe.ended(ann, task, status)
+    await troupe.ended(ann, await troupe.submit(ann, "echo"))
+    assert troupe.plane.task_runner is not None
+    assert troupe.plane.task_runner.is_ready
+    return shown
+
+
+def _nested() -> list[Any]:
+    deep: list[Any] = []
+    for _ in range(5000):
+        deep = [deep]
+    return deep
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        {"at": datetime(2026, 1, 1, tzinfo=UTC)},
+        {"number": math.nan},
+        {"text": "a\0b"},
+        {"text": "\ud800"},
+        {"set": {1, 2}},
+        {"deep": _nested()},
+        {"large": "x" * 2_000_000},
+        ["no object"],
+    ],
+    ids=["a moment", "no number", "nul", "half a letter", "a set", "too deep", "too large", "no object"],
+)
+async def test_a_result_that_cannot_be_kept_fails_its_task_at_once(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, result: Any
+) -> None:
+    shown = await played(troupe, ann, monkeypatch, lambda task: result, "failed")
+    assert shown["error"]["type"] in ("result_refused", "actor_error")
+    # But for the one after it.
+    assert await troupe.balance(ann) == 100 - ECHO_COST
+
+
+async def test_a_result_is_read_as_if_it_came_over_the_wire(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = await played(troupe, ann, monkeypatch, lambda task: {"pair": (1, 2)}, "completed")
+    assert shown["result"]["data"] == {"pair": [1, 2]}
+
+
+def _gives_up(task: Task) -> Mapping[str, Any]:
+    raise asyncio.CancelledError
+
+
+def _exits(task: Task) -> Mapping[str, Any]:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("answer", [_gives_up, _exits])
+async def test_an_actor_that_gives_up_or_wants_to_end_the_process_fails_its_task_only(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch, answer: Answer
+) -> None:
+    shown = await played(troupe, ann, monkeypatch, answer, "failed")
+    assert shown["error"]["type"] == "actor_error"
+
+
+async def test_an_error_whose_details_cannot_be_written_is_told_without_them(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answer(task: Task) -> Mapping[str, Any]:
+        raise ProviderError("bad_weather", "It rained.", details={"cloud": object()})
+
+    shown = await played(troupe, ann, monkeypatch, answer, "failed")
+    assert (shown["error"]["type"], shown["error"]["message"]) == ("bad_weather", "It rained.")
+
+
+async def test_progress_that_cannot_be_written_is_left_out_and_the_lease_is_kept(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painter = troupe.players["echo"]
+    painter.gate.clear()
+    task = await troupe.submit(ann, "echo")
+    await until(lambda: painter.begun)
+    for percent, message in [(math.nan, "half"), (math.inf, None), (50.0, "a\ud800b")]:
+        painter.begun[-1].say(percent, message)
+        painter.begun[-1].say(25.0, "Mixing colours")
+
+    async def is_said() -> bool:
+        progress = (await troupe.get(ann, task))["progress"]
+        return progress is not None and progress["message"] == "Mixing colours"
+
+    await until(is_said)
+    painter.gate.set()
+    assert (await troupe.ended(ann, task))["retry_count"] == 0
+
+
+async def test_a_runner_that_is_drained_takes_nothing_and_goes_on_when_the_drain_is_over(troupe: Troupe) -> None:
+    runner = troupe.plane.task_runner
+    assert runner is not None
+    path = f"/api/admin/workers/{runner.worker_id}"
+    bob = await troupe.person()
+    assert (await troupe.ask(troupe.desk.admin, "POST", f"{path}/drain")).status_code == 200
+    try:
+        waiting = await troupe.submit(bob, "echo")
+        await until(lambda: not runner.is_ready)
+        assert (await troupe.get(bob, waiting))["status"] == "queued"
+    finally:
+        assert (await troupe.ask(troupe.desk.admin, "POST", f"{path}/undrain")).status_code == 200
+    await troupe.ended(bob, waiting)
+
+
+async def test_a_runner_that_was_revoked_takes_nothing_until_it_is_approved_and_registers_again(
+    troupe: Troupe, ann: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(in_process, "RETRY_CAP_SECONDS", 0.1)
+    runner, echo, admin = troupe.plane.task_runner, troupe.players["echo"], troupe.desk.admin
+    assert runner is not None
+    echo.gate.clear()
+    task = await troupe.submit(ann, "echo")
+    await until(lambda: echo.begun)
+    path = f"/api/admin/workers/{runner.worker_id}"
+    assert (await troupe.ask(admin, "POST", f"{path}/revoke")).status_code == 200
+    # Found out by the heartbeat of what it runs: from then on nothing is begun here.
+    await until(lambda: not runner.is_ready)
+    assert (await troupe.ask(admin, "POST", f"{path}/approve")).status_code == 200
+    echo.gate.set()
+    assert (await troupe.ended(ann, task))["retry_count"] == 1
+    for each in await asyncio.gather(*(troupe.submit(ann, "echo") for _ in range(5))):
+        await troupe.ended(ann, each)
+    assert runner.is_ready

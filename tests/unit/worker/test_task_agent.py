@@ -1,0 +1,243 @@
+"""The task worker against a control plane that is away, forgets answers or breaks, with actors that do not let go."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from callsheet.providers.actor import Deferred, Done, Plan, Task
+from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest, WorkerJob
+from callsheet.worker import task_agent, task_run
+from callsheet.worker.plane import Refused, Unreachable
+from callsheet.worker.task_agent import TaskAgent, TaskConfig
+from tests.support.waiting import until
+
+NOBODY = UUID(int=0)
+
+
+def job(actor: str = "actor", dispatch_id: int = 1) -> WorkerJob:
+    return WorkerJob(
+        dispatch_id=dispatch_id,
+        lease_token=uuid4(),
+        lease_expires_at=datetime.now(UTC),
+        lease_ttl_seconds=30,
+        tenant_id=NOBODY,
+        job_id=uuid4(),
+        effect_id=None,
+        kind="task",
+        actor=actor,
+        provider="self_hosted",
+        run_limit_seconds=60,
+        input_payload={},
+        input_file=None,
+        output_file=None,
+        input_url=None,
+        output_url=None,
+        output_headers={},
+    )
+
+
+@dataclass
+class ScriptedPlane:
+    """Answers each poll with the next of `script`, an error or a job; then nobody has anything."""
+
+    script: list[Exception | WorkerJob | str]
+    is_registered: bool = False
+    asked: list[PollRequest] = field(default_factory=list)
+    reports: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    # What is refused, by its kind.
+    refuses: Mapping[str, Exception] = field(default_factory=dict)
+    cancels: bool = False
+
+    async def enter(self) -> None:
+        self.is_registered = True
+
+    async def poll(self, request: PollRequest) -> PollAnswer:
+        self.asked.append(request)
+        if not self.script:
+            await asyncio.Event().wait()
+        match self.script.pop(0):
+            case Exception() as error:
+                raise error
+            case WorkerJob() as given:
+                return PollAnswer(job=given)
+            case reason:
+                return PollAnswer(job=None, reason=reason)
+
+    async def heartbeat(self, request: dict[str, Any]) -> HeartbeatAnswer:
+        return HeartbeatAnswer(lease_expires_at=datetime.now(UTC), lease_ttl_seconds=30, cancel_requested=self.cancels)
+
+    async def report(self, kind: str, body: dict[str, Any]) -> str:
+        self.reports.append((kind, body))
+        if kind in self.refuses:
+            raise self.refuses[kind]
+        return "completed"
+
+    async def leave(self, reason: str) -> None:
+        self.is_registered = False
+
+    def pause(self, failures: int, error: Exception | None = None) -> float:
+        return 0.0
+
+
+@dataclass
+class Doing:
+    """An actor that does this."""
+
+    do: Callable[[Task], Any]
+    name: str = "actor"
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        return Plan()
+
+    async def run(self, task: Task) -> Done | Deferred:
+        await self.do(task)
+        return Done({})
+
+
+async def nothing(task: Task) -> None:
+    pass
+
+
+@dataclass
+class Deaf:
+    """Goes on whatever it is told, until it is let go."""
+
+    let_go: asyncio.Event = field(default_factory=asyncio.Event)
+    heard: int = 0
+    is_over: bool = False
+
+    async def do(self, task: Task) -> None:
+        while not self.let_go.is_set():
+            try:
+                await self.let_go.wait()
+            except asyncio.CancelledError:
+                self.heard += 1
+        self.is_over = True
+
+    async def end(self) -> None:
+        self.let_go.set()
+        await until(lambda: self.is_over)
+
+
+@asynccontextmanager
+async def working(
+    tmp_path: Path, plane: ScriptedPlane, do: Callable[[Task], Any] = nothing, **changes: Any
+) -> AsyncIterator[tuple[TaskAgent, asyncio.Task[None]]]:
+    chosen = {"max_concurrency": 1, "polls_at_once": 1, "heartbeat_seconds": 0.01, "stop_seconds": 0.0, **changes}
+    config = TaskConfig(tmp_path / "tasks", ("self_hosted",), **chosen)
+    agent = TaskAgent(config, plane, {"actor": Doing(do)})
+    running = asyncio.create_task(agent.run())
+    try:
+        yield agent, running
+    finally:
+        agent.departure.begin("the test is over", 0)
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_a_poll_whose_answer_was_lost_is_asked_again_under_the_same_id(tmp_path: Path) -> None:
+    plane = ScriptedPlane([Unreachable("lost"), Refused(500, "odd", "odd"), job()])
+    async with working(tmp_path, plane):
+        await until(lambda: len(plane.asked) == 4)
+    ids = [request.poll_id for request in plane.asked]
+    assert len(set(ids[:3])) == 1
+    assert ids[3] != ids[0]
+    assert [kind for kind, _ in plane.reports] == ["complete"]
+
+
+async def test_an_actor_that_does_not_hear_of_its_cancel_is_left_behind_and_its_slot_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_run, "LET_GO_SECONDS", 0.01)
+    deaf = Deaf()
+    plane = ScriptedPlane([job()], cancels=True)
+    async with working(tmp_path, plane, deaf.do):
+        await until(lambda: len(plane.asked) == 2)
+        [(kind, body)] = plane.reports
+        assert (kind, body["error"]["type"], deaf.heard) == ("fail", "canceled", 1)
+    await deaf.end()
+
+
+async def test_a_worker_that_leaves_does_not_wait_for_an_actor_that_does_not_hear(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(task_run, "LET_GO_SECONDS", 0.01)
+    deaf = Deaf()
+    plane = ScriptedPlane([job()])
+    async with working(tmp_path, plane, deaf.do) as (agent, running):
+        await until(lambda: agent._runs)
+        agent.departure.begin("stops", 0)
+        await running
+    assert [kind for kind, _ in plane.reports] == ["requeue"]
+    assert not plane.is_registered
+    await deaf.end()
+
+
+async def test_a_slot_that_crashes_ends_the_worker_in_good_order_and_says_so(tmp_path: Path) -> None:
+    plane = ScriptedPlane([job(), KeyError("a bug")])
+    forever = asyncio.Event()
+
+    async def do(task: Task) -> None:
+        await forever.wait()
+
+    async with working(tmp_path, plane, do, max_concurrency=2, polls_at_once=2) as (agent, running):
+        with pytest.raises(KeyError):
+            await running
+        assert not agent.takes_tasks
+    assert [kind for kind, _ in plane.reports] == ["requeue"]
+    assert not plane.is_registered
+
+
+async def test_an_actor_that_gives_up_by_itself_costs_its_task_and_not_the_slot(tmp_path: Path) -> None:
+    async def gives_up(task: Task) -> None:
+        raise asyncio.CancelledError
+
+    plane = ScriptedPlane([job()])
+    async with working(tmp_path, plane, gives_up) as (_, running):
+        await until(lambda: len(plane.asked) == 2)
+        assert not running.done()
+    [(kind, body)] = plane.reports
+    assert (kind, body["error"]["type"]) == ("fail", "actor_error")
+
+
+@pytest.mark.parametrize("error", [Refused(413, "body_too_large", "too large"), TypeError("no JSON"), ValueError()])
+async def test_a_report_that_is_not_taken_is_followed_by_one_that_says_so(tmp_path: Path, error: Exception) -> None:
+    plane = ScriptedPlane([job()], refuses={"complete": error})
+    async with working(tmp_path, plane):
+        await until(lambda: len(plane.asked) == 2)
+    assert [kind for kind, _ in plane.reports] == ["complete", "fail"]
+    assert plane.reports[1][1]["error"]["type"] == "result_refused"
+
+
+async def test_a_failure_that_is_not_taken_is_told_once_more_and_then_left(tmp_path: Path) -> None:
+    async def breaks(task: Task) -> None:
+        raise RuntimeError
+
+    plane = ScriptedPlane([job()], refuses={"fail": Refused(422, "invalid_request", "odd")})
+    async with working(tmp_path, plane, breaks):
+        await until(lambda: len(plane.asked) == 2)
+    assert [kind for kind, _ in plane.reports] == ["fail", "fail"]
+    assert plane.reports[1][1]["error"]["traceback"] is None
+
+
+async def test_a_worker_that_is_drained_leaves_unless_somebody_else_decides(tmp_path: Path) -> None:
+    leaving, staying = ScriptedPlane(["draining"]), ScriptedPlane(["draining"])
+    async with working(tmp_path / "one", leaving) as (_, running):
+        await running
+    assert not leaving.is_registered
+    async with working(tmp_path / "other", staying, leaves_when_drained=False) as (agent, running):
+        await until(lambda: agent._is_draining)
+        assert not agent.takes_tasks
+        assert not running.done()
+
+
+def test_what_was_left_behind_has_no_say_in_how_long_the_end_takes() -> None:
+    assert task_run.LET_GO_SECONDS < task_agent.REPORT_SECONDS < task_agent.END_SECONDS
