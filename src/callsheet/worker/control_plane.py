@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
@@ -188,9 +189,11 @@ class ControlPlane:
         headers: dict[str, str] | None = None,
     ) -> dict[str, Any]:
         body = request.model_dump(mode="json", exclude_none=True) if isinstance(request, BaseModel) else request
-        sent = headers or {"authorization": f"Bearer {self._token}"}
+        sent = {"content-type": "application/json", **(headers or {"authorization": f"Bearer {self._token}"})}
+        # In ASCII: names of files may have halves of surrogate pairs in them, and must not keep a report from being sent.
+        content = json.dumps(body, separators=(",", ":"))
         try:
-            answer = await self._client.post(f"/api/worker/{path}", json=body, headers=sent, timeout=seconds)
+            answer = await self._client.post(f"/api/worker/{path}", content=content, headers=sent, timeout=seconds)
         except (httpx.TransportError, httpx.InvalidURL) as error:
             raise Unreachable(f"the control plane cannot be reached ({type(error).__name__})") from error
         return _read(answer)

@@ -158,12 +158,14 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
 
 
 def failure(job: WorkerJob, error: ProviderError) -> Report:
+    # What a service said may have halves of surrogate pairs in it; whoever reports a failure must not fail at that.
+    message = error.message.encode("utf-8", "replace").decode()
     body: dict[str, Any] = {
         **lease_of(job),
-        "error_message": error.message,
+        "error_message": message,
         "error": {
             "type": error.type,
-            "message": error.message,
+            "message": message,
             "details": error.details,
             "traceback": error.traceback,
             "retryable": error.retryable,

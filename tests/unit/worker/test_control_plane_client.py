@@ -152,3 +152,12 @@ async def test_a_refusal_carries_its_code(tmp_path: Path) -> None:
         with pytest.raises(Refused) as refused:
             await plane.heartbeat({})
     assert (refused.value.status, refused.value.code) == (409, "lease_lost")
+
+
+async def test_a_report_is_sent_whatever_stands_in_it(tmp_path: Path) -> None:
+    """As Python names files that are not in UTF-8, and as JSON of strangers may say it."""
+    said = "cannot read \udcff.png"
+    scripted = Scripted(register=[REGISTERED], fail=[(200, {"dispatch_id": 1, "status": "failed"}, {})])
+    async with talking(scripted, tmp_path) as plane:
+        assert await plane.report("fail", {"error_message": said}) == "failed"
+    assert scripted.asked[-1][2] == {"error_message": said}
