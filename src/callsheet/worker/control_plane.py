@@ -190,7 +190,7 @@ class ControlPlane:
     ) -> dict[str, Any]:
         body = request.model_dump(mode="json", exclude_none=True) if isinstance(request, BaseModel) else request
         sent = {"content-type": "application/json", **(headers or {"authorization": f"Bearer {self._token}"})}
-        # In ASCII: names of files may have halves of surrogate pairs in them, and must not keep a report from being sent.
+        # In ASCII: names of files may have halves of surrogate pairs in them, which must not keep a report here.
         content = json.dumps(body, separators=(",", ":"))
         try:
             answer = await self._client.post(f"/api/worker/{path}", content=content, headers=sent, timeout=seconds)
