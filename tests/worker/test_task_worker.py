@@ -214,6 +214,12 @@ async def test_a_worker_takes_tasks_of_its_queues_only(site: Site) -> None:
         assert (await site.get(day))["status"] == "queued"
 
 
+async def test_a_queue_that_no_control_plane_has_is_named_with_the_setting_that_makes_it(site: Site) -> None:
+    with pytest.raises(AssertionError, match=r"actor:copy:nowhere.*tasks\.queues"):
+        async with site.worker("lost", "--queues", "nowhere"):
+            raise AssertionError("it registered")
+
+
 async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", cwd=tmp_path, stderr=PIPE
@@ -221,3 +227,12 @@ async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_
     _, said = await process.communicate()
     assert process.returncode == 1
     assert b"callsheet fleets secret" in said
+
+
+async def test_options_of_an_engines_worker_are_not_taken_silently(tmp_path: Path) -> None:
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "callsheet", "worker", "--tasks", "--fleet", "gpus", cwd=tmp_path, stderr=PIPE
+    )
+    _, said = await process.communicate()
+    assert process.returncode == 1
+    assert b"no --fleet" in said

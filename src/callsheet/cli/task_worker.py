@@ -7,11 +7,14 @@ import re
 from callsheet.cli.worker import fleet_secret, host_name, stop_on_signals
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings
+from callsheet.toolbox.logs import get_logger
 from callsheet.wire.fleet import RegisterRequest
 from callsheet.wire.tasks import workflow_slug
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.private_files import claim
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
+
+log = get_logger(__name__)
 
 
 async def run_tasks(settings: Settings) -> None:
@@ -30,9 +33,9 @@ async def run_tasks(settings: Settings) -> None:
         providers=list(providers),
         workflow_slugs=[workflow_slug(actor, queue) for actor in registry.actors for queue in given.queues],
     )
-    plane = ControlPlane(
-        given.api_url or settings.public_url, secret, directory / "token.json", registration=lambda: registration
-    )
+    api_url = given.api_url or settings.public_url
+    log.info("worker.starts", api_url=api_url, worker_id=worker_id, queues=given.queues)
+    plane = ControlPlane(api_url, secret, directory / "token.json", registration=lambda: registration)
     config = TaskConfig(
         directory=directory / "work",
         providers=providers,

@@ -40,6 +40,8 @@ def worker(
         overrides["engine"] = {"url": engine_url}
     settings = load_settings(**overrides)
     if tasks:
+        if fleet is not None or workflows is not None or engine_url is not None:
+            raise OperatorError("--tasks runs actors: no --fleet, --workflows or --engine-url. Choose with --queues.")
         from callsheet.cli.task_worker import run_tasks
 
         configure_logs(settings.log.level, settings.log.format)

@@ -188,8 +188,10 @@ async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[a
     rows = await SQL["find_workflows"].rows(connection, slugs=list(slugs))
     missing = set(slugs) - {row["slug"] for row in rows}
     if missing:
+        of_actors = any(slug.startswith("actor:") for slug in missing)
+        advice = " Control planes make those of the actors they have, in the queues of tasks.queues." * of_actors
         raise InvalidRequest(
-            f"There is no workflow {', '.join(sorted(missing)[:5])}.",
+            f"There is no workflow {', '.join(sorted(missing)[:5])}.{advice}",
             errors=[
                 FieldProblem(f"workflow_slugs.{place}", f"there is no workflow {slug!r}")
                 for place, slug in enumerate(slugs)

@@ -70,7 +70,9 @@ class TaskAgent:
         )
         slots: list[asyncio.Task[None]] = []
         try:
-            await self.plane.enter()
+            if not await self._has_entered():
+                await self._leave([])
+                return
             log.info("worker.ready", actors=sorted(self.actors), at_once=self.config.max_concurrency)
             asking = asyncio.Semaphore(self.config.polls_at_once)
             slots = [asyncio.create_task(self._slot(place, asking)) for _ in range(self.config.max_concurrency)]
@@ -87,6 +89,19 @@ class TaskAgent:
             await _ended([*slots, *self._runs.values()])
             await transfers.close()
             shutil.rmtree(self.config.directory, ignore_errors=True)
+
+    async def _has_entered(self) -> bool:
+        """False where it was told to leave before anybody let it in, which may take as long as an outage."""
+        entering = asyncio.create_task(self.plane.enter())
+        leaving = asyncio.create_task(self.departure.wait())
+        try:
+            await asyncio.wait({entering, leaving}, return_when=asyncio.FIRST_COMPLETED)
+            if entering.done():
+                entering.result()
+                return True
+            return False
+        finally:
+            await _ended([entering, leaving])
 
     def start_now(self, job: WorkerJob) -> asyncio.Task[None]:
         """Beside whatever its slots do."""

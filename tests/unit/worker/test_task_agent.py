@@ -181,6 +181,22 @@ async def test_a_worker_that_leaves_does_not_wait_for_an_actor_that_does_not_hea
     await deaf.end()
 
 
+async def test_a_worker_that_nobody_lets_in_can_still_be_told_to_stop(tmp_path: Path) -> None:
+    class Away(ScriptedPlane):
+        async def enter(self) -> None:
+            entering.set()
+            await asyncio.Event().wait()
+
+    entering = asyncio.Event()
+    plane = Away([])
+    async with working(tmp_path, plane) as (agent, running):
+        await entering.wait()
+        agent.departure.begin("stops", 0)
+        async with asyncio.timeout(10):
+            await running
+    assert plane.asked == []
+
+
 async def test_a_slot_that_crashes_ends_the_worker_in_good_order_and_says_so(tmp_path: Path) -> None:
     plane = ScriptedPlane([job(), KeyError("a bug")])
     forever = asyncio.Event()
