@@ -97,7 +97,8 @@ def lets_in(name: str) -> list[dict[str, list[str]]] | None:
         return [{"FleetSecret": []}]
     if "/api/worker/" in name:
         return [{"WorkerToken": []}]
-    public = name == "POST /api/auth/login" or "/api/" not in name
+    # Callbacks are signed by whoever sends them.
+    public = name == "POST /api/auth/login" or "/api/" not in name or "/api/webhooks/" in name
     return None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]
 
 

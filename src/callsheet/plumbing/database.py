@@ -5,10 +5,11 @@ Helpers take the connection and never commit. Time in leases and deadlines is th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -18,6 +19,7 @@ from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.errors import OperatorError
 
 MINIMUM_VERSION = 15
+CLOSE_SECONDS = 3.0
 
 # What asyncpg raises when the database is away, restarting or has no connection left: not the request's fault.
 DATABASE_AWAY = (
@@ -92,8 +94,12 @@ class Database:
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is not None:
-            await pool.close()
+        if pool is None:
+            return
+        # A statement that many wait for belongs to none of them, so nobody who leaves ends it: it may hang on a lock.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                await pool.close()
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -18,13 +18,14 @@ from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
 from callsheet.tasks.reader import TaskReader
 from callsheet.tasks.submission import TaskSubmission
+from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line, Page
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.tasks import (
     ActorInfo,
     ActorName,
-    Preview,
+    GenerationPreview,
     PreviewRequest,
     ProviderInfo,
     QueueName,
@@ -32,6 +33,7 @@ from callsheet.wire.tasks import (
     Task,
 )
 
+log = get_logger(__name__)
 TaskId = Annotated[str, Path(description="Like `tq_…`.", max_length=100)]
 REPLAYED: dict[int | str, dict[str, Any]] = {
     200: {"model": Task, "description": "The task this idempotency key was used for; nothing new was made."}
@@ -132,18 +134,28 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
         ]
 
     @router.post("/providers/{provider}/preview")
-    async def preview_generation(provider: Annotated[str, Path(max_length=100)], body: PreviewRequest) -> Preview:
+    async def preview_generation(
+        provider: Annotated[str, Path(max_length=100)], body: PreviewRequest
+    ) -> GenerationPreview:
         """What can be said of a generation before it is asked for; nothing is made and nothing charged."""
         found = media.get(provider)
         if found is None:
             raise NotFound("There is no such provider.")
         if body.action_type not in found.actions:
             raise InvalidRequest.field("action_type", f"is none of: {', '.join(sorted(found.actions))}")
-        generation = Generation(body.action_type, body.prompt, body.params)
-        problems = [FieldProblem(problem.field, problem.reason) for problem in found.problems(generation)]
-        if problems:
-            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
-        info = dict(found.preview_info(generation))
-        return Preview(provider=found.name, action_type=body.action_type, info=info)
+        info = previewed(found, Generation(body.action_type, body.prompt, body.params))
+        return GenerationPreview(provider=found.name, action_type=body.action_type, info=info)
 
     return router
+
+
+def previewed(provider: MediaProvider, generation: Generation) -> dict[str, Any]:
+    try:
+        problems = [FieldProblem(problem.field, problem.reason) for problem in provider.problems(generation)]
+        if not problems:
+            return dict(provider.preview_info(generation))
+    except Exception as error:
+        # As with actors: anybody may add a provider.
+        log.exception("provider.preview_failed", provider=provider.name)
+        raise InvalidRequest.field("params", f"the provider {provider.name!r} cannot make anything of it") from error
+    raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)

@@ -106,7 +106,7 @@ class PreviewRequest(UserRequest):
     params: Document = Field(default_factory=dict)
 
 
-class Preview(Answer):
+class GenerationPreview(Answer):
     """What can be said before anything is made."""
 
     provider: str
