@@ -203,6 +203,9 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, an
         ({"actor": "careless"}, "payload"),
         ({"actor": "limited", "payload": {"identifier": "", "limit": 1}}, "payload"),
         ({"actor": "limited", "payload": {"identifier": "x", "limit": -1}}, "payload"),
+        ({"actor": "limited", "payload": {"identifier": "x", "limit": 2**31}}, "payload"),
+        ({"actor": "limited", "payload": {"identifier": "x", "limit": 1.5}}, "payload"),
+        ({"actor": "limited", "payload": {"identifier": "x\ny", "limit": 1}}, "payload"),
         ({"actor": "engine", "payload": {"effect": "no-such-effect"}}, "payload.effect_id"),
         ({"actor": "engine", "payload": {"effect": "Not A Slug"}}, "payload.effect_id"),
     ],
@@ -291,6 +294,8 @@ async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, a
     assert_refused(await preview("nobody"), 404, "not_found")
     assert_refused(await preview(action_type="sing"), 422, "invalid_request", "action_type")
     assert_refused(await preview(prompt=""), 422, "invalid_request", "prompt")
+    # One of another package, which did not think of it.
+    assert_refused(await preview(params={"pictures": "many"}), 422, "invalid_request", "params")
 
 
 async def test_a_task_for_an_engine_becomes_the_job_of_an_effect_and_stays_a_task(troupe: Troupe, ann: Person) -> None:

@@ -107,7 +107,7 @@ class Sketches:
         return None
 
     def preview_info(self, generation: Generation) -> Mapping[str, Any]:
-        return {"pictures": generation.params.get("pictures", 1)}
+        return {"pictures": int(generation.params.get("pictures", 1))}
 
     async def close(self) -> None:
         pass

@@ -27,6 +27,7 @@ FIELD = "payload"
 # Where the job of an effect keeps what the task's user sent; its own payload is what the engine gets.
 SENT = "task_payload"
 LONGEST_IDENTIFIER = 200
+LARGEST_NUMBER = 2**31 - 1
 _LINE: TypeAdapter[str] = TypeAdapter(Line)
 
 
@@ -118,10 +119,19 @@ def _check(plan: Plan) -> None:
     concurrency = plan.concurrency
     if (plan.finish is Finish.WORKER) != (plan.effect is not None):
         raise ValueError("a plan has an effect exactly where it finishes by worker")
-    if concurrency and not (0 < len(concurrency.identifier) <= LONGEST_IDENTIFIER and concurrency.limit >= 0):
+    if concurrency and not (_is_name(concurrency.identifier) and _is_whole(concurrency.limit, 0)):
         raise ValueError(f"{concurrency} is no concurrency")
-    if plan.run_limit_seconds <= 0 or not plan.provider:
+    if not _is_whole(plan.run_limit_seconds, 1) or not _is_name(plan.provider):
         raise ValueError(f"{plan} cannot be run")
+
+
+def _is_name(value: object) -> bool:
+    return isinstance(value, str) and 0 < len(value) <= LONGEST_IDENTIFIER and value.isprintable()
+
+
+def _is_whole(value: object, least: int) -> bool:
+    """As the tables can hold it."""
+    return isinstance(value, int) and least <= value <= LARGEST_NUMBER
 
 
 def workflow_run_id(payload: Mapping[str, Any]) -> str | None:
