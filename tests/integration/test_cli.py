@@ -46,7 +46,13 @@ def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path
 
 
 def test_settings_are_listed_without_their_secrets(tmp_path: Path) -> None:
-    callsheet = Callsheet(tmp_path, HOME="/tmp/[red]home", SECRET_KEY="hidden" * 6, SERVER__PORT="1234")
+    callsheet = Callsheet(
+        tmp_path,
+        HOME="/tmp/[red]home",
+        SECRET_KEY="hidden" * 6,
+        SERVER__PORT="1234",
+        PROVIDERS__REPLICATE__MODELS='{"tts": {"model": "a/b", "fixed": {"hf_token": "hidden"}}}',
+    )
     listed = callsheet.succeed("settings", "--json").json
     assert listed["CALLSHEET_SERVER__PORT"] == 1234
     assert listed["CALLSHEET_HOME"] == "/tmp/[red]home"

@@ -227,6 +227,13 @@ def test_a_wrong_secret_is_refused_without_being_printed(
     assert SECRET[:20] not in sentence
 
 
+def test_an_address_that_is_refused_for_its_password_is_not_printed_with_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_PROVIDERS__REPLICATE__URL", f"https://user:{SECRET}@api.replicate.com")
+    sentence = refusal()
+    assert "CALLSHEET_PROVIDERS__REPLICATE__URL is 'https://user:***@api.replicate.com'" in sentence
+    assert SECRET not in sentence
+
+
 def test_secrets_are_in_no_representation_of_the_settings() -> None:
     settings = load_settings(
         secret_key=SECRET,

@@ -6,6 +6,8 @@ import typer
 
 from callsheet.cli.console import out, print_json
 from callsheet.settings import load_settings, setting_fields, variable_name
+from callsheet.settings.tree import is_table
+from callsheet.toolbox.redaction import redact
 
 
 def show(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
@@ -16,7 +18,8 @@ def show(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> N
         value = dumped
         for name in path:
             value = value[name]
-        values[variable_name(path)] = (value, field.description)
+        # What stands in a table, as inputs of a model do, may be named like a secret without being declared as one.
+        values[variable_name(path)] = (redact(value) if is_table(field) else value, field.description)
     if as_json:
         print_json({name: value for name, (value, _) in values.items()})
         return

@@ -25,6 +25,7 @@ from callsheet.settings.variables import (
     variable_name,
     variables,
 )
+from callsheet.toolbox.redaction import redact_text
 
 
 def load_settings(**overrides: Any) -> Settings:
@@ -97,7 +98,8 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
         return f"{'.'.join(path)} (from {_source_of_table(path)}): {reason}."
     # A table of providers has the secrets of each in it.
     secret = "SecretStr" in str(field.annotation) or (is_table(field) and names[0] == "providers")
-    value = "***" if secret else repr(error["input"])
+    # An address may have a password in it, and be refused for that.
+    value = "***" if secret else redact_text(repr(error["input"]))
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
 
