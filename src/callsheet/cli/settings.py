@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 
 from callsheet.cli.console import out, print_json
@@ -13,9 +15,9 @@ from callsheet.toolbox.redaction import redact
 def show(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """List every setting with its value in force (secrets are not shown)."""
     dumped = load_settings().model_dump(mode="json")
-    values = {}
+    values: dict[str, tuple[object, str | None]] = {}
     for path, field in setting_fields():
-        value = dumped
+        value: Any = dumped
         for name in path:
             value = value[name]
         # What stands in a table, as inputs of a model do, may be named like a secret without being declared as one.
