@@ -295,7 +295,18 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
         assert hidden not in ended.err
 
 
+def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet) -> None:
+    done = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--set", "length=short", "--watch")
+    assert done.json["text"].startswith("Meet Desk lamp.")
+    assert "It cost 1 token" in done.err
+    # Later, by its own id.
+    task = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--json").json
+    assert callsheet.succeed("watch", task["task_id"]).json["written_by"] == "template"
+    assert callsheet.refuse("task", "copy", "--watch") == "product: is required."
+    assert "there are: copy, media, scrape" in callsheet.refuse("task", "juggle")
+
+
 def test_where_nobody_answers_that_is_said(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
     assert callsheet.refuse("submit", "negative", clip.name).startswith("Nobody answers at http://127.0.0.1:1")
-    assert callsheet.refuse("watch", "nonsense") == "'nonsense' is no id of a job."
+    assert callsheet.refuse("watch", "nonsense") == "'nonsense' is no id of a job or task."

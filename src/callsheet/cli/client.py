@@ -25,6 +25,7 @@ from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
 from callsheet.wire.problems import Problem
+from callsheet.wire.tasks import Task
 from callsheet.wire.wallet import Credit, Credited, Wallet
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -111,6 +112,10 @@ class Client:
         # Made once, so that asking again after a lost answer does not make a second job.
         body = {"effect_id": effect, "input_payload": dict(values), "idempotency_key": uuid.uuid4().hex, **inputs}
         return await self._ask(Job, "POST", "/api/ai-jobs", body)
+
+    async def submit_task(self, actor: str, payload: Mapping[str, Any], queue_name: str) -> Task:
+        body = {"actor": actor, "payload": payload, "queue_name": queue_name, "idempotency_key": uuid.uuid4().hex}
+        return await self._ask(Task, "POST", "/api/task", body)
 
     async def upload(self, path: Path, counted: Counted) -> File:
         """A file of yours, confirmed."""
@@ -313,8 +318,12 @@ def sentence_of(problem: Problem) -> str:
         )
     if problem.errors:
         # As they were written on the command line.
-        return "; ".join(f"{each.field.removeprefix('input_payload.')}: {each.reason}" for each in problem.errors) + "."
+        return "; ".join(f"{_as_written(each.field)}: {each.reason}" for each in problem.errors) + "."
     return f"{problem.title} {problem.detail}" if problem.detail else problem.title
+
+
+def _as_written(field: str) -> str:
+    return field.removeprefix("input_payload.").removeprefix("payload.")
 
 
 async def _pause(attempt: int) -> None:

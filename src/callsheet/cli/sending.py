@@ -1,4 +1,4 @@
-"""What `callsheet submit` and `callsheet watch` do: upload, submit, follow, fetch, and say what it cost."""
+"""What `callsheet submit`, `task` and `watch` do: upload, submit, follow, fetch, and say what it cost."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
+from callsheet.wire.tasks import job_id_of
 
 # In bytes. A name has 255, and the slug of an effect up to 100.
 LONGEST_STEM = 130
@@ -48,10 +49,8 @@ async def submit_file(
         effect = await find_effect(client, slug)
         given = read_values(effect, values)
         check_input(effect, file)
-        if output is not None and not watch_it:
-            raise OperatorError("--output needs --watch: without it nothing is fetched.")
         beside = file.with_name(f"{shortened(file.stem)}-{slug}") if file is not None else Path(slug)
-        place = target_of(output, beside) if watch_it else None
+        place = _place(output, beside, watch_it)
         await _require_tokens(client, effect)
         job = await send(client, effect, file, given)
         if place is None:
@@ -62,11 +61,37 @@ async def submit_file(
         await _finish(client, job, *place, as_json)
 
 
+async def submit_task(
+    client: Client,
+    actor: str,
+    payload: Mapping[str, Any],
+    queue_name: str,
+    watch_it: bool,
+    output: Path | None,
+    as_json: bool,
+) -> None:
+    async with client:
+        place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
+        task = await client.submit_task(actor, payload, queue_name)
+        if place is None:
+            print_json(task) if as_json else out.print(
+                f"Task {task.task_id} is {task.status.value}. Watch it: callsheet watch {task.task_id}"
+            )
+            return
+        await _finish(client, await client.job(task.job_id), *place, as_json)
+
+
 async def watch_job(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
     async with client:
         target, exact = target_of(output, Path(f"job-{job_id[-8:]}"))
         job = await client.job(_job_id(job_id))
         await _finish(client, job, target, exact, as_json)
+
+
+def _place(output: Path | None, default: Path, watch_it: bool) -> tuple[Path, bool] | None:
+    if output is not None and not watch_it:
+        raise OperatorError("--output needs --watch: without it nothing is fetched.")
+    return target_of(output, default) if watch_it else None
 
 
 def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
@@ -81,9 +106,9 @@ def target_of(output: Path | None, default: Path) -> tuple[Path, bool]:
 
 def _job_id(text: str) -> UUID:
     try:
-        return UUID(text)
+        return job_id_of(text) or UUID(text)
     except ValueError:
-        raise OperatorError(f"{text!r} is no id of a job.") from None
+        raise OperatorError(f"{text!r} is no id of a job or task.") from None
 
 
 async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: bool) -> None:
@@ -107,6 +132,8 @@ async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: 
         return
     for file in files:
         out.print(str(file))
+    if not files and ended.result:
+        print_json(ended.result.get("result", ended.result))
     err.print(f"It cost {_tokens(ended.cost)}; {balance} are left.")
 
 

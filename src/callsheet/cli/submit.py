@@ -1,4 +1,4 @@
-"""`callsheet submit` and `callsheet watch`: a file of yours, an effect, and what comes of it. HTTP only."""
+"""`callsheet submit`, `callsheet task` and `callsheet watch`: what is asked for, and what comes of it. HTTP only."""
 
 from __future__ import annotations
 
@@ -27,13 +27,31 @@ def submit(
     asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json))
 
 
+def task(
+    actor: str = typer.Argument(help="Whom it is for."),
+    values: list[str] = typer.Option(
+        [], "--set", help="Of its payload: KEY=VALUE, such as product.title=Lamp. JSON where it is JSON, else text."
+    ),
+    queue: str = typer.Option("default", "--queue", help="The queue it goes to."),
+    watch_it: bool = typer.Option(False, "--watch", help="Watch the task, and fetch or print what it made."),
+    output: Path | None = typer.Option(None, "--output", "-o", help="Where its files go. Default: here."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Ask an actor to do something: write copy, read a page, have a picture made."""
+    from callsheet.cli.sending import client_of, submit_task
+    from callsheet.cli.values import read_payload
+
+    asyncio.run(submit_task(client_of(url), actor, read_payload(values), queue, watch_it, output, as_json))
+
+
 def watch(
-    job: str = typer.Argument(help="Id of the job."),
+    job: str = typer.Argument(help="Id of the job or task."),
     output: Path | None = typer.Option(None, "--output", "-o", help="Where the result goes. Default: here."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Watch a job to its end and fetch what it made."""
+    """Watch a job or task to its end, and fetch or print what it made."""
     from callsheet.cli.sending import client_of, watch_job
 
     asyncio.run(watch_job(client_of(url), job, output, as_json))

@@ -18,19 +18,47 @@ def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
     known = {each.key: each for each in effect.properties}
     given: dict[str, Any] = {}
     for pair in pairs:
-        key, separator, text = pair.partition("=")
-        if not separator:
-            raise OperatorError(f"--set takes KEY=VALUE, not {pair!r}.")
+        key, text = _split(pair)
         if key not in known:
             offered = ", ".join(known) or "none"
             raise OperatorError(f"{key}: {effect.slug} has no such property. It has: {offered}.")
-        if not is_text(text):
-            raise OperatorError(f"{key}: its value is not text in UTF-8.")
         given[key] = _value(known[key], text)
     missing = [each.key for each in effect.properties if each.required and each.key not in given]
     if missing:
         raise OperatorError(f"{missing[0]}: {effect.slug} needs a value. Add --set {missing[0]}=…")
     return given
+
+
+def read_payload(pairs: Sequence[str]) -> dict[str, Any]:
+    """Of a task: what it may hold only its actor knows. A dotted key is a member of a member."""
+    payload: dict[str, Any] = {}
+    for pair in pairs:
+        key, text = _split(pair)
+        *outer, last = key.split(".")
+        inside = payload
+        for name in outer:
+            inside = inside.setdefault(name, {})
+            if not isinstance(inside, dict):
+                raise OperatorError(f"{key}: {name} has a value already.")
+        inside[last] = _json_or_text(text)
+    return payload
+
+
+def _split(pair: str) -> tuple[str, str]:
+    key, separator, text = pair.partition("=")
+    if not separator or not key or not is_text(key):
+        raise OperatorError(f"--set takes KEY=VALUE, not {pair!r}.")
+    if not is_text(text):
+        raise OperatorError(f"{key}: its value is not text in UTF-8.")
+    return key, text
+
+
+def _json_or_text(text: str) -> Any:
+    try:
+        # NaN and Infinity are Python's, not JSON's.
+        return json.loads(text, parse_constant=str)
+    except (ValueError, RecursionError):
+        return text
 
 
 def is_text(value: str) -> bool:

@@ -1,0 +1,41 @@
+"""What `--set KEY=VALUE` says of a task, whose payload only its actor knows."""
+
+from __future__ import annotations
+
+import pytest
+
+from callsheet.cli.values import read_payload
+from callsheet.toolbox.errors import OperatorError
+
+
+def test_dotted_keys_are_members_and_values_json_where_they_are_json() -> None:
+    said = [
+        "product.title=A = B",
+        "product.price=19.5",
+        "params.tags=[1, true]",
+        "prompt={not json",
+        'code="007"',
+        "odd=NaN",
+    ]
+    assert read_payload(said) == {
+        "product": {"title": "A = B", "price": 19.5},
+        "params": {"tags": [1, True]},
+        "prompt": "{not json",
+        "code": "007",
+        "odd": "NaN",
+    }
+
+
+@pytest.mark.parametrize(
+    ("said", "sentence"),
+    [
+        (["title"], "--set takes KEY=VALUE, not 'title'."),
+        (["=lamp"], "--set takes KEY=VALUE, not '=lamp'."),
+        (["title=a", "title.more=b"], "title.more: title has a value already."),
+        (["title=\udc80"], "title: its value is not text in UTF-8."),
+    ],
+)
+def test_what_cannot_be_read_is_said_before_anything_is_sent(said: list[str], sentence: str) -> None:
+    with pytest.raises(OperatorError) as refused:
+        read_payload(said)
+    assert str(refused.value) == sentence
