@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, SecretStr, StringConstraints, field_validator
+from pydantic import AfterValidator, Field, JsonValue, SecretStr, StringConstraints, field_validator
 
 from callsheet.providers.webhook_signatures import key_of
 from callsheet.toolbox.sections import Section, WebAddress
@@ -13,10 +14,16 @@ _NAME = r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}"
 ActionName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 INPUT_NAME = r"[A-Za-z_][A-Za-z0-9_]{0,62}"
 InputName = Annotated[str, StringConstraints(pattern=rf"^{INPUT_NAME}$")]
-ModelName = Annotated[
-    str,
-    StringConstraints(pattern=rf"^(deployments/{_NAME}/{_NAME}|{_NAME}/{_NAME}(:[0-9a-f]{{64}})?|[0-9a-f]{{64}})$"),
-]
+_MODEL = re.compile(rf"(deployments/{_NAME}/{_NAME}|{_NAME}/{_NAME}(:[0-9a-f]{{64}})?|[0-9a-f]{{64}})")
+
+
+def _is_a_model(value: str) -> str:
+    if not _MODEL.fullmatch(value):
+        raise ValueError("must be owner/name, owner/name:version, a version (64 digits), or deployments/owner/name")
+    return value
+
+
+ModelName = Annotated[str, AfterValidator(_is_a_model)]
 
 
 class ReplicateModel(Section):

@@ -83,7 +83,7 @@ def _hint(name: str, known: Iterable[str]) -> str:
 
 def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     path = [part for part in error["loc"] if isinstance(part, str)]
-    reason = re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
+    reason = _reason(error)
     if error["type"] == "extra_forbidden":
         name = ".".join(path)
         hint = _hint(name, [".".join(names) for names, _ in setting_fields()])
@@ -102,6 +102,16 @@ def _sentence(error: ErrorDetails, overrides: Mapping[str, Any]) -> str:
     value = "***" if secret else redact_text(repr(error["input"]))
     name, source = _source(names, overrides)
     return f"{name} is {value} (from {source}): {reason}. {field.description}"
+
+
+def _reason(error: ErrorDetails) -> str:
+    match error["type"]:
+        case "missing":
+            return "it is required"
+        case "string_pattern_mismatch":
+            # Nobody should have to read a regular expression.
+            return "it has a character that it cannot have, or begins with one it cannot begin with"
+    return re.sub(r"^(Value error, |(Input|String|Value)(?= should))", lambda m: "it" if m[2] else "", error["msg"])
 
 
 def _leaf(path: Sequence[str]) -> tuple[tuple[str, ...], FieldInfo] | None:

@@ -100,7 +100,17 @@ def test_names_of_blocked_providers_are_a_list_or_comma_separated(monkeypatch: p
             "providers.http.leonardo.headers (from callsheet.toml): must be plain characters.",
         ),
         ('done = ["done"]', "done = []", "providers.http.leonardo.poll.done (from callsheet.toml): "),
-        ('outputs = "urls"', "", "providers.http.leonardo.poll.outputs (from callsheet.toml): Field required."),
+        ('outputs = "urls"', "", "providers.http.leonardo.poll.outputs (from callsheet.toml): it is required."),
+        (
+            SERVICE,
+            '[providers.replicate.models.tts]\nmodel = "owner/name:latest"',
+            "providers.replicate.models.tts.model (from callsheet.toml): must be owner/name, owner/name:version, ",
+        ),
+        (
+            SERVICE,
+            "[providers.http.leonardo.headers]\n'Two words' = ''",
+            "it has a character that it cannot have, or begins with one it cannot begin with.",
+        ),
         ("outputs =", "outptus =", "providers.http.leonardo.poll.outptus in callsheet.toml is not a setting."),
         (SERVICE, "[providers]\nhttp = 1", "CALLSHEET_PROVIDERS__HTTP is *** (from callsheet.toml): "),
         (SERVICE, "[providers.plugins]\nx = 1", "providers.plugins.x (from callsheet.toml): "),
