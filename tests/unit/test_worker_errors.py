@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from pydantic import JsonValue
 
 from callsheet.fleet.worker_errors import FALLBACK, failure_of, sanitize_worker_error
+from callsheet.jobs.execution import retry_delay
 from callsheet.toolbox.sanitizing import LONGEST_MESSAGE, clean_line
 from callsheet.wire.worker import FailRequest
 
@@ -169,3 +170,17 @@ def test_a_worker_that_says_nothing_still_fails_its_job() -> None:
 
 def test_a_type_that_is_no_name_is_not_shown() -> None:
     assert failure_of(reported(error={"type": "/opt/engine failed <b>"})).type == "worker_error"
+
+
+@pytest.mark.parametrize(
+    ("asked", "least", "most"),
+    [(120, 120, 125), (7.5, 7.5, 12.5), (10**9, 300, 300), (-5, 0, 5), (None, 0, 5), ("soon", 0, 5), (True, 0, 5)],
+)
+def test_a_provider_that_says_when_is_not_asked_before_within_reason(asked: object, least: float, most: float) -> None:
+    body = {
+        "dispatch_id": 1,
+        "lease_token": "00000000-0000-0000-0000-000000000000",
+        "error": {"type": "provider_unavailable", "retryable": True, "details": {"retry_after_seconds": asked}},
+    }
+    failure = failure_of(FailRequest.model_validate(body))
+    assert least <= retry_delay(1, failure) <= most

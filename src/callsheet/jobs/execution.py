@@ -195,7 +195,7 @@ class Execution:
         if isinstance(known, Outcome):
             return known
         if failure.retryable and known.attempts < known.max_attempts and known.cancel_requested_at is None:
-            delay = backoff_seconds(known.attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
+            delay = retry_delay(known.attempts, failure)
             back = PutBack(known.dispatch_id, report.token, True, delay_seconds=delay, error=failure.message)
             return await self._put_back(known, back, f"failed, will be tried again: {failure.message}", report)
         move = self._move(known, report, reason=failure.message, error=failure.as_error())
@@ -341,6 +341,12 @@ class Execution:
                 await self._queue.end_for_jobs([JobEnd(known.tenant_id, known.job_id, known.charge_cycle, end)])
                 return Outcome(known.job_id, end, settled)
         return Outcome(known.job_id, "queued", settled)
+
+
+def retry_delay(attempts: int, failure: Failure) -> float:
+    """Not before a provider wants it, within reason; never all at the same moment."""
+    jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
+    return min(RETRY_CAP_SECONDS, max(0.0, failure.retry_after_seconds) + jittered)
 
 
 def _worker(worker_id: str) -> str:

@@ -30,6 +30,12 @@ class Failure:
     traceback: str | None = None
     retryable: bool = False
 
+    @property
+    def retry_after_seconds(self) -> float:
+        """When a provider that had no time wants to be asked again."""
+        asked = (self.details or {}).get("retry_after_seconds")
+        return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else 0.0
+
     def as_error(self) -> dict[str, Any]:
         return {
             "type": self.type,
