@@ -208,6 +208,7 @@ def _assemble(
     ]
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
+    registry.register(rooms.webhooks.metrics)
     application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
     return ControlPlane(
         settings=settings,

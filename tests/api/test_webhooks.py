@@ -160,6 +160,45 @@ async def test_a_canceled_job_is_canceled_at_the_provider_and_its_late_callback_
     assert await counter.shop.balance(counter.ann) == 100
 
 
+async def test_what_an_overtaken_worker_submitted_is_canceled_at_the_provider(counter: Counter) -> None:
+    counter.replicate.scenario = Scenario(held=True)
+    job_id = await counter.submit()
+    first = await counter.take()
+    await counter.desk.core.expire_lease(first["dispatch_id"])
+    await counter.desk.core.reap()
+    second = await counter.take()
+    kept = await counter.call(second)
+    assert (await counter.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
+    stray = await counter.call(first)
+    assert_refused(await counter.worker.defer(first, stray, in_an_hour()), 409, "lease_lost")
+    await until(lambda: counter.replicate.predictions[stray]["status"] == "canceled")
+    # The answer to the second was lost, and it says so once more: that one is wanted.
+    assert (await counter.worker.defer(second, kept, in_an_hour())).json()["status"] == "waiting"
+    counter.replicate.end(kept, Scenario())
+    assert (await counter.replicate.call_back(kept)).status_code == 204
+    await counter.becomes(job_id, "completed")
+    assert await counter.shop.balance(counter.ann) == 93
+
+
+async def test_calls_and_callbacks_are_counted_for_whoever_watches(counter: Counter) -> None:
+    job_id, job, prediction_id = await counter.waiting()
+    counter.replicate.end(prediction_id, Scenario())
+    for _ in range(2):
+        assert (await counter.replicate.call_back(prediction_id)).status_code == 204
+    await counter.replicate.call_back(prediction_id, age_seconds=3600)
+    await counter.replicate.call_back(prediction_id, url=job["callback"]["url"].replace("/replicate/", "/x1/"))
+    await counter.becomes(job_id, "completed")
+    shown = (await counter.shop.client.get("/metrics")).text
+    for line in (
+        'callsheet_provider_callbacks_total{outcome="taken",provider="replicate"} 1.0',
+        'callsheet_provider_callbacks_total{outcome="duplicate",provider="replicate"} 1.0',
+        'callsheet_provider_callbacks_total{outcome="refused",provider="replicate"} 1.0',
+        'callsheet_provider_callbacks_total{outcome="refused",provider="unknown"} 1.0',
+        'callsheet_provider_calls_total{outcome="answered",provider="replicate"} 1.0',
+    ):
+        assert line in shown, shown
+
+
 async def test_a_worker_that_asks_again_is_told_that_the_provider_may_know_it(counter: Counter) -> None:
     await counter.submit()
     first = await counter.worker.job(poll_id="poll-1")

@@ -5,13 +5,16 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from pathlib import Path
 
 import pytest
 
+from callsheet.jobs.reports import Failure
+from callsheet.providers.media import Callback, Generation
 from callsheet.webhooks.worklist import Worklist
+from callsheet.wire.errors import LeaseLost
 from callsheet.wire.worker import CallbackAddress
 from tests.support.calls import COST, HELD, Booth, Handed, open_booth
 from tests.support.core import FAR, Core, Member, open_core, report
@@ -26,6 +29,111 @@ OTHER_SECRET = "whsec_c29tZWJvZHkgZWxzZSdzIHNlY3JldCBvZiAzMg=="
 async def booth(core: Core, ann: Member, tmp_path: Path, replicate: ReplicateServer) -> AsyncIterator[Booth]:
     async with open_booth(core, ann, tmp_path, replicate) as booth:
         yield booth
+
+
+class TestStrays:
+    """Submitted by a worker that was overtaken meanwhile, and says so too late."""
+
+    async def overtaken(self, booth: Booth) -> Handed:
+        booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
+        handed = await booth.new_call()
+        await booth.core.expire_lease(handed.started.lease.dispatch_id)
+        await booth.core.reap()
+        return handed
+
+    async def say_too_late(self, booth: Booth, handed: Handed) -> str:
+        prediction = await booth.provider.submit(Generation("txt2img", "a cat"), Callback(handed.callback.url, False))
+        try:
+            outcome = await booth.defer(handed, prediction.id)
+            assert outcome.settled is None
+        except LeaseLost:
+            pass
+        await booth.room.gate.strayed(handed.started.lease.dispatch_id, prediction.id)
+        return prediction.id
+
+    async def test_it_is_canceled_while_the_other_one_goes_on(self, booth: Booth) -> None:
+        first = await self.overtaken(booth)
+        second = await booth.hand_over()
+        kept = await booth.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
+        await booth.defer(second, kept.id)
+        stray = await self.say_too_late(booth, first)
+        await booth.work()
+        states = {each: booth.replicate.predictions[each]["status"] for each in (kept.id, stray)}
+        assert states == {kept.id: "processing", stray: "canceled"}
+        await booth.call_back(second, kept.id, PICTURE)
+        assert await booth.finished(second) == "completed"
+        assert (await booth.row(second))["strays"] == []
+        await booth.core.check_drained()
+
+    async def test_it_waits_for_who_comes_next_to_say_which_one_it_found(self, booth: Booth) -> None:
+        first = await self.overtaken(booth)
+        second = await booth.hand_over()
+        stray = await self.say_too_late(booth, first)
+        await booth.work()
+        # The second worker looks, and finds just that one.
+        found = await booth.call(second)
+        assert found.id == stray
+        await booth.defer(second, found.id)
+        await booth.work()
+        assert booth.replicate.predictions[stray]["status"] == "processing"
+        await booth.call_back(second, stray, PICTURE)
+        assert await booth.finished(second) == "completed"
+
+    @pytest.mark.parametrize("end", ["completed", "canceled"])
+    async def test_one_of_a_job_that_has_ended_is_canceled_too(self, booth: Booth, end: str) -> None:
+        first = await self.overtaken(booth)
+        second = await booth.hand_over()
+        kept = await booth.provider.submit(Generation("txt2img", "a cat"), Callback(second.callback.url, False))
+        await booth.defer(second, kept.id)
+        if end == "completed":
+            await booth.call_back(second, kept.id, PICTURE)
+        else:
+            await booth.core.room.endings.cancel(booth.ann.tenant_id, first.job_id, actor="user")
+        assert await booth.finished(second) == end
+        stray = await self.say_too_late(booth, first)
+        await booth.work()
+        assert booth.replicate.predictions[stray]["status"] == "canceled"
+        row = await booth.row(second)
+        assert (row["work"], row["strays"], row["ended_at"] is None) == (None, [], False)
+
+    async def test_a_report_that_is_repeated_is_none(self, booth: Booth) -> None:
+        handed, prediction = await booth.waiting()
+        await booth.room.gate.strayed(handed.started.lease.dispatch_id, prediction.id)
+        await booth.work()
+        assert booth.replicate.predictions[prediction.id]["status"] == "processing"
+        assert (await booth.row(handed))["strays"] == []
+
+    async def test_only_so_many_are_remembered(self, booth: Booth) -> None:
+        handed, _ = await booth.waiting()
+        for number in range(12):
+            await booth.room.gate.strayed(handed.started.lease.dispatch_id, f"stray-{number}")
+        assert len((await booth.row(handed))["strays"]) == 8
+
+
+class TestForgetting:
+    async def test_calls_that_ended_long_ago_are_forgotten_with_their_callbacks_and_no_others(
+        self, booth: Booth
+    ) -> None:
+        ended, prediction = await booth.waiting()
+        await booth.call_back(ended, prediction.id, PICTURE)
+        assert await booth.finished(ended) == "completed"
+        recent, other = await booth.waiting()
+        await booth.call_back(recent, other.id, PICTURE)
+        assert await booth.finished(recent) == "completed"
+        open_one, _ = await booth.waiting()
+        long_ago = """UPDATE provider_calls SET created_at = created_at - interval '91 days',
+                      ended_at = ended_at - interval '91 days' WHERE job_id = ANY ($1)"""
+        central = booth.core.databases.central
+        await booth.core.rows(central, long_ago, [ended.job_id, open_one.job_id])
+        await booth.room.sweeper.tick(datetime.now(UTC))
+        left = {row["job_id"] for row in await booth.core.rows(central, "SELECT job_id FROM provider_calls")}
+        assert left >= {recent.job_id, open_one.job_id}
+        assert ended.job_id not in left
+        assert (await booth.lines(ended), len(await booth.lines(recent))) == ([], 1)
+        # The job and what was made stay for ever; a word that comes now is about nothing we know.
+        assert await booth.core.status(booth.ann, ended.job_id) == "completed"
+        assert len(await booth.files(ended.job_id)) == 1
+        assert await booth.refused(ended, prediction.id) == "not_found"
 
 
 class TestIntent:
@@ -65,6 +173,14 @@ class TestIntent:
                 await core.room.queue.promote(datetime.now(UTC) + FAR)
             assert await booth.refunded(job_id)
             await core.check_drained()
+
+    async def test_a_provider_that_says_when_is_not_called_before(self, booth: Booth) -> None:
+        handed = await booth.new_call()
+        busy = Failure("provider_unavailable", "Busy.", {"retry_after_seconds": 120}, retryable=True)
+        assert (await booth.core.room.execution.fail(report(handed.started), busy)).status == "queued"
+        dispatch = await booth.core.dispatch(handed.job_id)
+        assert dispatch is not None
+        assert dispatch["not_before"] - dispatch["last_leased_at"] >= timedelta(seconds=120)
 
     async def test_every_charge_cycle_has_an_address_of_its_own(self, booth: Booth) -> None:
         first, prediction = await booth.waiting()
@@ -387,6 +503,19 @@ class TestFollowing:
         await booth.core.reap()
         await booth.work()
         assert booth.replicate.predictions[prediction.id]["status"] == "canceled"
+        await booth.core.check_drained()
+
+    async def test_a_job_canceled_between_hand_over_and_defer_is_canceled_at_the_provider(self, booth: Booth) -> None:
+        booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
+        handed = await booth.new_call()
+        prediction = await booth.call(handed)
+        await booth.core.room.endings.cancel(booth.ann.tenant_id, handed.job_id, actor="user")
+        await booth.defer(handed, prediction.id)
+        # Nobody holds it any more: the reaper's next round ends the wait.
+        await booth.core.reap()
+        assert await booth.finished(handed) == "canceled"
+        assert booth.replicate.predictions[prediction.id]["status"] == "canceled"
+        assert await booth.refunded(handed.job_id)
         await booth.core.check_drained()
 
     async def test_a_cancel_that_fails_is_tried_again_and_comes_to_an_end(

@@ -56,6 +56,8 @@ CASES = {
         30,
     ),
     "deferred": Case({"dispatch_id": ENDED + 7, "look_seconds": 60}, 30),
+    "add_stray": Case({"dispatch_id": ENDED + 7, "provider_job_id": "stray"}, 40),
+    "forget_strays": Case({"call_id": ENDED + 7, "strays": ["stray"]}, 30),
     "find_call": Case({"callback_hash": digest(ENDED + 7), "provider": PROVIDER}, 30),
     "note_refusal": Case({"call_id": ENDED + 7, "reason": "test"}, 30),
     "take_prediction": Case(
@@ -76,6 +78,8 @@ CASES = {
     "postpone": Case({**CALL, "held": "follow", "work": "follow", "seconds": 1, "failures": 1, "error": None}, 30),
     "end_call": Case({"call_id": ENDED + 7, "error": None}, 30),
     "count_calls": Case({"providers": [PROVIDER]}, 4 * OPEN),
+    # None is old enough here; else as many as are swept at once.
+    "sweep_calls": Case({"days": 90, "limit": 1000}, 30),
     "gate": Case({"provider": PROVIDER}, 10),
     "lock_breaker": Case({"provider": PROVIDER}, 10),
     "take_trial": Case({**ONE_CALL, "trial_seconds": 60}, 20),

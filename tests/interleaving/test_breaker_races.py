@@ -7,6 +7,7 @@ import pytest
 from callsheet.jobs.provider_gate import ProviderPaused
 from callsheet.settings import WebhookSettings
 from callsheet.webhooks.breakers import Breakers, Call
+from callsheet.webhooks.metrics import CallMetrics
 from tests.support.core import Core, report
 from tests.support.holding import waiting
 from tests.support.race import Race
@@ -17,7 +18,7 @@ HALF_OPEN = """INSERT INTO provider_breakers (provider, failures, open_until, pa
 
 
 def breakers(core: Core) -> Breakers:
-    return Breakers(core.databases, WebhookSettings(), lambda *message: None)
+    return Breakers(core.databases, WebhookSettings(), lambda *message: None, CallMetrics())
 
 
 async def leased(race: Race, core: Core) -> Call:

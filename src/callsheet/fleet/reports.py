@@ -147,7 +147,13 @@ class Reports:
         return await self._note(worker, request, "requeued", outcome, {"reason": reason})
 
     async def defer(self, worker: WorkerPrincipal, request: DeferRequest) -> DispatchAnswer:
-        outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
+        try:
+            outcome = await self.execution.defer(_report(worker, request), request.provider_job_id, request.expires_at)
+        except LeaseLost:
+            await self.gate.strayed(request.dispatch_id, request.provider_job_id)
+            raise
+        if outcome.settled is None:
+            await self.gate.strayed(request.dispatch_id, request.provider_job_id)
         await self._tell_gate("deferred", outcome)
         details = {"provider_job_id": request.provider_job_id, "expires_at": request.expires_at.isoformat()}
         return await self._note(worker, request, "deferred", outcome, details)

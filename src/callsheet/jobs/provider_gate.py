@@ -57,6 +57,10 @@ class ProviderGate(Protocol):
 
     async def told(self, report: CallReport) -> None: ...
 
+    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
+        """Submitted by a worker whose lease was over when it said so."""
+        ...
+
 
 class EveryProvider:
     """The gate of an installation that calls none."""
@@ -74,4 +78,7 @@ class EveryProvider:
         return None
 
     async def told(self, report: CallReport) -> None:
+        return
+
+    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
         return

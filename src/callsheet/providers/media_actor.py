@@ -19,6 +19,7 @@ from callsheet.providers.media import (
     WebhookProvider,
     WorkerProvider,
 )
+from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 
 # The last four are the caller's own: kept with the task, and not looked at here.
@@ -63,8 +64,7 @@ class MediaActor:
     async def _submitted(self, provider: WebhookProvider, generation: Generation, task: Task) -> Deferred:
         if task.callback is None:
             raise ProviderError("no_callback", "There is no address that the provider could call back.")
-        found = await provider.find(task.callback) if task.callback.may_exist else None
-        prediction = found or await provider.submit(generation, task.callback)
+        prediction = await found_or_submitted(provider, generation, task.callback)
         return Deferred(prediction.id, provider.callback_seconds)
 
     def _found(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:

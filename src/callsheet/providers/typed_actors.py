@@ -20,9 +20,11 @@ from callsheet.providers.media import Concurrency, Finish, Generation, WebhookPr
 from callsheet.providers.media_actor import FIELD
 from callsheet.providers.replicate_answers import NAME as REPLICATE
 from callsheet.providers.scraping import Scraper
+from callsheet.providers.submitting import found_or_submitted
 from callsheet.providers.typed_prompts import Asked, film_asked, picture_asked, speech_asked
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.forms import reason_of
 from callsheet.wire.generation import CopyInput, ScrapeInput, SpeechInput, StaticAdInput, VideoInput
 
 Input = TypeVar("Input", bound=UserRequest)
@@ -35,7 +37,7 @@ def read(model: type[Input], payload: Mapping[str, Any]) -> Input:
         return model.model_validate(payload)
     except ValidationError as wrong:
         problems = [
-            FieldProblem(".".join(map(str, (FIELD, *each["loc"]))), each["msg"].removeprefix("Value error, "))
+            FieldProblem(".".join(map(str, (FIELD, *each["loc"]))), reason_of(each))
             for each in wrong.errors(include_url=False, include_input=False)
         ]
         raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems) from None
@@ -116,8 +118,7 @@ class _CallingBack(Generic[Input]):
             provider, generation = self._generation(task.payload)
         except InvalidRequest as invalid:
             raise ProviderError("invalid_request", str(invalid)) from None
-        found = await provider.find(task.callback) if task.callback.may_exist else None
-        prediction = found or await provider.submit(generation, task.callback)
+        prediction = await found_or_submitted(provider, generation, task.callback)
         return Deferred(prediction.id, provider.callback_seconds)
 
     def _generation(self, payload: Mapping[str, Any]) -> tuple[WebhookProvider, Generation]:

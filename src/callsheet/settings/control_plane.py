@@ -233,6 +233,9 @@ class WebhookSettings(Section):
         description="How long it is paused then, in seconds; twice as long each time it fails again.",
     )
     breaker_longest_pause_seconds: float = Field(600.0, gt=0, le=86_400, description="Longest pause, in seconds.")
+    keep_days: int = Field(
+        90, ge=1, le=36_500, description="How long calls that have ended and their callbacks are kept, in days."
+    )
 
 
 class LogSettings(Section):

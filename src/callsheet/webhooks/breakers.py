@@ -20,6 +20,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.webhooks.metrics import CallMetrics
 
 SQL = statements("callsheet.webhooks", "breaker_statements.sql")
 log = get_logger(__name__)
@@ -53,11 +54,13 @@ class Breakers:
         databases: Databases,
         settings: WebhookSettings,
         notify: Notify,
+        metrics: CallMetrics,
         is_back: Callable[[str], None] = lambda provider: None,
     ):
         self._databases = databases
         self._settings = settings
         self._notify = notify
+        self._metrics = metrics
         # Told when a provider that was paused may be called again.
         self._is_back = is_back
         self._shut: dict[str, _Shut] = {}
@@ -85,6 +88,7 @@ class Breakers:
         if paused is None:
             return
         if paused > 0:
+            self._metrics.call(call.provider, "paused")
             self._shut_for(call.provider, paused, is_tried=False)
             raise ProviderPaused(call.provider)
         await SQL["lock_breaker"].run(connection, provider=call.provider)
@@ -94,6 +98,7 @@ class Breakers:
         # Closed meanwhile, or tried by another call.
         if await SQL["gate"].value(connection, provider=call.provider) is None:
             return
+        self._metrics.call(call.provider, "paused")
         self._shut_for(call.provider, TRIED_SECONDS, is_tried=True)
         raise ProviderPaused(call.provider)
 
@@ -114,6 +119,7 @@ class Breakers:
             await self.admit(connection, call)
 
     async def succeeded(self, call: Call) -> None:
+        self._metrics.call(call.provider, "answered")
         async with self._databases.central.connection() as connection:
             was_failing = await SQL["count_success"].value(
                 connection, provider=call.provider, dispatch_id=call.dispatch_id, lease_seq=call.lease_seq
@@ -123,6 +129,7 @@ class Breakers:
             await self.refresh([call.provider])
 
     async def failed(self, call: Call, error: str) -> None:
+        self._metrics.call(call.provider, "failed")
         async with self._databases.central.connection() as connection:
             row = await SQL["count_failure"].row(
                 connection,

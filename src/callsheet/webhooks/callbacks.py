@@ -20,6 +20,7 @@ from callsheet.providers.media import CallbackRefused, Prediction, WebhookProvid
 from callsheet.toolbox.clock import Clock
 from callsheet.toolbox.logs import get_logger
 from callsheet.webhooks.addresses import CallbackAddresses, hash_of
+from callsheet.webhooks.metrics import CallbackOutcome, CallMetrics
 from callsheet.webhooks.predictions import as_row
 from callsheet.wire.errors import NotFound, Unavailable
 
@@ -37,6 +38,7 @@ class Callbacks:
         providers: Mapping[str, WebhookProvider],
         addresses: CallbackAddresses,
         progress: Progress,
+        metrics: CallMetrics,
         clock: Clock,
         arrived: Callable[[], None],
     ):
@@ -45,6 +47,7 @@ class Callbacks:
         self._providers = providers
         self._addresses = addresses
         self._progress = progress
+        self._metrics = metrics
         self._clock = clock
         self._arrived = arrived
 
@@ -70,6 +73,7 @@ class Callbacks:
             log.warning("webhook.postponed", provider=provider, callback=shown, reason=str(error))
             raise Unavailable("The callback cannot be verified now.") from error
         if prediction.status == "running":
+            self._metrics.callback(provider, "progress")
             await self._note_progress(call, prediction)
             return
         await self._take(call, provider, prediction, delivery_of(headers, body))
@@ -92,7 +96,8 @@ class Callbacks:
             )
         assert row is not None
         await hit(Failpoint.WEBHOOK_CALLBACK_BEFORE_ANSWER)
-        outcome = "taken" if row["taken"] else "duplicate" if row["deliveries"] > 1 else "late"
+        outcome: CallbackOutcome = "taken" if row["taken"] else "duplicate" if row["deliveries"] > 1 else "late"
+        self._metrics.callback(provider, outcome)
         log.info(
             "webhook.received",
             provider=provider,
@@ -120,8 +125,8 @@ class Callbacks:
         async with self._databases.central.connection() as connection:
             await SQL["note_refusal"].run(connection, call_id=call_id, reason=reason[:LONGEST_REASON])
 
-    @staticmethod
-    def _refused(provider: str, shown: str, reason: str, **known: str) -> NotFound:
+    def _refused(self, provider: str, shown: str, reason: str, **known: str) -> NotFound:
+        self._metrics.callback(provider if provider in self._providers else "unknown", "refused")
         log.warning("webhook.refused", provider=provider[:64], callback=shown, reason=reason[:LONGEST_REASON], **known)
         return NotFound()
 

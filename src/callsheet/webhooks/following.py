@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from random import Random
 from typing import TypeVar
 
@@ -56,6 +57,8 @@ class Following:
             # Somebody is about to submit it, or to say that it was.
             await self._worklist.postpone(call, self._settings.first_look_seconds)
         else:
+            with suppress(ProviderPaused, ProviderUnavailable):  # the next look takes them along
+                await self._cancel_strays(call)
             await self._look(call, call.provider_job_id)
 
     async def _look(self, call: ClaimedCall, provider_job_id: str) -> None:
@@ -89,11 +92,12 @@ class Following:
 
     async def cancel(self, call: ClaimedCall) -> None:
         """Nobody wants it any more. What it makes nevertheless is not fetched, whatever comes of this."""
-        if call.status == "completed":
-            # By its worker itself, without a callback.
-            await self._worklist.end(call)
-            return
         try:
+            await self._cancel_strays(call)
+            if call.status == "completed":
+                # By its worker itself without a callback, or long ago: only strays were left.
+                await self._worklist.end(call)
+                return
             provider_job_id = call.provider_job_id or await self._found(call)
             if provider_job_id is not None:
                 await self._cancel(call, provider_job_id)
@@ -114,6 +118,18 @@ class Following:
 
     async def _cancel(self, call: ClaimedCall, provider_job_id: str) -> None:
         await self._asked(call, lambda: self._providers[call.provider].cancel(provider_job_id))
+
+    async def _cancel_strays(self, call: ClaimedCall) -> None:
+        for stray in call.strays:
+            if stray != call.provider_job_id:
+                try:
+                    await self._cancel(call, stray)
+                    log.info("webhook.stray_canceled", provider=call.provider, job_id=str(call.job_id))
+                except ProviderUnavailable:
+                    raise
+                except ProviderError as error:
+                    log.info("webhook.not_canceled", provider=call.provider, job_id=str(call.job_id), reason=str(error))
+            await self._worklist.forget(call, [stray])
 
     async def _found(self, call: ClaimedCall) -> str | None:
         """Its worker may have submitted it and died before it could say so."""

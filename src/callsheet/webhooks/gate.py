@@ -12,11 +12,13 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements
 from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish
+from callsheet.toolbox.logs import get_logger
 from callsheet.webhooks.addresses import CallbackAddresses, hash_of
 from callsheet.webhooks.breakers import Breakers, Call
 from callsheet.wire.worker import CallbackAddress
 
 SQL = statements("callsheet.webhooks")
+log = get_logger(__name__)
 
 
 class CallGate:
@@ -70,6 +72,13 @@ class CallGate:
         await hit(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER)
         url = self._addresses.url_of(lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle)
         return CallbackAddress(url=url, may_exist=hand_overs > 1)
+
+    async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
+        async with self._databases.central.connection() as connection:
+            found = await SQL["add_stray"].run(connection, dispatch_id=dispatch_id, provider_job_id=provider_job_id)
+        if found:
+            log.warning("webhook.stray", dispatch_id=dispatch_id)
+            self._deferred()
 
     async def told(self, report: CallReport) -> None:
         settled = report.settled

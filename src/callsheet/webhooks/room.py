@@ -24,7 +24,9 @@ from callsheet.webhooks.collecting import Collecting
 from callsheet.webhooks.downloads import Downloads
 from callsheet.webhooks.following import Following
 from callsheet.webhooks.gate import CallGate
+from callsheet.webhooks.metrics import CallMetrics
 from callsheet.webhooks.operations import ProviderOperations
+from callsheet.webhooks.sweeper import CallSweeper
 from callsheet.webhooks.worklist import Worklist
 
 
@@ -36,11 +38,13 @@ class WebhooksRoom:
     operations: ProviderOperations
     calls: CallLoop
     watch: ProviderWatch
+    sweeper: CallSweeper
+    metrics: CallMetrics
     client: GuardedClient
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.calls, self.watch)
+        return (self.calls, self.watch, self.sweeper)
 
     def listen(self, listener: Listener) -> None:
         listener.subscribe(CHANNEL, self.watch.received)
@@ -69,7 +73,8 @@ def open_webhooks(
     }
     chosen = settings.webhooks
     addresses = CallbackAddresses(secret, settings.public_url)
-    breakers = Breakers(databases, chosen, notify, jobs.waiters.provider_is_back)
+    metrics = CallMetrics()
+    breakers = Breakers(databases, chosen, notify, metrics, jobs.waiters.provider_is_back)
     worklist = Worklist(databases)
     client = GuardedClient(
         allow_networks=settings.outgoing.allow_networks,
@@ -88,9 +93,13 @@ def open_webhooks(
     return WebhooksRoom(
         gate=CallGate(databases, breakers, addresses, finishes, chosen.first_look_seconds, calls.wake),
         breakers=breakers,
-        callbacks=Callbacks(databases, called_back, addresses, jobs.progress, clock or SystemClock(), calls.wake),
+        callbacks=Callbacks(
+            databases, called_back, addresses, jobs.progress, metrics, clock or SystemClock(), calls.wake
+        ),
         operations=ProviderOperations(databases, breakers, worklist, finishes),
         calls=calls,
         watch=ProviderWatch(breakers, finishes),
+        sweeper=CallSweeper(databases, chosen.keep_days),
+        metrics=metrics,
         client=client,
     )

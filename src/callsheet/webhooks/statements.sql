@@ -14,10 +14,30 @@ RETURNING c.hand_overs
 -- name: deferred
 -- What came before this is fetched at once.
 UPDATE provider_calls SET
-    next_at = clock_timestamp() + make_interval(secs => CASE WHEN work = 'collect' THEN 0 ELSE :look_seconds::float8 END),
+    next_at = clock_timestamp() + make_interval(secs =>
+        CASE WHEN work = 'collect' OR strays <> '{}' THEN 0 ELSE :look_seconds::float8 END),
     failures = 0
 WHERE dispatch_id = :dispatch_id AND work IN ('follow', 'collect')
 RETURNING work
+
+-- name: add_stray
+-- Submitted by a worker whose lease was over when it said so. What has ended is taken up again for it. A report that is
+-- merely repeated is about the one that is waited for.
+UPDATE provider_calls c SET
+    strays = c.strays || :provider_job_id::text,
+    work = coalesce(c.work, 'cancel'),
+    next_at = CASE WHEN c.work = 'collect' THEN c.next_at ELSE clock_timestamp() END,
+    ended_at = NULL
+WHERE c.dispatch_id = :dispatch_id AND cardinality(c.strays) < 8
+  AND :provider_job_id::text <> ALL (c.strays)
+  AND NOT EXISTS (SELECT FROM ai_job_dispatches d
+      WHERE d.dispatch_id = c.dispatch_id AND d.provider_job_id = :provider_job_id::text)
+  AND NOT EXISTS (SELECT FROM dispatch_history h
+      WHERE h.dispatch_id = c.dispatch_id AND h.provider_job_id = :provider_job_id::text)
+
+-- name: forget_strays
+UPDATE provider_calls SET strays = ARRAY (SELECT s FROM unnest(strays) s WHERE s <> ALL (:strays::text[]))
+WHERE call_id = :call_id
 
 -- name: find_call
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.lease_seq, c.work,
@@ -78,7 +98,7 @@ WITH room AS MATERIALIZED (
     RETURNING c.*
 )
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims, c.failures,
-    c.prediction, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
+    c.prediction, c.strays, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id,
     extract(epoch FROM clock_timestamp() - c.reported_at)::float8 AS reported_seconds_ago
 FROM claimed c
@@ -99,11 +119,23 @@ UPDATE provider_calls SET
 WHERE call_id = :call_id AND claims = :claims AND work IS NOT DISTINCT FROM :held
 
 -- name: end_call
+-- Not quite, where something is left to be canceled.
 UPDATE provider_calls SET
-    work = NULL, next_at = NULL, ended_at = clock_timestamp(), prediction = prediction - 'outputs' - 'text',
+    work = CASE WHEN strays <> '{}' AND work <> 'cancel' THEN 'cancel' END,
+    next_at = CASE WHEN strays <> '{}' AND work <> 'cancel' THEN clock_timestamp() END,
+    ended_at = CASE WHEN strays <> '{}' AND work <> 'cancel' THEN NULL ELSE clock_timestamp() END,
+    prediction = prediction - 'outputs' - 'text',
     last_error = coalesce(:error, last_error)
 WHERE call_id = :call_id AND work IS NOT NULL
 
 -- name: count_calls
 SELECT provider, count(*) AS calls FROM provider_calls
 WHERE provider = ANY (:providers::text[]) AND work IS NOT NULL GROUP BY provider
+
+-- name: sweep_calls
+-- With their callbacks. A word about one that comes after that is about nothing we know.
+DELETE FROM provider_calls WHERE ctid = ANY (ARRAY (
+    SELECT ctid FROM provider_calls
+    WHERE ended_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
+    ORDER BY ended_at LIMIT :limit FOR UPDATE SKIP LOCKED
+)) AND ended_at IS NOT NULL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -42,6 +42,8 @@ class ClaimedCall:
     # In a row, before this try.
     failures: int
     prediction: Prediction | None
+    # Submitted beside the one that is waited for.
+    strays: Sequence[str]
     # Of its dispatch, which may be gone where somebody deleted rows by hand.
     status: str | None
     is_finished: bool
@@ -130,6 +132,10 @@ class Worklist:
                 failures=call.failures + 1 if counted else 0,
                 error=None if error is None else error[:500],
             )
+
+    async def forget(self, call: ClaimedCall, strays: Sequence[str]) -> None:
+        async with self._databases.central.connection() as connection:
+            await SQL["forget_strays"].run(connection, call_id=call.call_id, strays=list(strays))
 
     async def end(self, call: ClaimedCall, error: str | None = None) -> None:
         async with self._databases.central.connection() as connection:

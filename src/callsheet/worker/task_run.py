@@ -85,7 +85,7 @@ class TaskRun:
                 error = _error_of(work)
                 return work.result() if error is None else self._failed(error)
             await self._let_go(work)
-            return self._stopped()
+            return _deferred_by(work) or self._stopped()
         finally:
             over.cancel()
             await asyncio.gather(over, return_exceptions=True)
@@ -205,6 +205,15 @@ class TaskRun:
             said = report.body["error"]
             return failure(self.job, ProviderError(said["type"], said["message"], retryable=said["retryable"]))
         return failure(self.job, ProviderError("result_refused", f"Its result was refused: {reason}"))
+
+
+def _deferred_by(work: asyncio.Task[Report]) -> Report | None:
+    """What was submitted to a provider while it was told to stop is said, whoever still wants it: it is paid for, and
+    nobody else knows of it."""
+    if not work.done() or _error_of(work) is not None:
+        return None
+    report = work.result()
+    return report if report.kind == "defer" else None
 
 
 def _error_of(work: asyncio.Task[Any]) -> BaseException | None:

@@ -8,12 +8,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from uuid import UUID, uuid4
 
 import pytest
 
 from callsheet.providers.actor import Deferred, Done, Plan, Task
+from callsheet.providers.media import Callback, Generation, Prediction, WebhookProvider
+from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest, WorkerJob
 from callsheet.worker import task_agent, task_run
 from callsheet.worker.plane import Refused, Unreachable
@@ -257,3 +259,38 @@ async def test_a_worker_that_is_drained_leaves_unless_somebody_else_decides(tmp_
 
 def test_what_was_left_behind_has_no_say_in_how_long_the_end_takes() -> None:
     assert task_run.LET_GO_SECONDS < task_agent.REPORT_SECONDS < task_agent.END_SECONDS
+
+
+@dataclass
+class Submitting:
+    """An actor of a provider that calls back, and is slow to take what it is given."""
+
+    accepts: asyncio.Event = field(default_factory=asyncio.Event)
+    begun: int = 0
+    name: str = "actor"
+
+    def plan(self, payload: Mapping[str, Any]) -> Plan:
+        return Plan()
+
+    async def submit(self, generation: Generation, callback: Callback) -> Prediction:
+        self.begun += 1
+        await self.accepts.wait()
+        return Prediction("prediction-1", "running")
+
+    async def run(self, task: Task) -> Done | Deferred:
+        provider = cast("WebhookProvider", self)
+        made = await found_or_submitted(provider, Generation("txt2img", "a cat"), Callback("https://x.example", False))
+        return Deferred(made.id, 3600)
+
+
+async def test_what_was_submitted_while_the_worker_was_told_to_stop_is_said_all_the_same(tmp_path: Path) -> None:
+    plane, slow = ScriptedPlane([job()]), Submitting()
+    async with working(tmp_path, plane, nothing) as (agent, running):
+        agent.actors = {"actor": slow}
+        await until(lambda: slow.begun)
+        agent.departure.begin("stops", 0)
+        await until(lambda: any(run._keeper.over.is_set() for run in agent._runs))
+        slow.accepts.set()
+        await running
+    [(kind, body)] = plane.reports
+    assert (kind, body["provider_job_id"]) == ("defer", "prediction-1")

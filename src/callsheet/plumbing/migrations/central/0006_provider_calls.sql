@@ -23,6 +23,8 @@ CREATE TABLE provider_calls (
     -- The provider's last word, with addresses that expire; without them once the call has ended.
     prediction         jsonb,
     reported_at        timestamptz,
+    -- What workers submitted whose report came too late: nobody waits for it, and it is canceled at the provider.
+    strays             text[] NOT NULL DEFAULT '{}' CHECK (cardinality(strays) <= 8),
     refused_callbacks  integer NOT NULL DEFAULT 0,
     last_refusal       text,
     last_error         text,
@@ -34,10 +36,12 @@ CREATE TABLE provider_calls (
     CHECK (work IS DISTINCT FROM 'collect' OR prediction IS NOT NULL)
 ) WITH (fillfactor = 70);
 CREATE INDEX provider_calls_due ON provider_calls (provider, work, next_at) WHERE work IS NOT NULL;
+-- For the sweeper.
+CREATE INDEX provider_calls_ended ON provider_calls (ended_at) WHERE ended_at IS NOT NULL;
 
 -- Verified callbacks that said how it ended, one line per delivery; redeliveries are counted.
 CREATE TABLE provider_callbacks (
-    call_id           bigint NOT NULL REFERENCES provider_calls (call_id),
+    call_id           bigint NOT NULL REFERENCES provider_calls (call_id) ON DELETE CASCADE,
     delivery_id       text NOT NULL,
     status            text NOT NULL,
     outcome           text NOT NULL CHECK (outcome IN ('taken', 'late')),
