@@ -41,6 +41,7 @@ from callsheet.wire.worker import (
     RequeueRequest,
 )
 from callsheet.worker.departure import Departure
+from callsheet.worker.own_folder import own_folder, remove_left_over
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 
@@ -213,7 +214,7 @@ class TaskRunner:
         return self._agent is not None and self._plane.is_registered and self._agent.takes_tasks
 
     def start(self) -> None:
-        self._keeping = asyncio.create_task(self._keep())
+        self._keeping = asyncio.create_task(self._kept())
 
     def run(self, started: StartedLease) -> asyncio.Task[None]:
         """A task whose dispatch was born leased to this worker."""
@@ -227,6 +228,14 @@ class TaskRunner:
             self._agent.departure.begin("the control plane stops", seconds)
         if self._keeping is not None:
             await asyncio.gather(self._keeping, return_exceptions=True)
+
+    async def _kept(self) -> None:
+        folder = self._config.directory
+        with own_folder(folder):
+            # A gigabyte of somebody's film may lie in there.
+            for name in await asyncio.to_thread(remove_left_over, folder.parent):
+                log.info("tasks.left_over_removed", worker_id=name)
+            await self._keep()
 
     async def _keep(self) -> None:
         failures = 0
