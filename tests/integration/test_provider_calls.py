@@ -103,6 +103,19 @@ class TestStrays:
         assert booth.replicate.predictions[prediction.id]["status"] == "processing"
         assert (await booth.row(handed))["strays"] == []
 
+    async def test_g6_a_worker_cannot_have_another_tenants_prediction_canceled(self, booth: Booth) -> None:
+        """Whoever says so has no lease: any number and any id will do."""
+        bob = replace(booth, ann=await booth.core.member("pool_2"))
+        booth.replicate.deliver = "never"
+        others, theirs = await bob.waiting()
+        handed, _ = await booth.waiting()
+        await booth.room.gate.strayed(handed.started.lease.dispatch_id, theirs.id)
+        await booth.work()
+        assert booth.replicate.predictions[theirs.id]["status"] == "processing"
+        assert (await booth.row(handed))["strays"] == []
+        await bob.call_back(others, theirs.id, PICTURE)
+        assert await bob.finished(others) == "completed"
+
     async def test_only_so_many_are_remembered(self, booth: Booth) -> None:
         handed, _ = await booth.waiting()
         for number in range(12):
@@ -466,6 +479,18 @@ class TestFollowing:
         assert await booth.finished(handed) == "completed"
         assert await booth.lines(handed) == []
         await booth.core.check_drained()
+
+    async def test_g6_what_another_tenants_prediction_made_is_not_taken(self, booth: Booth) -> None:
+        booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
+        bob = replace(booth, ann=await booth.core.member("pool_2"))
+        _, theirs = await bob.waiting()
+        handed = await booth.new_call()
+        await booth.defer(handed, theirs.id)
+        booth.replicate.end(theirs.id, PICTURE)
+        await booth.hurry()
+        await booth.work()
+        assert await booth.core.status(booth.ann, handed.job_id) == "processing"
+        assert await booth.files(handed.job_id) == []
 
     async def test_who_is_still_at_it_is_asked_later_and_later(self, booth: Booth) -> None:
         handed, prediction = await booth.waiting()
