@@ -480,18 +480,6 @@ class TestFollowing:
         assert await booth.lines(handed) == []
         await booth.core.check_drained()
 
-    async def test_g6_what_another_tenants_prediction_made_is_not_taken(self, booth: Booth) -> None:
-        booth.replicate.scenario, booth.replicate.deliver = HELD, "never"
-        bob = replace(booth, ann=await booth.core.member("pool_2"))
-        _, theirs = await bob.waiting()
-        handed = await booth.new_call()
-        await booth.defer(handed, theirs.id)
-        booth.replicate.end(theirs.id, PICTURE)
-        await booth.hurry()
-        await booth.work()
-        assert await booth.core.status(booth.ann, handed.job_id) == "processing"
-        assert await booth.files(handed.job_id) == []
-
     async def test_who_is_still_at_it_is_asked_later_and_later(self, booth: Booth) -> None:
         handed, prediction = await booth.waiting()
         booth.replicate.progress(prediction.id, "  30%|███       | 2/4")

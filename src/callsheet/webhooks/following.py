@@ -72,11 +72,6 @@ class Following:
             log.warning("webhook.look_failed", provider=call.provider, job_id=str(call.job_id), reason=str(error))
             await self._worklist.postpone(call, self._next_look(call), counted=True, error=str(error))
             return
-        if not self._is_of(call, prediction):
-            log.warning("webhook.refused", provider=call.provider, job_id=str(call.job_id), reason="another's prediction")
-            error = "It waits for a prediction that calls back elsewhere."
-            await self._worklist.postpone(call, self._next_look(call), counted=True, error=error)
-            return
         if prediction.status == "running":
             await self._say_progress(call, prediction)
             await self._worklist.postpone(call, self._next_look(call), counted=True)
@@ -124,15 +119,12 @@ class Following:
     async def _cancel_stray(self, call: ClaimedCall, stray: str) -> None:
         """Whoever named it has no lease, so it is looked at first: it might be another job's, or another tenant's."""
         prediction = await self._asked(call, lambda: self._providers[call.provider].get(stray))
-        if not self._is_of(call, prediction):
+        own = self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle)
+        if prediction.callback_url not in (None, own):
             log.warning("webhook.stray_refused", provider=call.provider, job_id=str(call.job_id))
         elif prediction.status == "running":
             await self._cancel(call, stray)
             log.info("webhook.stray_canceled", provider=call.provider, job_id=str(call.job_id))
-
-    def _is_of(self, call: ClaimedCall, prediction: Prediction) -> bool:
-        own = self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle)
-        return prediction.callback_url in (None, own)
 
     async def _cancel(self, call: ClaimedCall, provider_job_id: str) -> None:
         await self._asked(call, lambda: self._providers[call.provider].cancel(provider_job_id))
