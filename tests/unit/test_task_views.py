@@ -100,6 +100,13 @@ def test_a_result_is_what_the_actor_answered_and_the_files_it_made() -> None:
     assert (called_back.data, called_back.metadata_id) == ({"model": "x"}, None)
 
 
+def test_a_scrape_shown_as_a_task_names_the_product_it_kept() -> None:
+    result = {"result": {"product": {"title": "Lamp"}}, "outputs": [], "metadata": {}, "product_id": str(ID)}
+    shown = task_view(row(), job(JobStatus.COMPLETED, result=result)).result
+    assert shown is not None
+    assert shown.data == {"product": {"title": "Lamp"}, "product_id": str(ID)}
+
+
 def test_a_run_is_named_by_the_payload() -> None:
     assert workflow_run_id({}) is None
     assert workflow_run_id({"workflow_run_id": " run-1 "}) == "run-1"

@@ -23,7 +23,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
-from callsheet.wire.tasks import job_id_of
+from callsheet.wire.tasks import answer_of, job_id_of
 
 # In bytes. A name has 255, and the slug of an effect up to 100.
 LONGEST_STEM = 130
@@ -133,7 +133,7 @@ async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: 
     for file in files:
         out.print(str(file))
     if not files and ended.result:
-        print_json(ended.result.get("result", ended.result))
+        print_json(answer_of(ended.result))
     err.print(f"It cost {_tokens(ended.cost)}; {balance} are left.")
 
 

@@ -10,7 +10,7 @@ from callsheet.plumbing.sql import Row
 from callsheet.tasks.plans import SENT
 from callsheet.wire.generation import Product
 from callsheet.wire.jobs import Job, JobStatus
-from callsheet.wire.tasks import Task, TaskProgress, TaskResult, task_id_of
+from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
 
 # What is said of a task that has said nothing itself.
 _SAID = {
@@ -84,14 +84,12 @@ def _progress(row: Row, job: Job) -> TaskProgress:
 def _result(job: Job) -> TaskResult | None:
     if job.status is not JobStatus.COMPLETED or job.result is None:
         return None
-    answered = job.result.get("result")
-    data = answered if isinstance(answered, dict) else {k: v for k, v in job.result.items() if k != "outputs"}
     return TaskResult(
         # The job is the record of what was asked and made.
         metadata_id=str(job.id) if job.outputs else None,
         content_ids=[str(output.file_id) for output in job.outputs],
         urls=[output.url for output in job.outputs if output.url is not None],
-        data=data,
+        data=answer_of(job.result),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 from uuid import UUID
@@ -33,16 +34,31 @@ def workflow_slug(actor: str, queue_name: str = "default") -> str:
     return f"actor:{actor}" if queue_name == "default" else f"actor:{actor}:{queue_name}"
 
 
+def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What an actor answered, with what the control plane made of it (the product of a scrape), of a job's result."""
+    answered = result.get("result")
+    if not isinstance(answered, dict):
+        return {name: value for name, value in result.items() if name != "outputs"}
+    made = {name: value for name, value in result.items() if name not in ("outputs", "metadata", "result")}
+    return {**answered, **made}
+
+
 class SubmitTask(UserRequest):
     """`actor` and `task_type` are two names for the same; send one."""
 
-    actor: ActorName | None = None
+    actor: ActorName | None = Field(None, description="Whom it is for: one of `GET /api/actors`.")
     task_type: ActorName | None = None
-    payload: Document = Field(default_factory=dict)
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = 0
-    queue_name: QueueName = "default"
-    max_retries: Annotated[int, Field(ge=0, le=20), WHOLE] = 3
-    idempotency_key: Line | None = None
+    payload: Document = Field(
+        default_factory=dict, description="What its actor needs; a wrong one is refused by field."
+    )
+    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = Field(
+        0, description="Higher goes first; above 0 only for admins."
+    )
+    queue_name: QueueName = Field("default", description="One of the queues that `GET /api/actors` names.")
+    max_retries: Annotated[int, Field(ge=0, le=20), WHOLE] = Field(
+        3, description="How often it may be begun again after its worker failed or was lost."
+    )
+    idempotency_key: Line | None = Field(None, description="The same key again answers the same task, charged once.")
 
 
 class TaskProgress(Answer):
