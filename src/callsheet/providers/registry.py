@@ -130,7 +130,7 @@ def _made(entry: EntryPoint, context: PluginContext, lacking: Callable[[object],
         made = entry.load()(context)
     except OperatorError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise OperatorError(f"{described} cannot be used: {type(error).__name__}: {error}.") from error
     if missing := lacking(made):
         raise OperatorError(f"{described} cannot be used: it has no {', '.join(missing)}.")

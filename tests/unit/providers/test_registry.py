@@ -94,6 +94,7 @@ async def test_a_blocked_provider_of_others_is_not_there(install: Install) -> No
             "'tiny' of callsheet.actors (tiny_nowhere:Actor) cannot be used",
         ),
         (ENTRY_POINTS, "raise RuntimeError('boom')", "cannot be used: RuntimeError: boom."),
+        (ENTRY_POINTS, "raise SystemExit(0)", "cannot be used: SystemExit: 0."),
         (ENTRY_POINTS, "def TinyProvider(context): return 5", "it has no finish of sync, webhook, worker"),
         (
             "[callsheet.actors]\nmedia = tiny_studio:TinyProvider",
