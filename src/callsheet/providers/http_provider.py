@@ -30,6 +30,7 @@ DOWNLOAD_ATTEMPTS: Final = 3
 LONGEST_PAUSE_SECONDS: Final = 30.0
 CANCEL_SECONDS: Final = 10.0
 LONGEST_ID: Final = 500
+LONGEST_KEPT_ID: Final = 200
 LARGEST_ANSWER: Final = 2_097_152
 # Beyond its own limit, which shall be the one that ends it.
 MARGIN_SECONDS: Final = 30
@@ -93,7 +94,9 @@ class HttpProvider:
         except asyncio.CancelledError:
             await self._cancel(job_id)
             raise
-        return Made(files, job_id, {"status": status, "params": params})
+        # A longer one would have the whole result refused.
+        kept = job_id if len(job_id) <= LONGEST_KEPT_ID else None
+        return Made(files, kept, {"status": status, "params": params})
 
     async def _taken(self, action: HttpAction, values: Values) -> str:
         """Its id there. Cancelled in between, it ends what may have begun."""
@@ -122,8 +125,8 @@ class HttpProvider:
     def _id_in(self, answer: Any, action: HttpAction) -> str:
         [found, *_] = [*dug(answer, action.id), None]
         text = str(found) if isinstance(found, str | int) and not isinstance(found, bool) else ""
-        # One of dots alone would lead to another address than the one it stands in.
-        if not text.strip(".") or len(text) > LONGEST_ID:
+        # One of dots alone would lead to another address than the one it stands in; half a character can stand in none.
+        if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
             reason = self._service.reason_in(answer, self._config.poll.error)
             message = f"{self.name} took the request and gave no id{f': {reason}' if reason else '.'}"
             raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})

@@ -194,12 +194,27 @@ async def test_a_service_that_redirects_is_not_followed_with_the_key(studio: Stu
 
 
 @pytest.mark.parametrize(
-    "answer", [{}, {"task_id": None}, {"task_id": ".."}, {"task_id": {"a": 1}}, [], "x", {"task_id": True}]
+    "answer",
+    [{}, {"task_id": None}, {"task_id": ".."}, {"task_id": {"a": 1}}, [], "x", {"task_id": True}]
+    + [{"task_id": odd} for odd in ("a\ud800", "a\0", "a\nb", "x" * 501)],
 )
 async def test_an_answer_without_an_id_fails_the_job(service: MediaService, tmp_path: Path, answer: Any) -> None:
     service.always["submit"] = answered(200, answer)
     failed = await Studio(service, "midjourney", tmp_path).fail()
     assert failed.type == "provider_answer"
+
+
+async def test_an_id_that_is_too_long_to_be_kept_does_not_cost_the_result(
+    service: MediaService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def take() -> str:
+        service._polls["x" * 300] = 0
+        return "x" * 300
+
+    monkeypatch.setattr(service, "_take", take)
+    made = await Studio(service, "midjourney", tmp_path).make()
+    assert made.provider_job_id is None
+    assert made.files
 
 
 async def test_a_page_instead_of_json_is_no_answer(studio: Studio) -> None:
