@@ -34,7 +34,10 @@ class Failure:
     def retry_after_seconds(self) -> float:
         """When a provider that had no time wants to be asked again."""
         asked = (self.details or {}).get("retry_after_seconds")
-        return float(asked) if isinstance(asked, int | float) and not isinstance(asked, bool) else 0.0
+        if isinstance(asked, bool) or not isinstance(asked, int | float):
+            return 0.0
+        # A number of JSON may be larger than any float.
+        return float(max(0, min(asked, 2**31)))
 
     def as_error(self) -> dict[str, Any]:
         return {
