@@ -215,7 +215,7 @@ async def test_users_read_the_last_line_of_a_traceback_without_paths(
         'Traceback (most recent call last):\n  File "/src/predict.py", line 3\nValueError: no /src/weights/a.bin\x00'
     )
     prediction = await ended(provider, replicate, outcome="failed", error=error)
-    assert prediction.error == "ValueError: no … "
+    assert prediction.error == "ValueError: no a.bin"
 
 
 def body_of(**changes: Any) -> bytes:

@@ -8,12 +8,11 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from callsheet.providers.media import Prediction
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.sanitizing import clean_line
 
 NAME = "replicate"
 MOST_OUTPUTS = 100
 LONGEST_TEXT = 1_000_000
-LONGEST_ERROR = 500
 LONGEST_LOG = 20_000
 _DEEPEST = 32
 
@@ -30,7 +29,6 @@ _PREDICTION_ID = re.compile(r"[A-Za-z0-9_-]{1,100}")
 _ADDRESS = re.compile(r"https?://[!-~]{1,8000}", re.IGNORECASE)
 # tqdm's: ` 42%|████      | 21/50 [00:03<00:04,  7.1it/s]`
 _PERCENT = re.compile(r"(\d{1,3})%\|")
-_PATH = re.compile(r"(?<![\w:/.])/(?:[\w.@+-]+/)+[\w.@+-]*")
 
 
 def is_prediction_id(value: object) -> bool:
@@ -101,8 +99,7 @@ def error_text(error: object) -> str:
     if not lines:
         return "The model failed, and Replicate does not say why."
     said = lines[-1] if any(line.startswith("Traceback") for line in lines) else " ".join(lines)
-    shown = "".join(character if character.isprintable() else " " for character in said[:LONGEST_ERROR])
-    return _PATH.sub("…", redact_text(shown))
+    return clean_line(said)
 
 
 def _storable(text: str) -> str:

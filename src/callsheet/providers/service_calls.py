@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -15,16 +14,13 @@ from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.http_templates import dug
 from callsheet.toolbox.http_client import GuardedClient, OutgoingError
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.sanitizing import clean_line
 
 log = get_logger(__name__)
 
-LONGEST_REASON: Final = 300
 # Of a reason in an answer that the settings say nothing about.
 USUAL_PLACES: Final = ("error.message", "error", "message", "detail")
 PASSING: Final = frozenset({408, 425, 429})
-_ADDRESS: Final = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_BLANK: Final = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +76,7 @@ class Service:
         for value in self._headers.values():
             for secret in {value, value.rpartition(" ")[2]}:
                 text = text.replace(secret, "…") if len(secret) > 3 else text
-        shown = _BLANK.sub(" ", _ADDRESS.sub("…", redact_text(text))).strip()
-        return shown if len(shown) <= LONGEST_REASON else f"{shown[: LONGEST_REASON - 1]}…"
+        return clean_line(text)
 
     def _refused(self, answer: ServiceAnswer, error_path: str | None) -> ProviderError:
         details = {"provider": self.name, "status": answer.status}

@@ -174,7 +174,7 @@ async def test_a_refusal_fails_for_good_and_is_told_without_addresses_and_secret
     studio.service.always["submit"] = answered(400, {"error": {"message": said}})
     failed = await studio.fail()
     assert (failed.type, failed.retryable) == ("provider_refused", False)
-    assert failed.message.startswith(f"{studio.style} refused the request (400): prompt was blocked, see … ")
+    assert failed.message.startswith(f"{studio.style} refused the request (400): prompt was blocked, see [address] ")
     assert len(failed.message) < 400
     for hidden in ("example.com", "hunter2", "\n"):
         assert hidden not in failed.message
@@ -259,7 +259,7 @@ async def test_a_job_that_failed_there_fails_here_with_the_reason(studio: Studio
     studio.service.failure = "content policy, see https://example.com/policy"
     failed = await studio.fail()
     assert (failed.type, failed.retryable) == ("provider_failed", False)
-    assert failed.message == f"{studio.style} could not make it: content policy, see …"
+    assert failed.message == f"{studio.style} could not make it: content policy, see [address]"
 
 
 async def test_a_job_that_ends_without_outputs_fails(studio: Studio) -> None:
