@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from ipaddress import ip_address
 
 import structlog
@@ -26,8 +26,6 @@ COOKIE = "callsheet_session"
 
 bearer = HTTPBearer(auto_error=False, description="An API key, `cs_…`.")
 cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser session, from POST /api/auth/login.")
-
-Dependency = Callable[..., Awaitable[Principal]]
 
 
 class Authentication:

@@ -74,11 +74,6 @@ class Frames:
             yield mine, last
             last = next(theirs, last)
 
-    def followed_by(self, other: Frames) -> Frames:
-        return Frames(
-            self.width, self.height, self.expected + other.expected, lambda: itertools.chain(iter(self), iter(other))
-        )
-
     def __repr__(self) -> str:
         return f"frames({self.expected} of {self.width}x{self.height})"
 
