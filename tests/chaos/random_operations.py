@@ -2,8 +2,9 @@
 
     python random_operations.py HOME CAST ACKNOWLEDGED SEED
 
-CAST is a JSON file with the members and the workflow. Each submit that was answered is a line of ACKNOWLEDGED, on the
-disk before anything else happens: that is what must never be lost.
+Half of its jobs are engines', half are of a provider that calls back. CAST is a JSON file with the members and the
+workflow. Each submit that was answered is a line of ACKNOWLEDGED, on the disk before anything else happens: that is
+what must never be lost.
 """
 
 from __future__ import annotations
@@ -13,32 +14,53 @@ import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
+from callsheet.jobs.provider_gate import CallReport
 from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.submission import NewJob
+from callsheet.media.storage import open_storage
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.settings import JobSettings, load_settings
+from callsheet.providers.media import Callback, Generation
+from callsheet.providers.submitting import found_or_submitted
+from callsheet.settings import JobSettings, Settings, load_settings
 from callsheet.toolbox.loops import LoopGroup
+from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
+from tests.chaos.lasting_oracle import LastingOracle, way_of
+from tests.support.oracle import NAME
 
 SUBMITTERS, WORKERS, PEOPLE = 2, 5, 1
+PROVIDERS = ("self_hosted", NAME)
+SECRET = b"a secret of at least thirty-two bytes"
 # Few enough for a drain that takes seconds.
 ACTIVE_PER_USER = 25
 
 
 class Play:
-    def __init__(self, databases: Databases, room: JobsRoom, cast: Path, acknowledged: Path, seed: int):
+    def __init__(
+        self,
+        databases: Databases,
+        room: JobsRoom,
+        calls: WebhooksRoom,
+        oracle: LastingOracle,
+        cast: Path,
+        acknowledged: Path,
+        seed: int,
+    ):
         self._databases = databases
         self._room = room
+        self._calls = calls
+        self._oracle = oracle
         roles = json.loads(cast.read_text())
         self._members = [(UUID(tenant_id), UUID(user_id)) for tenant_id, user_id in roles["members"]]
-        self._criteria = Criteria((roles["workflow"],))
+        self._criteria = Criteria((roles["workflow"],), providers=PROVIDERS)
         self._acknowledged = os.open(acknowledged, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
         self._random = Random(seed)
         self._jobs = [_job(line) for line in acknowledged.read_text().splitlines()]
@@ -73,6 +95,7 @@ class Play:
                 workflow_id=self._criteria.workflow_ids[0],
                 payload={"prompt": "a cat"},
                 cost=self._random.choice([0, 1, 7]),
+                provider=self._random.choice(PROVIDERS),
                 priority=self._random.choice([0, 5]),
                 max_attempts=self._random.randint(1, 3),
                 lease_seconds=self._random.choice([1, 900]),
@@ -90,8 +113,33 @@ class Play:
         started = await self._room.execution.lease_and_start(self._criteria, worker_id)
         if started is None:
             await asyncio.sleep(0.01)
+        elif started.lease.provider == NAME:
+            await self._call(started, Report(started.lease.dispatch_id, started.lease.lease_token, worker_id))
         else:
             await self._report(started, Report(started.lease.dispatch_id, started.lease.lease_token, worker_id))
+
+    async def _call(self, started: StartedLease, report: Report) -> None:
+        """What the actor of such a provider does, and the provider after it: not always, not once, not in order."""
+        address = await self._calls.gate.admit(started.lease)
+        assert address is not None
+        made = await found_or_submitted(self._oracle, Generation("say", ""), Callback(address.url, address.may_exist))
+        chance = self._random.randrange(10)
+        if chance == 0:
+            return  # submitted, and dead before it could say so
+        if chance == 1:
+            await self._call_back(address.url, made.id)
+        # Too short at times: it expires while the callback is on its way.
+        seconds = 0.2 if way_of(made.id) == "never" else self._random.choice([0.2, 3600])
+        outcome = await self._room.execution.defer(report, made.id, datetime.now(UTC) + timedelta(seconds=seconds))
+        if outcome.settled is not None:
+            await self._calls.gate.told(CallReport("deferred", outcome.settled))
+        for _ in range(self._random.randrange(3)):
+            await self._call_back(address.url, made.id)
+
+    async def _call_back(self, url: str, prediction_id: str) -> None:
+        if way_of(prediction_id) != "never":
+            body = json.dumps(prediction_id).encode()
+            await self._calls.callbacks.receive(NAME, url.rpartition("/")[2], {"signed": "yes"}, body)
 
     async def _report(self, started: StartedLease, report: Report) -> None:
         execution = self._room.execution
@@ -127,11 +175,24 @@ def _job(line: str) -> tuple[UUID, UUID]:
     return UUID(tenant_id), UUID(job_id)
 
 
+def settings_of(home: Path) -> Settings:
+    # Callbacks are lost: it is asked soon.
+    return load_settings(home=home, log={"level": "error"}, webhooks={"first_look_seconds": 0.2})
+
+
+def calls_of(databases: Databases, room: JobsRoom, settings: Settings, oracle: LastingOracle) -> WebhooksRoom:
+    storage = open_storage(settings, SECRET)
+    return open_webhooks(databases, storage, room, lambda *_: None, settings, SECRET, {NAME: oracle})
+
+
 async def main(home: str, cast: str, acknowledged: str, seed: str) -> None:
-    databases = await open_databases(load_settings(home=Path(home), log={"level": "error"}))
+    settings = settings_of(Path(home))
+    databases = await open_databases(settings)
     room = open_jobs(databases, lambda *_: None, JobSettings(active_per_user=ACTIVE_PER_USER))
-    play = Play(databases, room, Path(cast), Path(acknowledged), int(seed))
-    LoopGroup(room.loops).start()
+    oracle = LastingOracle(book=Path(home) / "predictions")
+    calls = calls_of(databases, room, settings, oracle)
+    play = Play(databases, room, calls, oracle, Path(cast), Path(acknowledged), int(seed))
+    LoopGroup([*room.loops, *calls.loops]).start()
     print("playing", flush=True)  # noqa: T201
     await play.run()
 

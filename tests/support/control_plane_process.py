@@ -6,9 +6,9 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import httpx
@@ -21,6 +21,8 @@ from tests.support.waiting import until
 class ControlPlaneProcess:
     settings: Settings
     directory: Path
+    # Beside those that make it use the same installation.
+    more_variables: Mapping[str, str] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
@@ -35,7 +37,7 @@ class ControlPlaneProcess:
                 stdout=log,
                 stderr=log,
                 cwd=self.directory,
-                env={**kept, **variables(self.settings)},
+                env={**kept, **variables(self.settings), **self.more_variables},
             )
         async with httpx.AsyncClient(base_url=self.settings.public_url, trust_env=False, timeout=5) as client:
 
@@ -79,8 +81,10 @@ def variables(settings: Settings) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def control_plane_process(settings: Settings, directory: Path) -> AsyncIterator[ControlPlaneProcess]:
-    process = ControlPlaneProcess(settings, directory)
+async def control_plane_process(
+    settings: Settings, directory: Path, **more_variables: str
+) -> AsyncIterator[ControlPlaneProcess]:
+    process = ControlPlaneProcess(settings, directory, more_variables)
     await process.start()
     try:
         yield process

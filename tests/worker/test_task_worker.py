@@ -17,8 +17,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from callsheet.app import ControlPlane, running_control_plane
+from callsheet.app import ControlPlane, running_control_plane, with_free_port
 from callsheet.settings import Settings
+from tests.support.control_plane_process import control_plane_process
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
 from tests.support.waiting import until
@@ -175,6 +176,44 @@ async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: 
         shown = await site.until_status(task, "completed")
     assert (shown["retry_count"], site.pages.asked) == (1, 2)
     assert await balance(site) == 99
+
+
+async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are_finished_by_the_next_once(
+    site: Site,
+) -> None:
+    chosen = site.plane.settings
+    other = await with_free_port(chosen.model_copy(update={"server": chosen.server.model_copy(update={"port": 0})}))
+    async with (
+        control_plane_process(
+            other,
+            site.directory,
+            CALLSHEET_TASKS__IN_PROCESS="4",
+            CALLSHEET_TASKS__LEASE_SECONDS="5",
+            CALLSHEET_TASKS__HEARTBEAT_SECONDS="1",
+            CALLSHEET_OUTGOING__ALLOW_NETWORKS="127.0.0.0/8",
+        ) as process,
+        httpx.AsyncClient(base_url=f"http://127.0.0.1:{other.server.port}", trust_env=False, timeout=60) as client,
+    ):
+        task = await site.submit()
+        await until(lambda: site.pages.asked == 1, seconds=60)
+        # Its client waits for the answer when everything goes down.
+        asking = asyncio.create_task(
+            client.post("/api/generate/scrape", json={"url": site.pages.url}, headers=site.person.headers)
+        )
+        await until(lambda: site.pages.asked == 2, seconds=60)
+        await process.kill()
+        with pytest.raises(httpx.TransportError):
+            await asking
+        site.pages.gate.set()
+        await process.start()
+        tasks = (await site.desk.get(site.person, "/api/task")).json()["items"]
+        for each in tasks:
+            shown = await site.until_status(each, "completed")
+            assert shown["retry_count"] == 1
+        assert task["task_id"] in {each["task_id"] for each in tasks}
+    assert (len(tasks), site.pages.asked) == (2, 4)
+    assert await balance(site) == 98
+    await site.desk.core.check()
 
 
 async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(site: Site) -> None:
