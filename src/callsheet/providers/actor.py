@@ -71,5 +71,9 @@ class Actor(Protocol):
         ...
 
     async def run(self, task: Task) -> Done | Deferred:
-        """Raises ProviderError. Cancelled, it lets go of what it holds."""
+        """Raises ProviderError. Cancelled, it lets go of what it holds within seconds, or is left behind.
+
+        It shares its event loop with other tasks, their heartbeats and maybe a whole control plane: what computes or
+        blocks belongs in a thread (`asyncio.to_thread`) or a process.
+        """
         ...
