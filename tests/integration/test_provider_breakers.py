@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.jobs.provider_gate import ProviderPaused
+from callsheet.jobs.provider_gate import CallReport, ProviderPaused
+from callsheet.providers.media import Finish
 from tests.support.calls import PROVIDER, Booth, open_booth
 from tests.support.core import Core, Member, open_core, report
 from tests.support.replicate_server import ReplicateServer, Scenario
@@ -132,6 +133,26 @@ class TestHalfOpen:
             await booth.room.gate.admit(second.lease)
         # Handed over once more, because the answer was lost on its way, it is the same call.
         assert (await booth.hand_over(first.started)).callback.may_exist
+
+    async def test_one_that_is_waited_for_is_tried_by_one_lease_too(self, booth: Booth) -> None:
+        """No callback, no intent: the lease of its task alone."""
+        waited_for = next(name for name, each in booth.registry.media.items() if each.finish is Finish.SYNC)
+        criteria = booth.core.criteria(providers=(waited_for,))
+        started = []
+        for number in range(3):
+            await booth.submit(provider=waited_for)
+            started.append(await booth.core.start(f"worker-{number}", criteria))
+        half_open = """INSERT INTO provider_breakers (provider, failures, open_until, pause_seconds)
+                       VALUES ($1, 5, clock_timestamp(), 30)"""
+        await booth.core.rows(booth.core.databases.central, half_open, waited_for)
+        assert await booth.room.gate.admit(started[0].lease) is None
+        for other in started[1:]:
+            with pytest.raises(ProviderPaused):
+                await booth.room.gate.admit(other.lease)
+        outcome = await booth.core.room.execution.complete(report(started[0]), {"outputs": []})
+        assert outcome.settled is not None
+        await booth.room.gate.told(CallReport("completed", outcome.settled))
+        assert await booth.room.gate.admit(started[1].lease) is None
 
     async def test_its_success_closes_it(self, booth: Booth) -> None:
         await half_opened(booth)
