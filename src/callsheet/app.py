@@ -194,6 +194,7 @@ def _assemble(
     rooms = _open_rooms(settings, secret, databases, storage, notifier, registry, providers)
     rooms.jobs.listen(listener)
     rooms.webhooks.listen(listener)
+    listener.subscribe("assignments", rooms.protocol.polls.reassigned)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)

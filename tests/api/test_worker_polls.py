@@ -283,6 +283,29 @@ class TestLongPolls:
         await asyncio.gather(*polls)
         assert (await worker.poll())["job"] is None
 
+    @pytest.mark.parametrize("by_fleet", [True, False])
+    async def test_a_worker_that_waits_hears_at_once_that_it_was_assigned_other_workflows(
+        self, shop: Workshop, by_fleet: bool
+    ) -> None:
+        other = f"assigned-{uuid4().hex}"
+        await shop.desk.core.add_workflow(other)
+        fleet = (await shop.desk.post("/api/admin/fleets", {"slug": other, "workflow_slugs": [other]})).json()
+        joins = {"workflow_slugs": None, "fleet_slug": other} if by_fleet else {"workflow_slugs": [other]}
+        worker = await shop.worker(**joins)
+        await shop.engine_job(await shop.desk.person(tokens=10))
+        polling = asyncio.create_task(worker.poll(wait_seconds=55))
+        await waits(shop)
+        place = f"fleets/{fleet['id']}" if by_fleet else f"workers/{worker.worker_id}"
+        answer = await shop.client.put(
+            f"/api/admin/{place}/workflows",
+            json={"workflow_slugs": [shop.desk.workflow]},
+            headers=shop.desk.admin.headers,
+        )
+        assert answer.status_code == 200, answer.text
+        async with asyncio.timeout(20):
+            assert await polling == {"job": None, "reason": "empty"}
+        assert (await worker.poll())["job"] is not None
+
     async def test_a_stopping_control_plane_does_not_sit_out_long_polls(self, started: Started) -> None:
         async with started() as (plane, _), open_workshop(plane) as shop:
             worker = await shop.worker()

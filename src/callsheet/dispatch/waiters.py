@@ -84,6 +84,10 @@ class Waiters:
             if provider in criteria.providers:
                 self._wake(criteria, len(self._waiting[criteria]))
 
+    def look_again(self, criteria: Criteria) -> None:
+        """Somebody among those who wait with these has something else to look for now."""
+        self._wake(criteria, len(self._waiting.get(criteria, ())))
+
     def _wake(self, criteria: Criteria, count: int) -> int:
         queue = self._waiting.get(criteria, OrderedDict())
         woken = 0

@@ -73,10 +73,11 @@ class Fleets:
             return await _fleet(connection, fleet_id)
 
     async def assign(self, fleet_id: int, workflow_slugs: Sequence[str], actor: str) -> Fleet:
-        """These workflows and no others; its workers learn it with their next poll."""
+        """These workflows and no others; its workers learn it at once, if they wait for work."""
         async with self._databases.central.transaction() as connection:
             await _lock(connection, fleet_id)
             await _assign(connection, fleet_id, workflow_slugs)
+            await SQL["tell_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "assign_workflows", workflows=workflow_slugs)
             return await _fleet(connection, fleet_id)
 

@@ -47,6 +47,10 @@ class _Asking:
 
     since: float
     is_alone: bool
+    worker_id: str = ""
+    criteria: Criteria | None = None
+    # Since its worker was assigned other workflows than it asked with.
+    is_outdated: bool = False
 
 
 class Polls:
@@ -84,6 +88,13 @@ class Polls:
             if not under_way:
                 self._under_way.pop(token, None)
 
+    def reassigned(self, worker_id: str | None) -> None:
+        """A notification. What was missed is learnt with the next poll, within a minute."""
+        for asking in [each for polls in self._under_way.values() for each in polls]:
+            if asking.criteria is not None and asking.worker_id == worker_id:
+                asking.is_outdated = True
+                self._room.waiters.look_again(asking.criteria)
+
     async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
         held: Sequence[HeldLease] = worker.held
@@ -96,10 +107,13 @@ class Polls:
         reason = await self._reason_against(worker, request, criteria, len(held))
         if reason is not None:
             return _answer(worker, reason)
+        asking.worker_id, asking.criteria = worker.worker_id, criteria
         until = asking.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
-            finding = self._room.polling.next_job(criteria, worker.worker_id, wait, request.poll_id)
+            finding = self._room.polling.next_job(
+                criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated
+            )
             started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
             if started is None:
                 return _answer(worker, "empty")

@@ -321,6 +321,13 @@ INSERT INTO workflow_fleets (fleet_id, workflow_id)
 SELECT :fleet_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id
 ON CONFLICT DO NOTHING
 
+-- name: tell_fleet_reassigned
+-- Told with the commit; a poll that waits would hear of it with the next one.
+SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE fleet_id = :fleet_id
+
+-- name: tell_worker_reassigned
+SELECT pg_notify('assignments', :worker_id::text)
+
 -- name: detach_revoked_workers
 -- All that is kept of them is that they may not come back.
 UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows'

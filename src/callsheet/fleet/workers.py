@@ -145,6 +145,7 @@ class Workers:
                 raise Conflict("The worker belongs to a fleet and has the fleet's workflows. Assign them there.")
             rows = await find_workflows(connection, workflow_slugs)
             await assign(connection, worker_id, tuple(row["id"] for row in rows))
+            await SQL["tell_worker_reassigned"].run(connection, worker_id=worker_id)
             await _log(connection, known, actor, "assign_workflows", workflows=[row["slug"] for row in rows])
             return await _worker(connection, worker_id)
 

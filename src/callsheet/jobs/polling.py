@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import Waiters
@@ -19,9 +20,14 @@ class Polling:
         self.gate: ProviderGate = EveryProvider()
 
     async def next_job(
-        self, criteria: Criteria, worker_id: str, wait_seconds: float, poll_id: str | None = None
+        self,
+        criteria: Criteria,
+        worker_id: str,
+        wait_seconds: float,
+        poll_id: str | None = None,
+        is_outdated: Callable[[], bool] = lambda: False,
     ) -> StartedLease | None:
-        """Issues no query while it waits. A wait that is over without work answers None."""
+        """Issues no query while it waits. A wait without work answers None when it is over, or outdated when woken."""
         until = time.monotonic() + wait_seconds
         while True:
             with self._waiters.expecting(criteria) as arrival:
@@ -30,6 +36,6 @@ class Polling:
                 started = (
                     await self._execution.lease_and_start(allowed, worker_id, poll_id) if allowed.providers else None
                 )
-                left = 0.0 if self._waiters.closed else until - time.monotonic()
+                left = 0.0 if self._waiters.closed or is_outdated() else until - time.monotonic()
                 if started is not None or left <= 0 or not await arrival.within(left):
                     return started
