@@ -24,6 +24,23 @@ from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _plain_tracebacks() -> None:
+    """What is logged is shown beside a test that fails, with ordinary tracebacks.
+
+    structlog draws them by default, coloured and with every variable of every frame: a second or more of the event
+    loop for each, in which a control plane that has lost its database does nothing else.
+    """
+    processors = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+    structlog.configure(processors=processors)
+
+
 @pytest.fixture(autouse=True)
 def _only_settings_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     isolate(monkeypatch, tmp_path)
