@@ -22,7 +22,7 @@ demo: install-server ## Start everything on embedded parts and show the product 
 
 test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
 	@$(MAKE) --no-print-directory lint types
-	@$(BIN)/pytest -n 2 --dist loadfile $(ARGS)
+	@$(BIN)/pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 lint: install-dev ## Check style, security rules and which room may import which
 	@$(BIN)/ruff check .
