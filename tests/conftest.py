@@ -20,6 +20,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
 from tests.support.installation import empty, installation, isolate
+from tests.support.memory_disk import quick_directory
 from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
@@ -48,14 +49,17 @@ def _only_settings_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.fixture(scope="session")
 async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPostgres]:
-    server = await EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres"))
-    admin = await asyncpg.connect(server.dsn("postgres"))
-    # No test here pulls the plug of the machine, and waiting for the disk is a third of the suite's time.
-    await admin.execute("ALTER SYSTEM SET fsync = off")
-    await admin.execute("SELECT pg_reload_conf()")
-    await admin.close()
-    yield server
-    await server.close()
+    with quick_directory(tmp_path_factory.mktemp("postgres")) as directory:
+        server = await EmbeddedPostgres.start(directory)
+        admin = await asyncpg.connect(server.dsn("postgres"))
+        # No test here pulls the plug of the machine, and waiting for the disk is a third of the suite's time.
+        await admin.execute("ALTER SYSTEM SET fsync = off")
+        # Each database that is made goes through the log, which would grow to a gigabyte of memory.
+        await admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
+        await admin.execute("SELECT pg_reload_conf()")
+        await admin.close()
+        yield server
+        await server.close()
 
 
 @pytest.fixture(scope="session")
