@@ -20,9 +20,14 @@ help: ## List the commands
 demo: install-server ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@$(BIN)/callsheet demo $(ARGS)
 
+# Two processes, each with its own PostgreSQL, that take whole files: what a file starts (a demo, an environment) is
+# started once. In the order of the files, not the fewest tests last: those are the slow ones, and one process would
+# wait for the other.
+TEST_PROCESSES := -n 2 --dist loadfile --no-loadscope-reorder
+
 test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
 	@$(MAKE) --no-print-directory lint types
-	@$(BIN)/pytest $(ARGS)
+	@$(BIN)/pytest $(TEST_PROCESSES) $(ARGS)
 
 lint: install-dev ## Check style, security rules and which room may import which
 	@$(BIN)/ruff check .

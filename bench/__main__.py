@@ -48,7 +48,7 @@ MODULES = (
     worker_memory,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
-SECONDS, SHORT_SECONDS = 12.0, 0.5
+SECONDS, SHORT_SECONDS = 12.0, 0.2
 LATEST = Path(__file__).with_name("results") / "latest.json"
 
 

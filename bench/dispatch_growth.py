@@ -65,7 +65,7 @@ class Shape:
     priorities: int = 3
 
 
-short = {"shape": Shape(small=500, large=5000)}
+short = {"shape": Shape(small=200, large=2000, workflows=10, assigned=5)}
 
 
 @dataclass(slots=True)

@@ -32,7 +32,7 @@ from callsheet.wallet.ledger import credit
 
 name = "http.protocol"
 seconds = 20.0
-short = {"round_jobs": 48, "queue": 200}
+short = {"round_jobs": 48, "queue": 100}
 WORKERS, DRAINING = 50, 50
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
 # What a small effect sends along: a graph, an input to fetch, an output to deliver.

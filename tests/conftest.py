@@ -20,8 +20,26 @@ from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
 from tests.support.installation import empty, installation, isolate
+from tests.support.memory_disk import quick_directory
 from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _plain_tracebacks() -> None:
+    """What is logged is shown beside a test that fails, with ordinary tracebacks.
+
+    structlog draws them by default, coloured and with every variable of every frame: a second or more of the event
+    loop for each, in which a control plane that has lost its database does nothing else.
+    """
+    processors = [
+        structlog.contextvars.merge_contextvars,
+        structlog.processors.add_log_level,
+        structlog.processors.StackInfoRenderer(),
+        structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+    structlog.configure(processors=processors)
 
 
 @pytest.fixture(autouse=True)
@@ -31,14 +49,17 @@ def _only_settings_of_the_test(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 @pytest.fixture(scope="session")
 async def postgres(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[EmbeddedPostgres]:
-    server = await EmbeddedPostgres.start(tmp_path_factory.mktemp("postgres"))
-    admin = await asyncpg.connect(server.dsn("postgres"))
-    # No test here pulls the plug of the machine, and waiting for the disk is a third of the suite's time.
-    await admin.execute("ALTER SYSTEM SET fsync = off")
-    await admin.execute("SELECT pg_reload_conf()")
-    await admin.close()
-    yield server
-    await server.close()
+    with quick_directory(tmp_path_factory.mktemp("postgres")) as directory:
+        server = await EmbeddedPostgres.start(directory)
+        admin = await asyncpg.connect(server.dsn("postgres"))
+        # No test here pulls the plug of the machine, and waiting for the disk is a third of the suite's time.
+        await admin.execute("ALTER SYSTEM SET fsync = off")
+        # Each database that is made goes through the log, which would grow to a gigabyte of memory.
+        await admin.execute("ALTER SYSTEM SET max_wal_size = '128MB'")
+        await admin.execute("SELECT pg_reload_conf()")
+        await admin.close()
+        yield server
+        await server.close()
 
 
 @pytest.fixture(scope="session")

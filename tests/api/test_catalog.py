@@ -451,8 +451,8 @@ ADMIN_ROUTES = [
     ("DELETE", "/api/admin/effects/x"),
     ("GET", "/api/admin/assets"),
     ("POST", "/api/admin/assets"),
-    ("GET", f"/api/admin/assets/{uuid7()}"),
-    ("POST", f"/api/admin/assets/{uuid7()}/confirm"),
+    ("GET", "/api/admin/assets/01900000-0000-7000-8000-000000000000"),
+    ("POST", "/api/admin/assets/01900000-0000-7000-8000-000000000000/confirm"),
     ("GET", "/api/admin/audit-logs"),
 ]
 

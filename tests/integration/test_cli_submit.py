@@ -152,6 +152,8 @@ def test_a_job_can_be_left_alone_and_watched_later(callsheet: Callsheet, clip: P
 
 
 def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path) -> None:
+    # So long that it is not over before the signal arrives, also where its watcher is slow and its engine is not.
+    make_clip(clip, frames=60)
     slow = ("submit", "slow-motion", clip.name, "--set", "speed=0.1", "--watch")
     with callsheet.running(*slow) as watching:
         watching.wait_for(" s  queue")

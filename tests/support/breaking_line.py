@@ -22,6 +22,8 @@ class BreakingLine:
         # Breaks with the next submissions: before they arrive, or after.
         self.breaks: list[Moment] = []
         self.broken = 0
+        # Submissions that went on to the other end, whatever became of them there.
+        self.carried = 0
         self.is_down = False
         self.port = 0
 
@@ -64,16 +66,25 @@ class BreakingLine:
     async def _there(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event) -> None:
         with suppress(OSError):
             while data := await reader.read(65_536):
-                if data.startswith(_SUBMISSIONS) and self.breaks:
-                    self.broken += 1
-                    if self.breaks.pop(0) == "before":
-                        self.drop()
+                if data.startswith(_SUBMISSIONS):
+                    if self._breaks_now(lost):
                         return
-                    lost.set()
+                    self.carried += 1
                 writer.write(data)
                 await writer.drain()
         with suppress(OSError):
             writer.close()
+
+    def _breaks_now(self, lost: asyncio.Event) -> bool:
+        """Whether the submission goes no further; with `lost` it does, and nothing of it comes back."""
+        if not self.breaks:
+            return False
+        self.broken += 1
+        if self.breaks.pop(0) == "before":
+            self.drop()
+            return True
+        lost.set()
+        return False
 
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, lost: asyncio.Event) -> None:
         with suppress(OSError):

@@ -75,8 +75,8 @@ class Gate:
         self.turned_away = 0
         # Passed on, and answered with 503 all the same: the answer was lost on its way.
         self.swallows: set[str] = set()
-        # What the other side refused.
-        self.refused = 0
+        # The paths of what the other side refused.
+        self.refused: set[str] = set()
         self.url = ""
 
     async def pass_on(self, request: web.Request) -> web.Response:
@@ -88,7 +88,8 @@ class Gate:
             answer = await client.request(
                 request.method, f"{self._target}{request.path_qs}", headers=headers, content=await request.read()
             )
-        self.refused += 400 <= answer.status_code < 500
+        if 400 <= answer.status_code < 500:
+            self.refused.add(request.path)
         if request.path in self.swallows:
             return web.Response(status=503)
         kept = {name: answer.headers[name] for name in ("content-type", "retry-after") if name in answer.headers}
