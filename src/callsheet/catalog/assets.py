@@ -59,6 +59,16 @@ class Assets:
         row = await self._row(asset_id)
         if row["status"] == "ready":
             return _view(row)
+        try:
+            await self._make_ready(row, actor)
+        except Refusal:
+            # A twin that was faster takes what is looked at here for a leftover and deletes it.
+            if (await self._row(asset_id))["status"] != "ready":
+                raise
+        return await self.get(asset_id)
+
+    async def _make_ready(self, row: Row, actor: str) -> None:
+        asset_id = row["id"]
         if await self._storage.head(row["path"]) is None:
             raise ContentMismatch("Nothing was uploaded for this asset yet.")
         # A copy that nobody has a signed address of: what is looked at here is what jobs will get.
@@ -79,7 +89,6 @@ class Assets:
         kept = (await self._row(asset_id))["path"]
         leftovers = [entry.key async for entry in self._storage.list(f"{FOLDER}/{asset_id}") if entry.key != kept]
         await self._storage.delete_many(leftovers)
-        return await self.get(asset_id)
 
     async def _verify(self, row: Row, path: str) -> str:
         found = await self._storage.head(path)
