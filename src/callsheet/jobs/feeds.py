@@ -94,9 +94,14 @@ class Feeds:
         news = asyncio.Event()
         self._waiting[key].add(news)
         try:
+            is_first = True
             while not self.closed:
                 news.clear()
                 found = await read(after)
+                # After the reading, so that nothing is told that happened when the reader might not go on any more.
+                if not is_first and not await may_go_on():
+                    return
+                is_first = False
                 for line in found.lines:
                     yield line
                     after = line.position
@@ -106,8 +111,6 @@ class Feeds:
                     return
                 if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
                     yield None
-                if not await may_go_on():
-                    return
         finally:
             self._waiting[key].discard(news)
             if not self._waiting[key]:
