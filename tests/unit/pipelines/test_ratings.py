@@ -1,0 +1,30 @@
+"""What votes do to ELO."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.pipelines.ratings import START, K, points
+
+ratings = st.integers(min_value=0, max_value=10_000)
+
+
+def test_a_vote_between_equals_moves_half_of_k() -> None:
+    assert points(START, START) == K // 2
+
+
+def test_a_surprise_moves_more_than_what_was_expected() -> None:
+    assert points(800, 1200) == 29
+    assert points(1200, 800) == 3
+
+
+@given(ratings, ratings)
+def test_a_vote_moves_from_nothing_to_k_and_never_more_than_the_loser_has(winner: int, loser: int) -> None:
+    assert 0 <= points(winner, loser) <= min(K, loser)
+
+
+@given(ratings, ratings, ratings)
+def test_the_stronger_the_loser_the_more_is_won(winner: int, one: int, other: int) -> None:
+    weaker, stronger = sorted((one, other))
+    assert points(winner, weaker) <= points(winner, stronger)
