@@ -41,6 +41,7 @@ from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
+from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
@@ -87,6 +88,7 @@ class ControlPlane:
     # None where tasks are left to other machines.
     task_runner: TaskRunner | None
     tasks: TasksRoom
+    pipelines: PipelinesRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -102,13 +104,14 @@ class Rooms:
     jobs: JobsRoom
     fleet: FleetRoom
     webhooks: WebhooksRoom
+    pipelines: PipelinesRoom
     protocol: WorkerProtocol
     fleet_secret: FleetSecret
     presenter: Presenter
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks)
+        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines)
         return tuple(loop for room in rooms for loop in room.loops)
 
 
@@ -194,6 +197,7 @@ def _assemble(
     rooms = _open_rooms(settings, secret, databases, storage, notifier, registry, providers)
     rooms.jobs.listen(listener)
     rooms.webhooks.listen(listener)
+    rooms.pipelines.listen(listener)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
@@ -223,6 +227,7 @@ def _assemble(
         providers=providers,
         task_runner=task_runner,
         tasks=tasks,
+        pipelines=rooms.pipelines,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
@@ -257,6 +262,7 @@ def _open_rooms(
         jobs=jobs,
         fleet=fleet,
         webhooks=webhooks,
+        pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
         fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
