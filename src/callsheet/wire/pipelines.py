@@ -55,6 +55,7 @@ class RunReason(StrEnum):
     TOO_MANY_ACTIVE_JOBS = "too_many_active_jobs"
     CANNOT_BUILD = "cannot_build"
     BASE_FAILED = "base_failed"
+    BRANCHES_FAILED = "branches_failed"
 
 
 class CandidateStatus(StrEnum):

@@ -75,6 +75,9 @@ CREATE TABLE pipeline_runs (
     candidates        integer NOT NULL DEFAULT 0 CHECK (candidates >= 0),
     -- Times in a row that a job without a parent failed: there is no branch to leave alone.
     base_failures     integer NOT NULL DEFAULT 0 CHECK (base_failures >= 0),
+    -- Branches that were left alone without a child since something was last made from a parent. Without this a step that
+    -- always fails would have the whole budget spent on new bases.
+    dead_branches     integer NOT NULL DEFAULT 0 CHECK (dead_branches >= 0),
     -- When the loop looks at it next; whoever was looked at longest ago comes first.
     due_at            timestamptz NOT NULL DEFAULT clock_timestamp(),
     created_at        timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -108,6 +111,8 @@ CREATE TABLE candidates (
     -- Not a foreign key: what is old may have been deleted.
     file_id            uuid NOT NULL,
     thumbnail_file_id  uuid,
+    -- When it is to be made; null once it was, or where it cannot be.
+    thumbnail_due_at   timestamptz DEFAULT clock_timestamp(),
     seed               bigint NOT NULL CHECK (seed >= 0),
     -- Whole points, so that a vote that is taken back leaves nothing behind.
     elo                integer NOT NULL DEFAULT 1000 CHECK (elo >= 0),
@@ -140,6 +145,9 @@ CREATE INDEX children_of_candidate ON candidates (parent_id) WHERE parent_id IS 
 CREATE INDEX candidates_of_step ON candidates (run_id, position, number);
 -- The best of a step, for winners, pairs and top-K.
 CREATE INDEX candidates_by_elo ON candidates (run_id, position, elo DESC, number) WHERE status = 'active';
+-- Those that were compared least, for pairs.
+CREATE INDEX candidates_by_votes ON candidates (run_id, position, votes, number) WHERE status = 'active';
+CREATE INDEX thumbnails_due ON candidates (thumbnail_due_at) WHERE thumbnail_due_at IS NOT NULL;
 -- Whom the next job may be made from. Selecting reads this and never the tree.
 CREATE INDEX eligible_parents ON candidates (run_id, position, number)
     WHERE status = 'active' AND child_count + in_flight < max_children AND failure_count < 3;
@@ -194,6 +202,9 @@ CREATE TABLE votes (
     CHECK (winner_id <> loser_id)
 );
 CREATE INDEX votes_of_run ON votes (run_id, id);
+-- A user judges two candidates once, whichever way round, until that is taken back.
+CREATE UNIQUE INDEX one_vote_per_pair
+    ON votes (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL;
 
 -- Steps whose candidates a person has let go on.
 CREATE TABLE step_approvals (
