@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-START = 1000
 K = 32
 
 
@@ -10,3 +9,8 @@ def points(winner: int, loser: int) -> int:
     """What the winner gains and the loser gives: the more, the less it was to be expected. Nobody falls below zero."""
     expected = 1 / (1 + 10 ** ((loser - winner) / 400))
     return min(round(K * (1 - expected)), loser)
+
+
+def points_back(change: int, winner: int) -> int:
+    """What is given back when a vote is undone: all of it, unless the winner has lost it to others since."""
+    return min(change, winner)

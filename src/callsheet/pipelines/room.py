@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.room import JobsRoom
 from callsheet.media.room import MediaRoom
+from callsheet.pipelines.guidance import Guidance, open_guidance
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import PipelineSettings
@@ -16,10 +17,11 @@ from callsheet.toolbox.loops import Loop
 @dataclass(frozen=True, slots=True)
 class PipelinesRoom:
     settings: PipelineSettings
+    guidance: Guidance
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return ()
+        return self.guidance.loops
 
     def listen(self, listener: Listener) -> None:
         """Lets the end of a job wake whoever waits for its result."""
@@ -28,4 +30,5 @@ class PipelinesRoom:
 def open_pipelines(
     databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, settings: PipelineSettings
 ) -> PipelinesRoom:
-    return PipelinesRoom(settings=settings)
+    guidance = open_guidance(databases, catalog, media, jobs, wake=lambda: None)
+    return PipelinesRoom(settings=settings, guidance=guidance)

@@ -5,13 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.pipelines.ratings import START, K, points
+from callsheet.pipelines.ratings import K, points, points_back
+from callsheet.wire.pipelines import START_ELO
 
 ratings = st.integers(min_value=0, max_value=10_000)
 
 
 def test_a_vote_between_equals_moves_half_of_k() -> None:
-    assert points(START, START) == K // 2
+    assert points(START_ELO, START_ELO) == K // 2
 
 
 def test_a_surprise_moves_more_than_what_was_expected() -> None:
@@ -20,8 +21,11 @@ def test_a_surprise_moves_more_than_what_was_expected() -> None:
 
 
 @given(ratings, ratings)
-def test_a_vote_moves_from_nothing_to_k_and_never_more_than_the_loser_has(winner: int, loser: int) -> None:
-    assert 0 <= points(winner, loser) <= min(K, loser)
+def test_a_vote_moves_from_nothing_to_k_and_never_more_than_there_is(winner: int, loser: int) -> None:
+    moved = points(winner, loser)
+    assert 0 <= moved <= min(K, loser)
+    assert points_back(moved, winner + moved) == moved
+    assert points_back(moved, 0) == 0
 
 
 @given(ratings, ratings, ratings)
