@@ -39,8 +39,10 @@ class Tree:
     job_id: UUID
 
     @classmethod
-    async def plant(cls, core: Core, ann: Member, steps: tuple[str, ...] = STEPS, **step: Any) -> Tree:
-        """`step`: columns of all its steps."""
+    async def plant(
+        cls, core: Core, ann: Member, steps: tuple[str, ...] = STEPS, status: str = "active", **step: Any
+    ) -> Tree:
+        """`step`: columns of all its steps. A paused run is left alone by the loops of a control plane."""
         pipeline_id, run_id, step_ids = uuid7(), uuid7(), tuple(uuid7() for _ in steps)
         folder = f"run-{next(_numbers)}"
         job = await core.submit(ann, cost=0, workflow_id=await core.add_workflow())
@@ -62,9 +64,9 @@ class Tree:
                 )
             await connection.execute(
                 """INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name,
-                   target_folder, seed, target_leaves, budget)
-                   VALUES ($1, $2, $3, $4, 1, $5, 'A run', $6, 7, 10, 1000)""",
-                *(ann.tenant_id, run_id, ann.user_id, pipeline_id, len(steps), folder),
+                   target_folder, seed, target_leaves, budget, status)
+                   VALUES ($1, $2, $3, $4, 1, $5, 'A run', $6, 7, 10, 1000, $7)""",
+                *(ann.tenant_id, run_id, ann.user_id, pipeline_id, len(steps), folder, status),
             )
         return cls(core, ann, run_id, folder, step_ids, job.id)
 
