@@ -43,6 +43,7 @@ from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.pipelines.candidate_routes import candidate_router, run_candidate_router
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
+from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
@@ -320,14 +321,17 @@ def _user_routers(
         provider_router(tasks.actors, providers.media, authentication),
         generation_router(tasks.generation, rooms.presenter, authentication),
         product_router(tasks.products, authentication),
-        *_candidate_routers(rooms),
+        *_pipeline_routers(rooms),
         wallet_router(databases, authentication),
     ]
 
 
-def _candidate_routers(rooms: Rooms) -> list[APIRouter]:
-    guidance, authentication = rooms.pipelines.guidance, rooms.identity.authentication
+def _pipeline_routers(rooms: Rooms) -> list[APIRouter]:
+    pipelines, authentication = rooms.pipelines, rooms.identity.authentication
+    guidance = pipelines.guidance
     return [
+        pipeline_router(pipelines.pipelines, pipelines.runs, authentication),
+        run_router(pipelines.runs, authentication),
         run_candidate_router(guidance.gallery, guidance.votes, guidance.branches, guidance.exports, authentication),
         candidate_router(guidance.gallery, guidance.branches, guidance.lineages, rooms.presenter, authentication),
     ]

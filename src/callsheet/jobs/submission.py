@@ -43,7 +43,7 @@ class NewTask:
 
 @dataclass(frozen=True, slots=True)
 class NewSlot:
-    """The place in a run's tree that a job is begun for: taken in the transaction that writes the job, or not at all."""
+    """The place in a run's tree that a job is begun for: taken in the transaction that writes the job, or never."""
 
     run_id: UUID
     step_id: UUID

@@ -96,12 +96,12 @@ class Pruner(Loop):
         return len(rows) == BATCH
 
 
-async def cancel_jobs(endings: Endings, jobs: Sequence[tuple[UUID, UUID]], *, actor: str) -> int:
+async def cancel_jobs(endings: Endings, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON) -> int:
     """How many were canceled; those that have ended meanwhile stay as they are."""
     canceled = 0
     for tenant_id, job_id in jobs:
         try:
-            await endings.cancel(tenant_id, job_id, actor=actor, reason=REASON)
+            await endings.cancel(tenant_id, job_id, actor=actor, reason=reason)
         except InvalidTransition:
             continue
         canceled += 1

@@ -49,6 +49,7 @@ class RunReason(StrEnum):
 
     BY_USER = "by_user"
     TARGET_REACHED = "target_reached"
+    NOTHING_LEFT = "nothing_left"
     APPROVAL_NEEDED = "approval_needed"
     BUDGET_SPENT = "budget_spent"
     INSUFFICIENT_TOKENS = "insufficient_tokens"
@@ -64,7 +65,7 @@ class CandidateStatus(StrEnum):
 
 
 class NewStep(UserRequest):
-    """One step. `max_children`, `top_k` and `requires_approval` are about its candidates as parents of the next step."""
+    """One step. `max_children`, `top_k` and `requires_approval` are about its candidates as parents of the next."""
 
     name: Line
     slug: Slug | None = Field(None, description="A folder of its files. Default: made of the name.")
@@ -212,3 +213,18 @@ class Candidate(Answer):
     file: File | None = Field(None, description="With a fresh address; null where it was deleted.")
     thumbnail: File | None = None
     created_at: datetime
+
+
+class TreeNode(Answer):
+    """A candidate as a place in the tree."""
+
+    id: UUID
+    number: int
+    parent_id: UUID | None = None
+    step_id: UUID
+    position: int
+    status: CandidateStatus
+    elo: int
+    votes: int
+    child_count: int
+    failure_count: int
