@@ -145,7 +145,7 @@ class Effects:
     async def selling(self, workflow: str) -> dict[str, UUID] | None:
         """The published effects of a workflow, by slug; None where there is no such workflow."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["effects_of_workflow"].rows(connection, slug=workflow)
+            rows = await SQL["published_of_workflow"].rows(connection, slug=workflow)
         return {row["effect"]: row["effect_id"] for row in rows if row["effect_id"]} if rows else None
 
     async def mark_used(self, recipe: Recipe) -> bool:
