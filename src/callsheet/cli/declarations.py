@@ -1,11 +1,21 @@
-"""Declared and found, compared: what would change. Pure."""
+"""A pipeline as a file declares it, and what it would change of the one that is there. Pure but for reading it."""
 
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+from callsheet.cli.console import checked
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, Step
+
+LARGEST_FILE = 1024 * 1024
+# Where a step stands is told by the order in the file; the rest is compared when the file names it.
+PLACED = frozenset({"name", "position", "slug", "effect"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,56 +27,86 @@ class Change:
     after: Any = None
 
     def __str__(self) -> str:
-        match self.sign:
-            case "+":
-                return f"+ {self.what}" + ("" if self.after is None else f": {_shown(self.after)}")
-            case "-":
-                return f"- {self.what}" + ("" if self.before is None else f": {_shown(self.before)}")
-        return f"~ {self.what}: {_shown(self.before)} → {_shown(self.after)}"
+        if self.sign == "~":
+            return f"~ {self.what}: {_shown(self.before)} → {_shown(self.after)}"
+        told = self.after if self.sign == "+" else self.before
+        return f"{self.sign} {self.what}" + (f" {_shown(told)}" if told else "")
 
 
-def differences(found: Mapping[str, Any] | None, wanted: Mapping[str, Any], *, lists: str) -> list[Change]:
-    """What makes `wanted` of `found`, if there is one. Under `lists` stand parts in order, known by their slugs."""
+def read_declaration(file: Path) -> CreatePipeline:
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise OperatorError(f"{file} is too large to declare a pipeline.")
+        declared = tomllib.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise OperatorError(f"{file} is not text in UTF-8.") from None
+    except tomllib.TOMLDecodeError as error:
+        raise OperatorError(f"{file} is not TOML: {error}.") from None
+    try:
+        return checked(CreatePipeline, **declared)
+    except OperatorError as wrong:
+        raise OperatorError(f"{file}: {wrong}") from None
+
+
+def changes(found: Pipeline | None, wanted: CreatePipeline, effects: Mapping[str, str]) -> list[Change]:
+    """What makes `wanted` of `found`. `effects`: ids of the effects that the file names, by slug."""
+    ordered = _ordered(wanted.steps)
     if found is None:
-        return [
-            Change("+", f"pipeline {wanted['slug']}"),
-            *(Change("+", f"{lists} {part['slug']}", after=_fields(part)) for part in wanted[lists]),
-        ]
-    return [
-        *_changed("", _without(found, lists), _without(wanted, lists)),
-        *_parts(lists, found[lists], wanted[lists]),
+        added = [Change("+", f"step {step.name}", after=_told(step)) for step in ordered]
+        return [Change("+", f"pipeline {wanted.slug}"), *added]
+    changed = [
+        Change("~", name, getattr(found, name), getattr(wanted, name))
+        for name in ("name", "description")
+        if getattr(found, name) != getattr(wanted, name)
     ]
+    return [*changed, *_steps(found.steps, ordered, effects)]
 
 
-def _parts(name: str, found: Sequence[Mapping[str, Any]], wanted: Sequence[Mapping[str, Any]]) -> Iterator[Change]:
-    before = {part["slug"]: (place, part) for place, part in enumerate(found, start=1)}
-    after = {part["slug"]: (place, part) for place, part in enumerate(wanted, start=1)}
-    for slug, (_, part) in before.items():
-        if slug not in after:
-            yield Change("-", f"{name} {slug}", before=_fields(part))
-    for slug, (place, part) in after.items():
-        if slug not in before:
-            yield Change("+", f"{name} {slug}", after=_fields(part))
+def _ordered(steps: Sequence[NewStep]) -> list[NewStep]:
+    return sorted(steps, key=lambda step: step.position or 0)
+
+
+def _steps(found: Sequence[Step], wanted: Sequence[NewStep], effects: Mapping[str, str]) -> Iterator[Change]:
+    before, after = _keyed(found), _keyed(wanted)
+    for key, (_, gone) in before.items():
+        if key not in after:
+            yield Change("-", f"step {gone.name}")
+    for key, (place, step) in after.items():
+        if key not in before:
+            yield Change("+", f"step {step.name}", after=_told(step))
             continue
-        old_place, old = before[slug]
+        old_place, old = before[key]
         if old_place != place:
-            yield Change("~", f"{name} {slug}: place", old_place, place)
-        yield from _changed(f"{name} {slug}: ", old, part)
+            yield Change("~", f"step {step.name}: place", old_place, place)
+        for name, value in _compared(step, effects).items():
+            there = getattr(old, name)
+            if (str(there) if name == "effect_id" else there) != value:
+                yield Change("~", f"step {step.name}: {name}", there, value)
 
 
-def _changed(where: str, found: Mapping[str, Any], wanted: Mapping[str, Any]) -> Iterator[Change]:
-    for key, value in wanted.items():
-        if found.get(key) != value:
-            yield Change("~", f"{where}{key}", found.get(key), value)
+def _keyed(steps: Sequence[Any]) -> dict[tuple[str, int], tuple[int, Any]]:
+    """By name, and where several have it by which of them it is."""
+    keyed: dict[tuple[str, int], tuple[int, Any]] = {}
+    for place, step in enumerate(steps, start=1):
+        number = sum(1 for name, _ in keyed if name == step.name)
+        keyed[step.name, number] = (place, step)
+    return keyed
 
 
-def _without(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in fields.items() if key != name}
+def _compared(step: NewStep, effects: Mapping[str, str]) -> dict[str, Any]:
+    fields = {name: value for name, value in step.model_dump(mode="json").items() if name not in PLACED}
+    if step.slug is not None:
+        fields["slug"] = step.slug
+    if step.effect is not None:
+        fields["effect_id"] = effects[step.effect]
+    return fields
 
 
-def _fields(part: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in part.items() if key != "slug" and value not in (None, False, "", {})}
+def _told(step: NewStep) -> dict[str, Any]:
+    return step.model_dump(mode="json", exclude_defaults=True, exclude={"name", "position"})
 
 
 def _shown(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, default=str)
