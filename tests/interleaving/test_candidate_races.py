@@ -12,13 +12,16 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.submission import SlotRefused
+from callsheet.pipelines.collector import Collector
 from callsheet.plumbing.failpoints import Failpoint
+from callsheet.settings import PipelineSettings
 from callsheet.wire.candidates import Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
+from tests.support.core import report
 from tests.support.crashes import crashed_at
 from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import Race
-from tests.support.stage import open_stage
+from tests.support.stage import Stage, open_stage
 from tests.support.trees import COST, Jury, Tree
 
 HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
@@ -32,6 +35,8 @@ class Juries:
     tree: Tree
     one: Jury
     two: Jury
+    stage: Stage
+    collector: Collector
 
     async def count(self) -> int:
         rows = await self.race.one.rows(self.race.pool, "SELECT 1 FROM votes WHERE undone_at IS NULL")
@@ -43,7 +48,10 @@ async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
     other = replace(race.ann, pool=race.pool)
     tree = await Tree.plant(race.one, race.ann)
     async with open_stage(race.one, race.ann, tmp_path) as first, open_stage(race.two, other, tmp_path) as second:
-        yield Juries(race, tree, Jury.open(race.one, first, tree), Jury.open(race.two, second, tree))
+        pools, endings = lambda: race.one.databases.pools, race.one.room.endings
+        collector = Collector(pools, first.room.files, endings, PipelineSettings(), collected=lambda: None)
+        one, two = Jury.open(race.one, first, tree), Jury.open(race.two, second, tree)
+        yield Juries(race, tree, one, two, first, collector)
 
 
 async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(juries: Juries) -> None:
@@ -191,18 +199,60 @@ async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Jur
     await race.one.check()
 
 
-async def test_a_job_that_completed_before_the_kill_came_to_it_stays_completed_and_charged(juries: Juries) -> None:
+async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_and_rejected_too(
+    juries: Juries,
+) -> None:
+    """The kill came to its job after the worker had completed it: the late result is no active candidate."""
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
     job = await tree.begin(parent)
     started = await race.one.start()
+    output = await juries.stage.put_output(job.id)
     async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
-        await race.two.complete(started)
+        made = {"outputs": [{"file_id": str(output.file_id)}]}
+        await race.two.room.execution.complete(report(started), made, outputs=[output])
     assert (await killing).canceled_jobs == 0
     assert await race.one.status(race.ann, job.id) == "completed"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, CONSUME]
+    for _ in range(2):
+        await juries.collector.collect(race.ann.pool)
+    [late] = [row for row in await tree.rows() if row["parent_id"] == parent]
+    assert (late["status"], late["rejected_with"], late["job_id"]) == ("rejected", parent, job.id)
     assert await tree.active() == set()
+    row = await tree.row(parent)
+    assert (row["child_count"], row["in_flight"]) == (1, 0)
+    assert (await tree.run())["spent"] == COST
     await race.one.check()
+
+
+async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orphan(juries: Juries) -> None:
+    """Whichever has the run's lock first, the other sees what it did."""
+    tree, race = juries.tree, juries.race
+    for killed_first in (True, False):
+        parent = await tree.candidate()
+        job = await tree.begin(parent)
+        output = await juries.stage.put_output(job.id)
+        made = {"outputs": [{"file_id": str(output.file_id)}]}
+        await race.one.room.execution.complete(report(await race.one.start()), made, outputs=[output])
+        works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
+        async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+            tasks = await waiting(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
+        await asyncio.gather(*tasks)
+        assert await tree.active() == set()
+        assert (await tree.row(parent))["child_count"] == 1
+
+
+async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    await tree.begin(parent)
+    assert (await tree.run())["spent"] == COST
+    await juries.two.kill(parent)
+    await juries.collector.collect(race.ann.pool)
+    assert (await tree.run())["spent"] == 0
+    row = await tree.row(parent)
+    # Nobody is struck for what was canceled.
+    assert (row["in_flight"], row["failure_count"], row["child_count"]) == (0, 0, 0)
 
 
 async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(juries: Juries) -> None:

@@ -72,7 +72,7 @@ class Tree:
 
     async def candidate(self, parent: UUID | None = None, **columns: Any) -> UUID:
         position = 1 if parent is None else (await self.row(parent))["position"] + 1
-        candidate_id, number = uuid7(), next(_numbers)
+        candidate_id, number = uuid7(), (await self.run())["candidates"] + 1
         last = position == len(self.step_ids)
         values = {
             "tenant_id": self.ann.tenant_id,
@@ -83,7 +83,7 @@ class Tree:
             "position": position,
             "parent_id": parent,
             "job_id": self.job_id,
-            "output_index": number,
+            "output_index": next(_numbers),
             "file_id": uuid7(),
             "seed": number,
             "max_children": 0 if last else 5,
@@ -96,6 +96,10 @@ class Tree:
             await connection.execute(
                 "UPDATE candidates SET child_count = child_count + 1 WHERE tenant_id = $1 AND id = $2",
                 *(self.ann.tenant_id, parent),
+            )
+            await connection.execute(
+                "UPDATE pipeline_runs SET candidates = $3 WHERE tenant_id = $1 AND id = $2",
+                *(self.ann.tenant_id, self.run_id, number),
             )
         return candidate_id
 
@@ -122,6 +126,10 @@ class Tree:
         query = "SELECT * FROM candidates WHERE tenant_id = $1 AND id = $2"
         return (await self.core.rows(self.ann.pool, query, self.ann.tenant_id, candidate_id))[0]
 
+    async def rows(self) -> list[Row]:
+        query = "SELECT * FROM candidates WHERE tenant_id = $1 AND run_id = $2 ORDER BY number"
+        return await self.core.rows(self.ann.pool, query, self.ann.tenant_id, self.run_id)
+
     async def run(self) -> Row:
         query = "SELECT * FROM pipeline_runs WHERE tenant_id = $1 AND id = $2"
         return (await self.core.rows(self.ann.pool, query, self.ann.tenant_id, self.run_id))[0]
@@ -130,8 +138,7 @@ class Tree:
         return [(await self.row(each))["elo"] for each in candidate_ids]
 
     async def active(self) -> set[UUID]:
-        query = "SELECT id FROM candidates WHERE tenant_id = $1 AND run_id = $2 AND status = 'active'"
-        return {row["id"] for row in await self.core.rows(self.ann.pool, query, self.ann.tenant_id, self.run_id)}
+        return {row["id"] for row in await self.rows() if row["status"] == "active"}
 
 
 @dataclass(frozen=True, slots=True)
