@@ -17,7 +17,9 @@ from callsheet.wire.pipelines import STRIKES, Strategy
 FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
 
 
-def state(*steps: StepState, strategy: Strategy = FINISH, target: int = 10, leaves: int = 0, bases: int = 0) -> RunState:
+def state(
+    *steps: StepState, strategy: Strategy = FINISH, target: int = 10, leaves: int = 0, bases: int = 0
+) -> RunState:
     return RunState(strategy=strategy, target_leaves=target, leaves=leaves, bases=bases, steps=steps)
 
 
