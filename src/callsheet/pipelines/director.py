@@ -16,6 +16,7 @@ from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, Parent, RunState, StepState, next_group
 from callsheet.pipelines.step_jobs import StepJobs, lineage_of, sentence
 from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
@@ -135,6 +136,7 @@ class Director(Loop):
         )
         try:
             new = await self._step_jobs.build(run, step, file, seed)
+            await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
             submitted = await self._submission.submit(replace(new, slot=slot))
         except SlotRefused as refused:
             await self._refused(pool, run, new.cost, refused.reason)
