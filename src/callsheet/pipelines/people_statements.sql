@@ -93,14 +93,15 @@ WITH RECURSIVE branch AS (
     ) child
 ), locked AS MATERIALIZED (
     SELECT found.id FROM (SELECT id FROM branch ORDER BY id) ordered CROSS JOIN LATERAL (
-        SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id AND status = 'active'
-        FOR NO KEY UPDATE
+        -- By its key alone: planned on an empty table, the indexes of active candidates looked as good.
+        SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
+    WHERE found.status = 'active'
 ), rejected AS (
-    UPDATE candidates c SET status = 'rejected', rejected_at = clock_timestamp(), rejected_by = :user_id,
+    UPDATE candidates SET status = 'rejected', rejected_at = clock_timestamp(), rejected_by = :user_id,
         rejected_with = :candidate_id
-    FROM locked WHERE c.tenant_id = :tenant_id AND c.id = locked.id
-    RETURNING c.id
+    WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
+    RETURNING id
 )
 SELECT count(*) FROM rejected
 
@@ -154,7 +155,7 @@ ORDER BY run_id DESC, position DESC, number DESC LIMIT :limit
 -- name: list_children
 -- As many as a candidate may have, and a few more: one job may bring several.
 SELECT * FROM candidates
-WHERE parent_id = :parent_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND run_id = :run_id
+WHERE parent_id = :parent_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND run_id IS NOT DISTINCT FROM :run_id
   AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
 ORDER BY number DESC LIMIT :limit
 
