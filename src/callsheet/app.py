@@ -42,6 +42,7 @@ from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
 from callsheet.pipelines.candidate_routes import candidate_router, run_candidate_router
+from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.plumbing.databases import Databases, open_databases
@@ -214,6 +215,7 @@ def _assemble(
     ]
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
+    rooms.pipelines.collector.observe = RunMetrics(registry).observe
     application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
     return ControlPlane(
         settings=settings,
@@ -345,7 +347,13 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
     )
     overview = FleetOverview(
-        databases, fleet.capacity, loops, jobs.reconciler.healed, settings.jobs.queue_wait_alert_seconds
+        databases,
+        fleet.capacity,
+        loops,
+        jobs.reconciler.healed,
+        settings.jobs.queue_wait_alert_seconds,
+        rooms.pipelines.numbers.look,
+        settings.pipelines.error_share_alert,
     )
     return [
         account_router(identity.accounts, authentication),

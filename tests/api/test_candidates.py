@@ -297,6 +297,31 @@ async def test_an_export_of_more_than_a_page_has_all_of_it(local: Show) -> None:
     assert [each["number"] for each in manifest["candidates"]] == list(range(1, 451))
 
 
+async def test_admins_see_how_runs_do_and_are_told_when_too_many_of_their_jobs_fail(
+    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+) -> None:
+    admin = await People(plane.accounts, plane.keys).admin()
+    columns = (local.ann.tenant.id, local.tree.run_id, local.tree.step_ids[0])
+    async with local.tree.ann.pool.transaction() as connection:
+        for draw in range(1, 31):
+            job = await local.core.submit(local.tree.ann, cost=0)
+            await connection.execute(
+                """INSERT INTO candidate_slots (tenant_id, run_id, draw, step_id, position, ordinal, job_id, cost, seed,
+                   status, settled_at) VALUES ($1, $2, $4, $3, 1, $4, $5, 0, 1, $6, clock_timestamp())""",
+                *(*columns, draw, job.id, "failed" if draw % 2 else "made"),
+            )
+            await local.core.room.endings.cancel(local.ann.tenant.id, job.id, actor="test")
+    metrics = (await local.ask("GET", "/api/admin/metrics", person=admin)).json()
+    one = next(each for each in metrics["runs"] if each["pool"] == "pool_1")
+    assert one["failed"] >= 15
+    assert one["completed"] >= 15
+    assert one["average_seconds"] >= 0
+    found = (await local.ask("GET", "/api/admin/alerts", person=admin)).json()["alerts"]
+    [alert] = [each for each in found if each["code"] == "failing_runs"]
+    assert (alert["subject"], alert["severity"]) == ("pool_1", "warning")
+    assert "failed in the last 60 minutes" in alert["message"]
+
+
 async def test_lineage_tells_how_each_came_to_be_from_the_base_on(local: Show) -> None:
     base = await local.tree.candidate()
     child = await local.tree.candidate(base)

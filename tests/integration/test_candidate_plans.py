@@ -83,6 +83,11 @@ CASES: dict[str, Case] = {
     "candidates_by_ids": ({"tenant_id": TENANT, "candidate_ids": TWO}, set(), 20),
     "exported_candidates": ({**OF_RUN, "after": 1000, "last": ROWS, "status": None, "limit": 50}, set(), 400),
     "last_number": (OF_RUN, set(), 10),
+    "runs_in_numbers": (
+        {"window_seconds": 3600, "most": 1000, "most_settled": 2000},
+        {"settled_slots", "open_slots", "runs_due", "thumbnails_due"},
+        2500,
+    ),
     "due_thumbnails": ({"now": None, "limit": 20}, {"thumbnails_due"}, 200),
 }
 

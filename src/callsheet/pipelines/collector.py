@@ -64,6 +64,8 @@ class Collector(Loop):
         self._files = files
         self._endings = endings
         self._collected = collected
+        # Told what came of a job, and the seconds it took from its submit to its end.
+        self.observe: Callable[[str, float], None] = lambda outcome, seconds: None
         self._under_way: set[str] = set()
         # Since the tick began, which will not have seen them.
         self._begun: set[str] = set()
@@ -99,7 +101,9 @@ class Collector(Loop):
         settled = 0
         for row in rows:
             try:
-                settled += await self.settle(pool, row)
+                if await self.settle(pool, row):
+                    settled += 1
+                    self.observe(row["job_status"], (row["completed_at"] - row["begun_at"]).total_seconds())
             except Unavailable as error:
                 # Storage is away: the slot stays open, and the others need not wait for it.
                 log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
@@ -146,12 +150,11 @@ class Collector(Loop):
         async with pool.transaction() as connection:
             names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
             await SQL["lock_run_of_slot"].value(connection, **names)
-            if not await SQL["slot_is_open"].value(connection, **names, draw=row["draw"]):
+            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
                 return False
             await SQL["accept_candidates"].run(
                 connection,
                 **names,
-                draw=row["draw"],
                 parent_id=row["parent_id"],
                 step_id=row["step_id"],
                 position=row["position"],
@@ -175,12 +178,17 @@ class Collector(Loop):
         async with pool.transaction() as connection:
             names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
             await SQL["lock_run_of_slot"].value(connection, **names)
-            if not await SQL["slot_is_open"].value(connection, **names, draw=row["draw"]):
+            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
                 return False
             # What was completed has been paid for, whatever it made.
             refunded = row["job_status"] != JobStatus.COMPLETED
             run = await SQL["give_up_slot"].row(
-                connection, **names, draw=row["draw"], status=status, is_refunded=refunded
+                connection,
+                **names,
+                job_id=row["job_id"],
+                parent_id=row["parent_id"],
+                status=status,
+                is_refunded=refunded,
             )
             assert run is not None, "its slot refers to it"
             reason = why_stopped(run)

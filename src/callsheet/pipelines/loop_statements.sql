@@ -60,11 +60,11 @@ LEFT JOIN LATERAL (
 ORDER BY s.position
 
 -- name: count_active_up_to
--- No further than needed.
+-- No further than needed. In the order of an index that has only active ones: the others may be many more.
 SELECT count(*) FROM (
     SELECT FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
-    LIMIT :most
+    ORDER BY elo DESC, number LIMIT :most
 ) counted
 
 -- name: eligible_parents
@@ -103,7 +103,7 @@ UPDATE candidates SET failure_count = greatest(failure_count, 3) WHERE tenant_id
 -- name: ended_jobs
 -- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
 SELECT s.tenant_id, s.run_id, s.draw, s.parent_id, s.step_id, s.position, s.job_id, s.cost, s.seed,
-    job.status AS job_status, job.result, job.error, job.completed_at, step.slug, step.max_children,
+    s.created_at AS begun_at, job.status AS job_status, job.result, job.error, job.completed_at, step.slug, step.max_children,
     run.user_id, run.target_folder, run.steps, run.max_children AS run_max_children
 FROM candidate_slots s
 CROSS JOIN LATERAL (
@@ -140,7 +140,9 @@ LIMIT :limit
 SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
 
 -- name: slot_is_open
-SELECT true FROM candidate_slots WHERE tenant_id = :tenant_id AND run_id = :run_id AND draw = :draw AND status = 'open'
+-- By its job: a plan made while the table was empty took another index by the run alone, and read all of its slots.
+SELECT true FROM candidate_slots
+WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'open'
 
 -- name: accept_candidates
 -- The run is locked and the slot is open. What was made from a parent that was rejected meanwhile is rejected with it.
@@ -159,7 +161,7 @@ WITH made AS MATERIALIZED (
     RETURNING r.candidates
 ), slot AS (
     UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
-    WHERE tenant_id = :tenant_id AND run_id = :run_id AND draw = :draw
+    WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ), moved AS (
     UPDATE files f SET path = made.path FROM made
     WHERE f.tenant_id = :tenant_id AND f.id = made.file_id AND f.deleted_at IS NULL
@@ -181,12 +183,12 @@ FROM made CROSS JOIN run LEFT JOIN parent ON true
 -- a branch that had no child when it was left alone counts as dead. Nobody is struck for what was canceled.
 WITH slot AS (
     UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
-    WHERE tenant_id = :tenant_id AND run_id = :run_id AND draw = :draw
+    WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
     RETURNING cost, parent_id, :status = 'failed' AS is_failure
 ), parent AS (
-    UPDATE candidates c SET in_flight = c.in_flight - 1, failure_count = c.failure_count + slot.is_failure::integer
-    FROM slot WHERE c.tenant_id = :tenant_id AND c.id = slot.parent_id
-    RETURNING slot.is_failure AND c.failure_count = 3 AND c.child_count = 0 AS died
+    UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
+    WHERE tenant_id = :tenant_id AND id = :parent_id
+    RETURNING :status = 'failed' AND failure_count = 3 AND child_count = 0 AS died
 ), counted AS (
     SELECT CASE WHEN :is_refunded THEN slot.cost ELSE 0 END AS cost,
         (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failed,

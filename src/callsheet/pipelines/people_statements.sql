@@ -131,6 +131,31 @@ SELECT s.tenant_id, s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
 WHERE s.status = 'open' AND parent.status = 'rejected' AND job.status IN ('pending', 'queued', 'processing')
 ORDER BY s.run_id LIMIT :limit
 
+-- name: runs_in_numbers
+-- What is settled is read by time and no further back than wanted; what is open, due or active has an index of its own.
+WITH settled AS MATERIALIZED (
+    SELECT status, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
+    WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
+    ORDER BY settled_at DESC LIMIT :most_settled
+), active AS MATERIALIZED (
+    SELECT reason FROM pipeline_runs WHERE status = 'active' ORDER BY due_at LIMIT :most
+), open AS MATERIALIZED (
+    SELECT created_at FROM candidate_slots WHERE status = 'open' ORDER BY run_id LIMIT :most_settled
+), due AS MATERIALIZED (
+    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
+)
+SELECT
+    (SELECT count(*) FROM active) AS active_runs,
+    (SELECT count(*) FROM active WHERE reason IS NOT NULL) AS blocked_runs,
+    (SELECT count(*) FROM open) AS jobs_under_way,
+    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open) AS oldest_job_seconds,
+    count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
+    count(*) FILTER (WHERE status = 'canceled') AS canceled,
+    avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
+    (SELECT count(*) FROM due) AS due_thumbnails
+FROM settled
+
 -- name: approve_step
 -- Whoever was first stays the one who did.
 INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)

@@ -12,6 +12,7 @@ from callsheet.pipelines.collector import Collector
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.director import Director
 from callsheet.pipelines.guidance import Guidance, open_guidance
+from callsheet.pipelines.numbers import RunNumbers
 from callsheet.pipelines.runs import Runs
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.plumbing.databases import Databases
@@ -28,6 +29,7 @@ class PipelinesRoom:
     director: Director
     collector: Collector
     guidance: Guidance
+    numbers: RunNumbers
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -53,4 +55,5 @@ def open_pipelines(
         director=director,
         collector=collector,
         guidance=open_guidance(databases, catalog, media, jobs, wake=director.wake),
+        numbers=RunNumbers(lambda: databases.pools, settings),
     )

@@ -30,3 +30,9 @@ class PipelineSettings(Section):
         le=86_400,
         description="How long a run that cannot go on is left alone before it is looked at again, in seconds.",
     )
+    error_window_seconds: int = Field(
+        3600, ge=60, le=604_800, description="How far back failures of runs' jobs are counted for an alert, in seconds."
+    )
+    error_share_alert: float = Field(
+        0.3, gt=0, lt=1, description="Admins are alerted when more than this share of runs' jobs failed, from 0 to 1."
+    )
