@@ -79,6 +79,9 @@ TABLE: dict[Access, str] = {
         POST /api/generate/video
         POST /api/generate/tts
         GET /api/products
+        POST /api/pipelines
+        GET /api/pipelines
+        GET /api/runs
         GET /api/wallet
         GET /api/wallet/transactions
     """,
@@ -101,6 +104,17 @@ TABLE: dict[Access, str] = {
         POST /api/task/{task_id}/retry
         GET /api/products/{product_id}
         DELETE /api/products/{product_id}
+        GET /api/pipelines/{pipeline}
+        PATCH /api/pipelines/{pipeline}
+        DELETE /api/pipelines/{pipeline}
+        POST /api/pipelines/{pipeline}/runs
+        GET /api/pipelines/{pipeline}/runs
+        GET /api/runs/{run_id}
+        PATCH /api/runs/{run_id}
+        POST /api/runs/{run_id}/pause
+        POST /api/runs/{run_id}/resume
+        POST /api/runs/{run_id}/cancel
+        GET /api/runs/{run_id}/tree
         GET /api/runs/{run_id}/candidates
         GET /api/runs/{run_id}/winners
         GET /api/runs/{run_id}/pair
@@ -198,6 +212,9 @@ NOT_NOW = {
     "DELETE /api/videos/{video_id}": 409,
     "POST /api/ai-jobs/{job_id}/retry": 409,
     "POST /api/task/{task_id}/retry": 409,
+    "DELETE /api/pipelines/{pipeline}": 409,
+    # Its steps were made of no effect.
+    "POST /api/pipelines/{pipeline}/runs": 422,
     # Its job was made of no effect.
     "POST /api/candidates/{candidate_id}/replay": 422,
 }
@@ -220,6 +237,8 @@ NAMED: dict[str, dict[str, str]] = {
 BODIES: dict[str, dict[str, str]] = {
     "POST /api/runs/{run_id}/votes": {"winner_id": "candidate_id", "loser_id": "rival_id"},
 }
+# What a body needs to be looked at any further.
+WHOLE: dict[str, dict[str, Any]] = {"POST /api/pipelines/{pipeline}/runs": {"name": "A run", "budget": 1}}
 # What a refused request could have changed, as those see it who may: the address, and the fields that must stay.
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/ai-jobs/{job_id}": ("owner", ("status", "charge_cycle", "priority")),
@@ -228,6 +247,8 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/videos/{video_id}": ("owner", ("status", "job_id")),
     "GET /api/files/{file_id}": ("owner", ("status",)),
     "GET /api/wallet": ("owner", ("balance",)),
+    "GET /api/pipelines/{pipeline}": ("owner", ("name", "version")),
+    "GET /api/runs/{run_id}": ("owner", ("name", "status", "budget")),
     "GET /api/candidates/{candidate_id}": ("owner", ("status", "elo", "votes")),
     "GET /api/admin/dispatches/{dispatch_id}": ("admin", ("status", "worker_id", "priority", "requeues", "attempts")),
     "GET /api/admin/workers/{worker_id}": (
@@ -376,6 +397,8 @@ async def test_whoever_may_is_let_through(plane: ControlPlane, client: httpx.Asy
 
 
 def _body(world: World, operation: str) -> dict[str, Any]:
+    if operation in WHOLE:
+        return WHOLE[operation]
     if operation in BODIES:
         return {field: world.names[name] for field, name in BODIES[operation].items()}
     return {**world.lease, **REPORTS[operation]} if operation in REPORTS else {}

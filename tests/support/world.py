@@ -94,7 +94,7 @@ class World:
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
             (
                 *(job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
-                *(made["run_id"], made["candidate_id"], made["vote_id"]),
+                *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
         )
 
@@ -140,6 +140,7 @@ async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
     votes = plane.pipelines.guidance.votes
     vote, _ = await votes.vote(principal_of(member), tree.run_id, CastVote(winner_id=candidate, loser_id=third))
     return {
+        "pipeline": str((await tree.run())["pipeline_id"]),
         "run_id": str(tree.run_id),
         "candidate_id": str(candidate),
         "rival_id": str(rival),
