@@ -89,10 +89,9 @@ def _type_of(value: object) -> PropertyType:
 def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
     """What keeps this workflow from being a step, whatever the run; by the field of the step."""
     names = undescribed(recipe, graph)
-    for name in sorted(names):
-        if reason := _unknown(name, needs):
-            yield FieldProblem("workflow", reason)
-    if any(not _KEY.fullmatch(name) for name in names):
+    unknown = [reason for name in sorted(names) if (reason := _unknown(name, needs))]
+    yield from (FieldProblem("workflow", reason) for reason in unknown)
+    if unknown:
         return
     whole = completed(recipe, graph, {})
     for problem in check_properties(whole.properties, graph):
