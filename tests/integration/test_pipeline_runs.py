@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
 from tests.support.core import Core, Member, Row, open_core
 from tests.support.shoot import FIX, NOW, Shoot, open_shoot
@@ -218,6 +218,40 @@ async def test_a_canceled_run_gives_back_what_its_jobs_under_way_cost(shoot: Sho
     run = await shoot.finish(run)
     assert (run.status, run.spent, run.candidates, run.draws) == (RunStatus.CANCELED, 0, 0, 1)
     await shoot.check(run)
+
+
+async def test_a_failed_job_of_a_run_is_not_retried_by_hand(shoot: Shoot) -> None:
+    await shoot.run(await shoot.pipeline("base"))
+    await shoot.tick()
+    started = await shoot.start()
+    await shoot.core.fail(started)
+    with pytest.raises(WrongState, match="belongs to a run"):
+        await shoot.core.room.endings.retry(shoot.ann.tenant_id, started.lease.job_id, actor="user")
+
+
+async def test_a_result_that_cannot_be_kept_holds_up_no_other(shoot: Shoot, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = await shoot.core.member("pool_1")
+    runs = []
+    for ann in (shoot.ann, other):
+        of_one = open_shoot(shoot.core, ann, shoot.stage, jobs_in_total=2)
+        runs.append((of_one, await of_one.run(await of_one.pipeline("base"), target_leaves=1)))
+        await of_one.room.director.tick(NOW)
+    await shoot.work()
+    storage = shoot.stage.room.files.storage
+    copy = storage.copy
+
+    async def broken(source: str, target: str) -> object:
+        if str(shoot.ann.tenant_id) in source:
+            raise RuntimeError("nobody thought of this")
+        return await copy(source, target)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(storage, "copy", broken)
+        with pytest.raises(RuntimeError):
+            await shoot.room.collector.tick(NOW)
+    assert [len(await of_one.candidates(run)) for of_one, run in runs] == [0, 1]
+    await shoot.room.collector.tick(NOW)
+    assert [len(await of_one.candidates(run)) for of_one, run in runs] == [1, 1]
 
 
 async def test_active_runs_take_turns(shoot: Shoot) -> None:

@@ -24,6 +24,7 @@ from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.pipelines import STRIKES, RunReason
@@ -81,24 +82,26 @@ class Collector(Loop):
 
     async def tick(self, now: datetime) -> bool:
         """True while there is more."""
-        more = False
         self._begun.clear()
-        under_way: set[str] = set()
-        for pool in self._pools():
-            more |= await self.collect(pool)
-            async with pool.connection() as connection:
-                abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
-                rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
-            under_way |= {str(row["job_id"]) for row in rows}
-            jobs = [(row["tenant_id"], row["job_id"]) for row in abandoned]
-            await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
-        self._under_way = under_way | self._begun
-        return more
+        looked = await all_of(self._look(pool) for pool in self._pools())
+        self._under_way = self._begun.union(*(under_way for _, under_way in looked))
+        return any(more for more, _ in looked)
+
+    async def _look(self, pool: Database) -> tuple[bool, set[str]]:
+        """Whether there is more, and the jobs that have not ended."""
+        more = await self.collect(pool)
+        async with pool.connection() as connection:
+            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
+            rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
+        jobs = [(row["tenant_id"], row["job_id"]) for row in abandoned]
+        await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
+        return more, {str(row["job_id"]) for row in rows}
 
     async def collect(self, pool: Database) -> bool:
         async with pool.connection() as connection:
             rows = await SQL["ended_jobs"].rows(connection, limit=BATCH)
         settled = 0
+        failed: Exception | None = None
         for row in rows:
             try:
                 if await self.settle(pool, row):
@@ -107,8 +110,14 @@ class Collector(Loop):
             except Unavailable as error:
                 # Storage is away: the slot stays open, and the others need not wait for it.
                 log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
+            except Exception as error:
+                # Nor for one that nobody thought of.
+                log.exception("pipeline.result_not_kept", job_id=str(row["job_id"]))
+                failed = error
         if settled:
             self._collected()
+        if failed is not None:
+            raise failed
         return bool(settled) and len(rows) == BATCH
 
     async def settle(self, pool: Database, row: Row) -> bool:

@@ -21,6 +21,7 @@ from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import InsufficientTokens, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
 
@@ -60,10 +61,7 @@ class Director(Loop):
         self.begun: Callable[[str], None] = lambda job_id: None
 
     async def tick(self, now: datetime) -> bool:
-        more = False
-        for pool in self._pools():
-            more |= await self.direct(pool)
-        return more
+        return any(await all_of(self.direct(pool) for pool in self._pools()))
 
     async def direct(self, pool: Database) -> bool:
         """Begins jobs until there is no room or nothing is due; true where it stopped before."""
