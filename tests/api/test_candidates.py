@@ -244,7 +244,8 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show:
     red, blue = picture("red", 20), picture("blue", 20)
     base = await show.tree.candidate(file_id=await show.file(red, "b_1.png"), elo=1010)
     child = await show.tree.candidate(base, file_id=await show.file(blue, "c_2.png"))
-    gone = await show.tree.candidate(base)
+    gone = await show.tree.candidate(base, file_id=await show.file(red, "gone.png"))
+    await show.plane.storage.delete(f"tenants/{show.ann.tenant.id}/runs/{show.tree.folder}/base/gone.png")
     answer = await show.ask("GET", show.run("export"))
     assert answer.status_code == 200, answer.text
     assert answer.headers["content-type"] == "application/zip"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator
+from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -43,16 +44,22 @@ class _Sink:
         return taken
 
 
-async def zipped(entries: AsyncIterable[Entry]) -> AsyncIterator[bytes]:
+async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
     """The archive of these entries, each of which is read when its turn has come."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w") as archive:  # type: ignore[call-overload]
-        async for entry in entries:
-            info = zipfile.ZipInfo(entry.name, max(entry.at, EARLIEST).timetuple()[:6])
-            info.compress_type = zipfile.ZIP_DEFLATED if entry.packed else zipfile.ZIP_STORED
-            info.external_attr = 0o644 << 16
-            with archive.open(info, "w", force_zip64=entry.size > LONG) as target:
-                async for piece in entry.content:
-                    target.write(piece)
-                    yield sink.taken()
+        # Also where whoever is sent it hangs up: what the entries hold open is closed then and not some time.
+        async with aclosing(entries):
+            async for entry in entries:
+                with archive.open(_info(entry), "w", force_zip64=entry.size > LONG) as target:
+                    async for piece in entry.content:
+                        target.write(piece)
+                        yield sink.taken()
     yield sink.taken()
+
+
+def _info(entry: Entry) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(entry.name, max(entry.at, EARLIEST).timetuple()[:6])
+    info.compress_type = zipfile.ZIP_DEFLATED if entry.packed else zipfile.ZIP_STORED
+    info.external_attr = 0o644 << 16
+    return info

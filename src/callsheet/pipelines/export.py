@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import datetime
 from tempfile import SpooledTemporaryFile
 from typing import IO, Any
@@ -15,6 +15,7 @@ from callsheet.pipelines.archive import Entry, zipped
 from callsheet.pipelines.gallery import SQL, Gallery
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import NotFound
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
@@ -51,27 +52,33 @@ class Exports:
         status: CandidateStatus | None,
         last: int,
         now: datetime,
-    ) -> AsyncIterator[Entry]:
+    ) -> AsyncGenerator[Entry, None]:
         folders = {step["position"]: f"{step['position']:02}-{step['slug']}" for step in steps}
         with SpooledTemporaryFile(SPOOLED_BYTES) as manifest:
             _begin(manifest, run, steps, now)
             first = True
             async for row in self._candidates(principal, run, status, last):
-                there = row["path"] is not None and row["disk"] == self._files.disk
-                # A path in storage is segments of slugs; the last one is the candidate and its time.
-                name = (
-                    f"{run['target_folder']}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
-                    if there
-                    else None
-                )
-                if name is not None:
-                    content = self._files.storage.stream(row["path"])
+                name = None
+                if (content := await self._content(row)) is not None:
+                    # A path in storage is segments of slugs; the last one is the candidate and its time.
+                    name = f"{run['target_folder']}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
                     yield Entry(name, row["created_at"], content, size=row["size"])
                 manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
                 first = False
             manifest.write(b"\n]}\n")
             manifest.seek(0)
             yield Entry(f"{run['target_folder']}/{MANIFEST}", now, _read(manifest), packed=True)
+
+    async def _content(self, row: Row) -> AsyncIterator[bytes] | None:
+        """None where it is gone. It is begun here: an object that is missing must not break off a zip half-way."""
+        if row["path"] is None or row["disk"] != self._files.disk:
+            return None
+        pieces = self._files.storage.stream(row["path"])
+        try:
+            first = await anext(pieces, b"")
+        except NotFound:
+            return None
+        return _chained(first, pieces)
 
     async def _candidates(
         self, principal: Principal, run: Row, status: CandidateStatus | None, last: int
@@ -117,6 +124,12 @@ def _json(value: Any) -> bytes:
 
 def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 async def _read(file: IO[bytes]) -> AsyncIterator[bytes]:

@@ -6,7 +6,7 @@ import io
 import json
 import shutil
 import zipfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,7 +20,7 @@ async def pieces(*content: bytes) -> AsyncIterator[bytes]:
         yield piece
 
 
-async def listed(*entries: Entry) -> AsyncIterator[Entry]:
+async def listed(*entries: Entry) -> AsyncGenerator[Entry, None]:
     for entry in entries:
         yield entry
 
@@ -80,16 +80,17 @@ async def test_pieces_are_sent_as_they_are_read_and_none_is_kept() -> None:
 async def test_a_reader_that_leaves_in_the_middle_leaves_nothing_open() -> None:
     closed = []
 
-    async def watched() -> AsyncIterator[bytes]:
+    async def endless() -> AsyncIterator[bytes]:
+        while True:
+            yield b"more"
+
+    async def watched() -> AsyncGenerator[Entry, None]:
         try:
-            while True:
-                yield b"more"
+            yield Entry("endless", AT, endless())
         finally:
             closed.append(True)
 
-    content = watched()
-    sending = zipped(listed(Entry("endless", AT, content)))
+    sending = zipped(watched())
     await anext(sending)
     await sending.aclose()  # type: ignore[attr-defined]
-    await content.aclose()  # type: ignore[attr-defined]
     assert closed
