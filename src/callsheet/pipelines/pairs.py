@@ -14,6 +14,8 @@ VOTE_WEIGHT = 16
 @dataclass(frozen=True, slots=True)
 class Contender:
     id: UUID
+    # Its run's count of candidates, which is the same in another run of the same seed; ids are not.
+    number: int
     step: int
     elo: int
     votes: int
@@ -27,7 +29,7 @@ def choose_pair(contenders: Sequence[Contender], compared: Collection[frozenset[
 
     `compared` are pairs that this person has judged: they are not asked again. None where nothing is left to compare.
     """
-    mixed = sorted(contenders, key=lambda each: each.id)
+    mixed = sorted(contenders, key=lambda each: each.number)
     random = Random(seed)  # noqa: S311 (chosen, not guarded)
     random.shuffle(mixed)
     # Stable: where votes are equal, the seed has decided.

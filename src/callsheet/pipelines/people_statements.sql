@@ -29,8 +29,8 @@ ORDER BY s.position
 
 -- name: contenders
 -- Of each step those with the fewest votes, however many there are.
-SELECT c.id, c.position, c.elo, c.votes FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
-    SELECT id, position, elo, votes FROM candidates
+SELECT c.id, c.number, c.position, c.elo, c.votes FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
+    SELECT id, number, position, elo, votes FROM candidates
     WHERE run_id = :run_id AND position = step.position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
     ORDER BY votes, number LIMIT :limit
 ) c

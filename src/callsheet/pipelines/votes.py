@@ -49,7 +49,7 @@ class Votes:
                 user_id=principal.user_id,
                 candidate_ids=[row["id"] for row in rows],
             )
-        contenders = [Contender(row["id"], row["position"], row["elo"], row["votes"]) for row in rows]
+        contenders = [Contender(row["id"], row["number"], row["position"], row["elo"], row["votes"]) for row in rows]
         compared = {frozenset((row["winner_id"], row["loser_id"])) for row in judged}
         pair = choose_pair(contenders, compared, chosen) or ()
         return Pair(seed=chosen, candidates=await self._gallery.of_ids(principal, [each.id for each in pair]))

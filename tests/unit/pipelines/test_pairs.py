@@ -14,15 +14,16 @@ from callsheet.pipelines.pairs import Contender, choose_pair
 contender = st.builds(
     Contender,
     st.uuids(),
+    st.integers(min_value=1, max_value=10_000),
     st.integers(min_value=1, max_value=3),
     st.integers(min_value=0, max_value=2000),
     st.integers(min_value=0, max_value=9),
 )
-contenders = st.lists(contender, max_size=12, unique_by=lambda each: each.id)
+contenders = st.lists(contender, max_size=12, unique_by=(lambda each: each.id, lambda each: each.number))
 
 
 def of_votes(*votes: int, elo: int = 1000) -> list[Contender]:
-    return [Contender(UUID(int=number), 1, elo, count) for number, count in enumerate(votes, start=1)]
+    return [Contender(UUID(int=number), number, 1, elo, count) for number, count in enumerate(votes, start=1)]
 
 
 @given(contenders, st.integers(), st.randoms(use_true_random=False))
@@ -65,11 +66,9 @@ def test_whoever_has_fewest_votes_is_asked_about(seed: int) -> None:
 
 @given(st.integers())
 def test_among_opponents_the_closest_is_taken(seed: int) -> None:
-    new, close, far = (
-        Contender(UUID(int=1), 1, 1000, 0),
-        Contender(UUID(int=2), 1, 1020, 1),
-        Contender(UUID(int=3), 1, 1300, 1),
-    )
+    new = Contender(UUID(int=1), 1, 1, 1000, 0)
+    close = Contender(UUID(int=2), 2, 1, 1020, 1)
+    far = Contender(UUID(int=3), 3, 1, 1300, 1)
     pair = choose_pair([far, new, close], (), seed)
     assert pair is not None
     assert set(pair) == {new, close}
@@ -78,7 +77,7 @@ def test_among_opponents_the_closest_is_taken(seed: int) -> None:
 def test_a_round_of_votes_reaches_everybody_before_anybody_twice() -> None:
     votes = dict.fromkeys(range(1, 11), 0)
     for turn in range(5):
-        field = [Contender(UUID(int=number), 1, 1000, count) for number, count in votes.items()]
+        field = [Contender(UUID(int=number), number, 1, 1000, count) for number, count in votes.items()]
         pair = choose_pair(field, (), turn)
         assert pair is not None
         for each in pair:
