@@ -130,6 +130,7 @@ CASES: dict[str, Case] = {
     "count_active_up_to": (LOOP["count_active_up_to"], {**RUN, "position": 4, "most": 10}, {"candidates_by_elo"}, 30),
     "eligible_parents": (LOOP["eligible_parents"], {**RUN, "position": 3}, {"eligible_parents"}, 2 * ELIGIBLE),
     "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, {"candidates_by_elo"}, 40),
+    "numbered_candidate": (LOOP["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
     "room_for_jobs": (LOOP["room_for_jobs"], {"in_total": 50}, set(), 60),
     "claim_run": (LOOP["claim_run"], {"later_seconds": 10}, {"runs_due"}, 100),
     "put_back_run": (LOOP["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),

@@ -13,7 +13,7 @@ from typing import Any
 
 from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
-from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, Parent, RunState, StepState, next_group
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.step_jobs import StepJobs, lineage_of, sentence
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -217,8 +217,9 @@ async def look(pool: Database, run: Row) -> Picture:
             best_only=breadth_first,
         )
         most = run["target_leaves"]
-        leaves = await SQL["count_active_up_to"].value(connection, **names, position=run["steps"], most=most)
-        bases = 0
+        leaves = bases = 0
+        if breadth_first or not any(step["has_eligible"] for step in steps):
+            leaves = await SQL["count_active_up_to"].value(connection, **names, position=run["steps"], most=most)
         if breadth_first:
             bases = await SQL["count_active_up_to"].value(connection, **names, position=1, most=most)
     state = RunState(
@@ -245,13 +246,15 @@ async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choi
     names: dict[str, Any] = {"tenant_id": run["tenant_id"], "run_id": run["id"], "position": choice.position}
     async with pool.connection() as connection:
         if picture.state.strategy is Strategy.BREADTH_FIRST and step["top_k"] is not None:
-            rows = await SQL["best_parents"].rows(connection, **names, top_k=step["top_k"])
+            found = await SQL["best_parents"].row(connection, **names, top_k=step["top_k"])
         else:
-            rows = await SQL["eligible_parents"].rows(connection, **names)
-    if not rows:
-        return None
-    chosen = draw.parent([Parent(row["id"], row["elo"]) for row in rows])
-    return next(row for row in rows if row["id"] == chosen.id)
+            found = await SQL["eligible_parents"].row(connection, **names)
+        if found is None or not found["elos"]:
+            return None
+        number = found["numbers"][draw.parent(found["elos"])]
+        return await SQL["numbered_candidate"].row(
+            connection, tenant_id=run["tenant_id"], run_id=run["id"], number=number
+        )
 
 
 def _key(run: Row) -> dict[str, Any]:

@@ -68,20 +68,31 @@ SELECT count(*) FROM (
 ) counted
 
 -- name: eligible_parents
--- In the order they were made, which is part of the draw.
-SELECT id, number, elo, slots, file_id FROM candidates
-WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-  AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
-ORDER BY number
+-- In the order they were made, which is part of the draw. As two lists: there may be many, and one is wanted.
+SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
+    SELECT number, elo FROM candidates
+    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY number
+) parent
 
 -- name: best_parents
-SELECT id, number, elo, slots, file_id FROM (
-    SELECT * FROM candidates
-    WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
-    ORDER BY elo DESC, number LIMIT :top_k
-) top
-WHERE child_count + in_flight < max_children AND failure_count < 3
-ORDER BY number
+SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
+    SELECT number, elo FROM (
+        SELECT * FROM candidates
+        WHERE run_id = :run_id AND position = :position AND status = 'active'
+          AND tenant_id IS NOT DISTINCT FROM :tenant_id
+        ORDER BY elo DESC, number LIMIT :top_k
+    ) top
+    WHERE child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY number
+) parent
+
+-- name: numbered_candidate
+-- Equal, said by a comparison of rows, which only the index of the numbers can answer.
+SELECT id, number, slots, file_id FROM candidates
+WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
+  AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)
 
 -- name: block_run
 -- Not where something has happened to it since it was claimed, which may be what it waits for.

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
 from random import Random
-from uuid import UUID
 
 from callsheet.wire.pipelines import Strategy
 
@@ -52,7 +51,7 @@ class RunState:
     strategy: Strategy
     target_leaves: int
     leaves: int
-    """Active candidates of the last step; counting up to the target is enough."""
+    """Active candidates of the last step; counting up to the target is enough, and only where nobody can go on."""
     bases: int
     """Active candidates of the first step; counting up to the target is enough."""
     steps: Sequence[StepState]
@@ -69,12 +68,6 @@ class Choice:
     mode: Mode
     position: int = 0
     idle: Idle | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Parent:
-    id: UUID
-    elo: int
 
 
 def next_group(run: RunState) -> Choice:
@@ -131,16 +124,17 @@ class Draw:
     def __init__(self, run_seed: int, number: int):
         self._random = Random(f"{run_seed}:{number}")  # noqa: S311 (to be repeated, not to be secret)
 
-    def parent(self, parents: Sequence[Parent]) -> Parent:
-        """A raffle in which each has as many tickets as points of ELO, or one each where nobody has any.
+    def parent(self, elos: Sequence[int]) -> int:
+        """Which one of the parents: a raffle in which each has as many tickets as points of ELO, or one each where
+        nobody has any.
 
-        The order of the parents is part of the draw: they come in the order they were made.
+        Their order is part of the draw: they come in the order they were made.
         """
-        tickets = list(accumulate(parent.elo for parent in parents))
+        tickets = list(accumulate(elos))
         chance = self._random.random()
         if not tickets[-1]:
-            return parents[int(chance * len(parents))]
-        return parents[bisect_right(tickets, int(chance * tickets[-1]))]
+            return int(chance * len(elos))
+        return bisect_right(tickets, int(chance * tickets[-1]))
 
     def seed(self) -> int:
         """For the engine; asked for after the parent, or without one."""

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from uuid import UUID
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, Parent, RunState, StepState, next_group
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.wire.pipelines import STRIKES, Strategy
 
 FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
@@ -213,13 +212,9 @@ def test_a_job_in_flight_counts_for_its_parent_and_for_the_target() -> None:
     assert next_group(state(step(1), step(2), leaves=10)) == Choice(Mode.NO_WORK, idle=Idle.DONE)
 
 
-def parents(*elos: int) -> list[Parent]:
-    return [Parent(UUID(int=number), elo) for number, elo in enumerate(elos)]
-
-
 def test_ten_thousand_draws_fall_as_the_elo_scores_say() -> None:
-    among = parents(1000, 2000, 500, 0, 1500)
-    drawn = Counter(Draw(7, number).parent(among).id.int for number in range(10_000))
+    among = [1000, 2000, 500, 0, 1500]
+    drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
     # Chi-squared with three degrees of freedom: one in a thousand is above 16.3.
     expected = {0: 2000, 1: 4000, 2: 1000, 4: 3000}
     assert set(drawn) == set(expected)
@@ -227,25 +222,24 @@ def test_ten_thousand_draws_fall_as_the_elo_scores_say() -> None:
 
 
 def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
-    among = parents(0, 0, 0, 0)
-    drawn = Counter(Draw(7, number).parent(among).id.int for number in range(10_000))
+    among = [0, 0, 0, 0]
+    drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
     assert set(drawn) == {0, 1, 2, 3}
     assert sum((count - 2500) ** 2 / 2500 for count in drawn.values()) < 16.3
 
 
 @given(some.integers(0, 2**53 - 1), some.integers(1, 10**6), some.lists(some.integers(0, 3000), min_size=1))
 def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int, number: int, elos: list[int]) -> None:
-    among = parents(*elos)
     first, second = Draw(seed, number), Draw(seed, number)
-    chosen = first.parent(among)
-    assert second.parent(among) == chosen
+    chosen = first.parent(elos)
+    assert second.parent(elos) == chosen
     assert first.seed() == second.seed()
-    assert chosen.elo > 0 or not any(elos)
+    assert elos[chosen] > 0 or not any(elos)
 
 
 def test_draws_stay_what_they_were_in_every_version() -> None:
     draw = Draw(42, 7)
-    assert (draw.parent(parents(*range(1, 101))).id.int, draw.seed()) == (99, 7016704079441923)
+    assert (draw.parent(range(1, 101)), draw.seed()) == (99, 7016704079441923)
 
 
 def test_every_draw_has_a_seed_of_its_own() -> None:

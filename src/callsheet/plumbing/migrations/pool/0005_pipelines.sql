@@ -144,12 +144,13 @@ CREATE TABLE candidates (
 CREATE INDEX children_of_candidate ON candidates (parent_id) WHERE parent_id IS NOT NULL;
 CREATE INDEX candidates_of_step ON candidates (run_id, position, number);
 -- The best of a step, for winners, pairs and top-K.
-CREATE INDEX candidates_by_elo ON candidates (run_id, position, elo DESC, number) WHERE status = 'active';
+CREATE INDEX candidates_by_elo ON candidates (run_id, position, elo DESC, number) INCLUDE (tenant_id)
+    WHERE status = 'active';
 -- Those that were compared least, for pairs.
 CREATE INDEX candidates_by_votes ON candidates (run_id, position, votes, number) WHERE status = 'active';
 CREATE INDEX thumbnails_due ON candidates (thumbnail_due_at) WHERE thumbnail_due_at IS NOT NULL;
 -- Whom the next job may be made from. Selecting reads this and never the tree.
-CREATE INDEX eligible_parents ON candidates (run_id, position, number)
+CREATE INDEX eligible_parents ON candidates (run_id, position, number) INCLUDE (elo, tenant_id)
     WHERE status = 'active' AND child_count + in_flight < max_children AND failure_count < 3;
 
 -- A place in the tree that a job was begun for, written in the transaction that submits it: of two control planes that
