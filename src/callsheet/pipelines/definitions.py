@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
+from itertools import count
 from typing import Any
 from uuid import UUID
 
@@ -169,8 +170,10 @@ def slugs_of(steps: Sequence[NewStep]) -> list[str]:
     slugs = []
     for position, step in enumerate(steps, start=1):
         slug = step.slug or slug_of(step.name) or f"step-{position}"
-        if step.slug is None and slug in taken:
-            slug = f"{slug[: LONGEST_SLUG - 4].strip('-')}-{position}"
+        numbers = count(position)
+        plain = slug[: LONGEST_SLUG - 4].strip("-")
+        while step.slug is None and slug in taken:
+            slug = f"{plain}-{next(numbers)}"
         taken.add(slug)
         slugs.append(slug)
     return slugs
