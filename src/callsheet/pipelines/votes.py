@@ -56,9 +56,9 @@ class Votes:
 
     async def vote(self, principal: Principal, run_id: UUID, cast: CastVote) -> tuple[Vote, bool]:
         """The vote, and whether it had been given before: the same once more counts once."""
+        await self._gallery.run(principal, run_id)
         if cast.winner_id == cast.loser_id:
             raise InvalidRequest.field("loser_id", "should be another candidate than winner_id")
-        await self._gallery.run(principal, run_id)
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             pair = await self._locked(connection, principal, run_id, cast.winner_id, cast.loser_id)
