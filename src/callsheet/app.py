@@ -41,6 +41,10 @@ from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
+from callsheet.pipelines.candidate_routes import candidate_router, run_candidate_router
+from callsheet.pipelines.numbers import RunMetrics
+from callsheet.pipelines.room import PipelinesRoom, open_pipelines
+from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
@@ -87,6 +91,7 @@ class ControlPlane:
     # None where tasks are left to other machines.
     task_runner: TaskRunner | None
     tasks: TasksRoom
+    pipelines: PipelinesRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -102,13 +107,14 @@ class Rooms:
     jobs: JobsRoom
     fleet: FleetRoom
     webhooks: WebhooksRoom
+    pipelines: PipelinesRoom
     protocol: WorkerProtocol
     fleet_secret: FleetSecret
     presenter: Presenter
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks)
+        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines)
         return tuple(loop for room in rooms for loop in room.loops)
 
 
@@ -195,6 +201,7 @@ def _assemble(
     rooms.jobs.listen(listener)
     rooms.webhooks.listen(listener)
     listener.subscribe("assignments", rooms.protocol.polls.reassigned)
+    rooms.pipelines.listen(listener)
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
@@ -210,6 +217,7 @@ def _assemble(
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
     registry.register(rooms.webhooks.metrics)
+    rooms.pipelines.collector.observe = RunMetrics(registry).observe
     application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
     return ControlPlane(
         settings=settings,
@@ -225,6 +233,7 @@ def _assemble(
         providers=providers,
         task_runner=task_runner,
         tasks=tasks,
+        pipelines=rooms.pipelines,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops),
@@ -259,6 +268,7 @@ def _open_rooms(
         jobs=jobs,
         fleet=fleet,
         webhooks=webhooks,
+        pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
         fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
@@ -316,7 +326,19 @@ def _user_routers(
         provider_router(tasks.actors, providers.media, authentication),
         generation_router(tasks.generation, rooms.presenter, authentication),
         product_router(tasks.products, authentication),
+        *_pipeline_routers(rooms),
         wallet_router(databases, authentication),
+    ]
+
+
+def _pipeline_routers(rooms: Rooms) -> list[APIRouter]:
+    pipelines, authentication = rooms.pipelines, rooms.identity.authentication
+    guidance = pipelines.guidance
+    return [
+        pipeline_router(pipelines.pipelines, pipelines.runs, authentication),
+        run_router(pipelines.runs, authentication),
+        run_candidate_router(guidance.gallery, guidance.votes, guidance.branches, guidance.exports, authentication),
+        candidate_router(guidance.gallery, guidance.branches, guidance.lineages, rooms.presenter, authentication),
     ]
 
 
@@ -328,7 +350,13 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
     )
     overview = FleetOverview(
-        databases, fleet.capacity, loops, jobs.reconciler.healed, settings.jobs.queue_wait_alert_seconds
+        databases,
+        fleet.capacity,
+        loops,
+        jobs.reconciler.healed,
+        settings.jobs.queue_wait_alert_seconds,
+        rooms.pipelines.numbers.look,
+        settings.pipelines.error_share_alert,
     )
     return [
         account_router(identity.accounts, authentication),

@@ -9,12 +9,15 @@ import httpx
 
 from callsheet.app import ControlPlane
 from callsheet.jobs.submission import NewTask
+from callsheet.wire.candidates import CastVote
 from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.fleet import Crew
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
+from tests.support.stage import principal_of
+from tests.support.trees import Tree
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +49,7 @@ class World:
         key = await studio.made("/api/keys", {"name": "second"}, person=owner)
         spare = await _uploaded(studio, owner)
         task_id, product_id = await _task_and_product(plane, owner)
+        made = await _tree(plane, owner)
         gone = await crew.agent(workflow_slugs=[slug])
         assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         return cls(
@@ -85,9 +89,13 @@ class World:
                 "key": "tenants/nobody/has/this.mp4",
                 "provider": "replicate",
                 "callback_id": "A" * 43,
+                **made,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
-            (job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
+            (
+                *(job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
+                *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
+            ),
         )
 
     async def ask(self, caller: str, operation: str, body: Any = None, **query: str) -> httpx.Response:
@@ -120,6 +128,25 @@ async def _task_and_product(plane: ControlPlane, owner: Person) -> tuple[str, st
             owner.user.id,
         )
     return task_id_of(task.id), str(task.id)
+
+
+async def _tree(plane: ControlPlane, owner: Person) -> dict[str, str]:
+    """A run with three candidates to compare, two of which were, and a step that waits for approval."""
+    core = Core(plane.databases, plane.jobs, [])
+    pool = await plane.databases.pool(owner.tenant.pool)
+    member = Member(owner.tenant.id, owner.user.id, pool)
+    tree = await Tree.plant(core, member, status="paused", requires_approval=True)
+    candidate, rival, third = [await tree.candidate() for _ in range(3)]
+    votes = plane.pipelines.guidance.votes
+    vote, _ = await votes.vote(principal_of(member), tree.run_id, CastVote(winner_id=candidate, loser_id=third))
+    return {
+        "pipeline": str((await tree.run())["pipeline_id"]),
+        "run_id": str(tree.run_id),
+        "candidate_id": str(candidate),
+        "rival_id": str(rival),
+        "vote_id": str(vote.id),
+        "step": "base",
+    }
 
 
 async def _uploaded(studio: Studio, person: Person) -> str:

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
-from callsheet.wire.operations import LoopMetrics, WorkflowMetrics
+from callsheet.pipelines.numbers import numbers_view
+from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
 def route(**changes: Any) -> WaitingRoute:
@@ -24,6 +25,12 @@ def workflow(completed: int, failed: int) -> WorkflowMetrics:
 
 def loop(failures_in_a_row: int) -> LoopMetrics:
     return LoopMetrics(name="reaper", ticks=9, failures=9, failures_in_a_row=failures_in_a_row)
+
+
+def runs(completed: int, failed: int) -> RunsMetrics:
+    row = dict.fromkeys(("active_runs", "blocked_runs", "jobs_under_way", "canceled", "due_thumbnails"), 0)
+    times = dict.fromkeys(("oldest_job_seconds", "average_seconds", "p95_seconds"))
+    return numbers_view("pool_1", 3600, {**row, **times, "completed": completed, "failed": failed})
 
 
 UPSCALE = "upscale (production, self_hosted)"
@@ -53,6 +60,10 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(workflows=[workflow(0, 9)]), []),
         (AlertFacts(workflows=[workflow(5, 5)]), []),
         (AlertFacts(workflows=[workflow(5, 6)]), [("many_failures", "warning", "upscale")]),
+        (AlertFacts(runs=[runs(7, 3)]), []),
+        (AlertFacts(runs=[runs(5, 4)]), []),
+        (AlertFacts(runs=[runs(6, 4)]), [("failing_runs", "warning", "pool_1")]),
+        (AlertFacts(runs=[runs(6, 4)], highest_failed_share=0.5), []),
         (AlertFacts(reconciled={"missing_dispatch": 0}), []),
         (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
     ],

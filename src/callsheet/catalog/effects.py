@@ -142,6 +142,12 @@ class Effects:
         row = await self._published(id_or_slug)
         return _recipe(row) if row is not None else None
 
+    async def selling(self, workflow: str) -> dict[str, UUID] | None:
+        """The published effects of a workflow, by slug; None where there is no such workflow."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["published_of_workflow"].rows(connection, slug=workflow)
+        return {row["effect"]: row["effect_id"] for row in rows if row["effect_id"]} if rows else None
+
     async def mark_used(self, recipe: Recipe) -> bool:
         """To be called before a job is written that names it; false where it was deleted meanwhile."""
         if recipe.has_jobs:

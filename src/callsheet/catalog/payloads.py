@@ -149,6 +149,10 @@ class Payloads:
         self._databases = databases
         self._graphs = graphs
 
+    async def graph(self, recipe: Recipe) -> Graph:
+        """As it was written, with its placeholders; whoever gets it must not change it."""
+        return await self._graphs.read(recipe.graph_path)
+
     async def build(
         self, recipe: Recipe, resolved: Resolved, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
     ) -> dict[str, Any]:

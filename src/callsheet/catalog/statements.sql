@@ -100,6 +100,13 @@ SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
 
+-- name: published_of_workflow
+-- A row without an effect where none is published.
+SELECT e.id AS effect_id, e.slug AS effect
+FROM workflows w LEFT JOIN effects e ON e.workflow_id = w.id AND e.is_published
+WHERE w.slug = :slug
+ORDER BY e.id
+
 -- name: mark_used
 -- Once per effect: before the first job that names it.
 UPDATE effects SET has_jobs = true WHERE id = :id RETURNING id

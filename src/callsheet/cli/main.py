@@ -18,6 +18,7 @@ from callsheet.cli import (
     doctor,
     fleet,
     lightbox,
+    pipelines,
     serve,
     settings,
     submit,
@@ -58,6 +59,8 @@ app.add_typer(fleet.fleets, name="fleets")
 app.add_typer(fleet.workers, name="workers")
 app.add_typer(catalog.workflows, name="workflows")
 app.add_typer(catalog.effects, name="effects")
+app.add_typer(pipelines.pipelines, name="pipelines")
+app.add_typer(pipelines.runs, name="runs")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from callsheet.wire.operations import Alert, LoopMetrics, WorkflowMetrics
+from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 # A tick that failed once was bad luck.
 FAILURES_IN_A_ROW = 3
@@ -42,6 +42,8 @@ class AlertFacts:
     paused_providers: Sequence[PausedProvider] = ()
     reconciled: Mapping[str, int] | None = None
     longest_wait_seconds: int = 900
+    runs: Sequence[RunsMetrics] = ()
+    highest_failed_share: float = 0.3
 
 
 def alerts(facts: AlertFacts) -> list[Alert]:
@@ -50,6 +52,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_failures(facts.workflows),
+        *_runs(facts.runs, facts.highest_failed_share),
         *_workers(facts.unapproved_workers),
         *_limits(facts.paused_limits),
         *_providers(facts.paused_providers),
@@ -105,6 +108,21 @@ def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
                 subject=one.workflow,
                 message=f"{one.failed_last_hour} of {finished} jobs of {one.workflow} failed in the last hour.",
                 action=f"Read their errors: GET /api/admin/dispatches?status=failed&workflow={one.workflow}.",
+            )
+
+
+def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
+    for one in pools:
+        finished = one.completed + one.failed
+        if finished >= TELLING_JOBS and one.failed_share is not None and one.failed_share > highest:
+            yield Alert(
+                code="failing_runs",
+                severity="warning",
+                subject=one.pool,
+                message=f"{one.failed} of {finished} jobs of runs in {one.pool} failed in the last "
+                f"{_duration(one.window_seconds)}.",
+                action="Find the workflow by its own alert or in GET /api/admin/dispatches?status=failed, and read the "
+                "errors of its jobs. A run whose branches fail stops by itself and says so.",
             )
 
 

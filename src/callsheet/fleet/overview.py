@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 import asyncpg
@@ -13,7 +13,7 @@ from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, WorkflowMetrics
+from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
 
 SQL = statements("callsheet.fleet", "overview_statements.sql")
 MOST_QUEUED = 1000
@@ -28,12 +28,17 @@ class FleetOverview:
         loops: Iterable[Loop],
         reconciled: Mapping[str, int],
         longest_wait_seconds: int,
+        runs: Callable[[], Awaitable[list[RunsMetrics]]],
+        highest_failed_share: float,
     ):
+        """`runs` knows how runs of pipelines do; of a share of failures above the highest an admin is told."""
         self._databases = databases
         self._capacity = capacity
         self._loops = loops
         self._reconciled = reconciled
         self._longest_wait_seconds = longest_wait_seconds
+        self._runs = runs
+        self._highest_failed_share = highest_failed_share
 
     async def metrics(self) -> Metrics:
         metrics, _ = await self._look()
@@ -53,6 +58,8 @@ class FleetOverview:
             paused_providers=providers,
             reconciled=metrics.reconciled,
             longest_wait_seconds=self._longest_wait_seconds,
+            runs=metrics.runs,
+            highest_failed_share=self._highest_failed_share,
         )
         return Alerts(at=metrics.at, alerts=alerts(facts))
 
@@ -76,6 +83,7 @@ class FleetOverview:
             live_workers=workers["live"],
             unapproved_workers=workers["unapproved"],
             draining_workers=workers["draining"],
+            runs=await self._runs(),
             reconciled=dict(self._reconciled),
             loops=loops,
         )

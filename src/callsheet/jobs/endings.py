@@ -16,7 +16,7 @@ from callsheet.jobs.relay import Relay
 from callsheet.jobs.states import Happening
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, TooManyActiveJobs
+from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, TooManyActiveJobs, WrongState
 from callsheet.wire.jobs import Job
 
 # A status can change between reading the cycle and moving; it cannot do so for ever.
@@ -50,6 +50,9 @@ class Endings:
     ) -> Job:
         """A failed or expired job once more: a new charge cycle, tokens reserved again. Admins pass the cap."""
         row = await self._row(tenant_id, job_id)
+        if row["run_id"] is not None:
+            # Its place in the tree was given up with it, and its budget counts each job once.
+            raise WrongState("It belongs to a run of a pipeline, which begins another job by itself.")
         move = Move(tenant_id, job_id, row["charge_cycle"], actor, reason=reason)
         pool = await self._mover.pool_of(tenant_id)
         try:

@@ -9,7 +9,9 @@ WITH entry AS MATERIALIZED (
         tenant_id uuid, user_id uuid, job_id uuid, kind text, cost bigint, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, max_attempts integer, lease_seconds integer,
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
-        idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text)
+        idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
+        run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
+        lineage jsonb, per_run integer, in_total integer)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -17,21 +19,25 @@ WITH entry AS MATERIALIZED (
     SELECT wallet.*, active_jobs(tenant_id, user_id) AS active, clock_timestamp() AS now,
         CASE WHEN input_file_ids = '{}' THEN true
              ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
-        CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video
+        CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
+        -- A place in the tree of a run, which belongs to a higher room and lives in the same database.
+        CASE WHEN run_id IS NOT NULL THEN slot_refused(tenant_id, user_id, run_id, parent_id, draw, cost, per_run, in_total)
+            END AS slot_refusal
     FROM wallet
 ), job AS (
     INSERT INTO ai_jobs (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
-        workflow_run_id
+        workflow_run_id, run_id, step_id, parent_candidate_id
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
-        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id
-    FROM guard WHERE balance >= cost AND active < :cap AND has_files AND has_video
+        now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
+        parent_id
+    FROM guard WHERE balance >= cost AND active < :cap AND has_files AND has_video AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
         concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
@@ -49,6 +55,19 @@ WITH entry AS MATERIALIZED (
         SELECT job.*, guard.actor FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
         ORDER BY job.tenant_id, job.user_id
     ) ordered
+), placed AS MATERIALIZED (
+    SELECT guard.* FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+    WHERE guard.run_id IS NOT NULL
+), slot AS (
+    INSERT INTO candidate_slots (tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed, lineage)
+    SELECT tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed, lineage FROM placed
+), run AS (
+    UPDATE pipeline_runs r SET draws = r.draws + 1, spent = r.spent + placed.cost, reason = NULL, reason_detail = NULL,
+        updated_at = clock_timestamp()
+    FROM placed WHERE r.tenant_id = placed.tenant_id AND r.id = placed.run_id
+), parent AS (
+    UPDATE candidates c SET in_flight = c.in_flight + 1, slots = c.slots + 1
+    FROM placed WHERE c.tenant_id = placed.tenant_id AND c.id = placed.parent_id
 ), outgoing AS (
     INSERT INTO outbox (tenant_id, job_id, charge_cycle, action)
     SELECT tenant_id, id, charge_cycle, 'dispatch' FROM job
@@ -56,7 +75,7 @@ WITH entry AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL) FROM job
 )
 SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active, guard.has_files, guard.has_video,
-    (SELECT count(*) FROM reserved) AS reserved,
+    guard.slot_refusal, (SELECT count(*) FROM reserved) AS reserved,
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
     job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
     job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,

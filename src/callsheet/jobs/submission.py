@@ -42,6 +42,33 @@ class NewTask:
 
 
 @dataclass(frozen=True, slots=True)
+class NewSlot:
+    """The place in a run's tree that a job is begun for: taken in the transaction that writes the job, or never."""
+
+    run_id: UUID
+    step_id: UUID
+    position: int
+    # None for a base.
+    parent_id: UUID | None
+    ordinal: int
+    draw: int
+    seed: int
+    # What the payload was built from.
+    lineage: Mapping[str, Any]
+    # Jobs that may be under way: of this run, and of all runs in its pool.
+    per_run: int
+    in_total: int
+
+
+class SlotRefused(Exception):
+    """The place is taken, or cannot be filled any more; `reason` is a word for the loop that chose it."""
+
+    def __init__(self, reason: str):
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
 class NewJob:
     """A job that is ready to run: its payload is built and its cost is known."""
 
@@ -66,6 +93,7 @@ class NewJob:
     request: Mapping[str, Any] | None = None
     idempotency_key: str | None = None
     task: NewTask | None = None
+    slot: NewSlot | None = None
     actor: str = field(default="user", compare=False)
 
     def request_hash(self) -> bytes:
@@ -169,6 +197,8 @@ class Submission:
             earlier = await self._earlier(pool, new)
             if earlier is not None:
                 return earlier
+        if row["slot_refusal"] is not None:
+            raise SlotRefused(row["slot_refusal"])
         if not row["has_files"]:
             raise InvalidRequest.field("input_file_id", "a file of this job was deleted meanwhile")
         if not row["has_video"]:
@@ -200,7 +230,9 @@ def _one_per_user(batch: Sequence[Numbered]) -> Iterator[list[Numbered]]:
     left = list(batch)
     while left:
         first = {(new.tenant_id, new.user_id): (new, job_id) for new, job_id in reversed(left)}
-        together = list(first.values())
+        # Jobs of runs are counted in total: they come one after the other too.
+        of_run = [numbered for numbered in first.values() if numbered[0].slot is not None]
+        together = [numbered for numbered in first.values() if numbered not in of_run[1:]]
         yield together
         taken = {(new.tenant_id, job_id) for new, job_id in together}
         left = [(new, job_id) for new, job_id in left if (new.tenant_id, job_id) not in taken]
@@ -231,4 +263,20 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "task_actor": new.task.actor if new.task else None,
         "queue_name": new.task.queue_name if new.task else None,
         "workflow_run_id": new.task.workflow_run_id if new.task else None,
+        **(_slot_as_json(new.slot) if new.slot else {}),
+    }
+
+
+def _slot_as_json(slot: NewSlot) -> dict[str, Any]:
+    return {
+        "run_id": str(slot.run_id),
+        "step_id": str(slot.step_id),
+        "parent_id": str(slot.parent_id) if slot.parent_id else None,
+        "position": slot.position,
+        "ordinal": slot.ordinal,
+        "draw": slot.draw,
+        "seed": slot.seed,
+        "lineage": slot.lineage,
+        "per_run": slot.per_run,
+        "in_total": slot.in_total,
     }

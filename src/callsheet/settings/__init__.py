@@ -19,6 +19,7 @@ from callsheet.settings.control_plane import (
 )
 from callsheet.settings.loading import load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
@@ -35,6 +36,7 @@ __all__ = [
     "LogSettings",
     "MediaSettings",
     "OutgoingSettings",
+    "PipelineSettings",
     "S3Settings",
     "ServerSettings",
     "Settings",

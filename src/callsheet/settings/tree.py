@@ -26,6 +26,7 @@ from callsheet.settings.control_plane import (
     WebhookSettings,
 )
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
+from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES, config_file, short_variables
 from callsheet.toolbox.sections import Section
@@ -51,6 +52,9 @@ class Settings(BaseSettings):
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
+    pipelines: PipelineSettings = Field(
+        default_factory=PipelineSettings, description="Runs of pipelines and the loop that drives them."
+    )
     providers: ProvidersConfig = Field(
         default_factory=ProvidersConfig, description="Who executes tasks: services, engines and other packages."
     )

@@ -140,6 +140,25 @@ class LoopMetrics(Answer):
     failures_in_a_row: int
 
 
+class RunsMetrics(Answer):
+    """How the runs of pipelines in one pool do."""
+
+    pool: str
+    active_runs: int = Field(description="Exact up to 1000, which also stands for more.")
+    blocked_runs: int = Field(description="Those of them that cannot go on for now; each says why.")
+    jobs_under_way: int
+    oldest_job_seconds: float | None = Field(None, description="How long ago the oldest of them was begun.")
+    window_seconds: int = Field(description="What follows is of jobs that were settled in so many seconds.")
+    completed: int
+    failed: int
+    canceled: int
+    jobs_per_minute: float
+    failed_share: float | None = Field(None, description="Of those that completed or failed, from 0 to 1.")
+    average_seconds: float | None = Field(None, description="From the submit of a completed job to its candidates.")
+    p95_seconds: float | None = Field(None, description="19 of 20 took no longer.")
+    due_thumbnails: int = Field(description="Pictures that wait for a small one. Exact up to 1000.")
+
+
 class Metrics(Answer):
     at: datetime
     workflows: list[WorkflowMetrics]
@@ -149,6 +168,7 @@ class Metrics(Answer):
     live_workers: int
     unapproved_workers: int
     draining_workers: int
+    runs: list[RunsMetrics] = Field(default_factory=list, description="Runs of pipelines, by pool.")
     reconciled: dict[str, int] = Field(description="What this process has healed since it started, by kind.")
     loops: list[LoopMetrics] = Field(description="The background loops of this process.")
 
@@ -162,6 +182,7 @@ class Alert(Answer):
         "paused_limit",
         "provider_paused",
         "many_failures",
+        "failing_runs",
         "reconciled",
     ]
     severity: Literal["critical", "warning"]

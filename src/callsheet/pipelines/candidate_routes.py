@@ -1,0 +1,163 @@
+"""`/api/runs/{run_id}/…` and `/api/candidates/{candidate_id}`: what people do with what a run has made."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query, Response
+from starlette.responses import StreamingResponse
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.presenter import Presenter
+from callsheet.media.storage.responses import content_disposition
+from callsheet.pipelines.branches import Branches
+from callsheet.pipelines.export import Exports
+from callsheet.pipelines.gallery import Gallery
+from callsheet.pipelines.lineage import Lineages
+from callsheet.pipelines.votes import Votes
+from callsheet.plumbing.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
+from callsheet.wire.base import Page
+from callsheet.wire.candidates import Approval, CastVote, Killed, Lineage, Pair, Replay, Vote
+from callsheet.wire.jobs import Job
+from callsheet.wire.pipelines import DEFAULT_LEAVES, LARGEST_SEED, Candidate, CandidateStatus
+
+LONGEST_SLUG = 100
+STEP = Query(None, max_length=LONGEST_SLUG, description="Only candidates of the step of this short name.")
+STATUS = Query(None, description="Only candidates of this status.")
+ZIP = "application/zip"
+VOTED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Vote, "description": "You had given this vote before; it counts once."}
+}
+REPLAYED: dict[int | str, dict[str, Any]] = {
+    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+}
+ARCHIVE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The archive.", "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+def run_candidate_router(
+    gallery: Gallery, votes: Votes, branches: Branches, exports: Exports, authentication: Authentication
+) -> APIRouter:
+    router = APIRouter(prefix="/api/runs/{run_id}", tags=["pipelines"])
+
+    @router.get("/candidates")
+    async def list_candidates(
+        run_id: UUID,
+        step: str | None = STEP,
+        parent_id: UUID | None = Query(None, description="Only those that were made from this candidate."),
+        status: CandidateStatus | None = STATUS,
+        cursor: int | None = Query(None, ge=1, le=2**31 - 1, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[Candidate]:
+        """What the run has made, newest first, each with addresses of its picture and its thumbnail."""
+        return await gallery.page(
+            principal, run_id, step=step, parent_id=parent_id, status=status, before=cursor, limit=limit
+        )
+
+    @router.get("/winners")
+    async def list_winners(
+        run_id: UUID,
+        step: str | None = Query(None, max_length=LONGEST_SLUG, description="Of this step. Default: the last."),
+        limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Most of them."),
+        principal: Principal = Depends(authentication.user),
+    ) -> list[Candidate]:
+        """The best that are left, by ELO; of equals the older first."""
+        return await gallery.winners(principal, run_id, step, limit)
+
+    @router.get("/pair")
+    async def get_pair(
+        run_id: UUID,
+        step: str | None = STEP,
+        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is answered."),
+        principal: Principal = Depends(authentication.user),
+    ) -> Pair:
+        """Two candidates of one step to compare: such as were compared little, and are close."""
+        return await votes.pair(principal, run_id, step, seed)
+
+    @router.post("/votes", status_code=201, responses=VOTED)
+    async def cast_vote(
+        run_id: UUID, body: CastVote, response: Response, principal: Principal = Depends(authentication.user)
+    ) -> Vote:
+        """Prefers one of two candidates: their ELO moves. The same vote again counts once and is answered with 200."""
+        vote, was_there = await votes.vote(principal, run_id, body)
+        if was_there:
+            response.status_code = 200
+        return vote
+
+    @router.get("/votes")
+    async def list_votes(
+        run_id: UUID,
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[Vote]:
+        """The votes of a run that count, newest first."""
+        return await votes.page(principal, run_id, cursor, limit)
+
+    @router.delete("/votes/{vote_id}", status_code=204)
+    async def undo_vote(run_id: UUID, vote_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Takes a vote back: both candidates get their points and their count back."""
+        await votes.undo(principal, run_id, vote_id)
+
+    @router.post("/steps/{step}/approve")
+    async def approve_step(
+        run_id: UUID,
+        step: Annotated[str, Path(max_length=LONGEST_SLUG, description="Its short name.")],
+        principal: Principal = Depends(authentication.user),
+    ) -> Approval:
+        """Lets the candidates of a step that requires approval go on. Approving once more answers the same."""
+        return await branches.approve(principal, run_id, step)
+
+    @router.get("/export", response_class=StreamingResponse, responses=ARCHIVE)
+    async def export_run(
+        run_id: UUID,
+        status: CandidateStatus | None = STATUS,
+        principal: Principal = Depends(authentication.user),
+    ) -> StreamingResponse:
+        """Everything the run has made as a zip, in folders by step, with `manifest.json` as its last entry."""
+        name, content = await exports.open(principal, run_id, status)
+        headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}
+        return StreamingResponse(content, media_type=ZIP, headers=headers)
+
+    return router
+
+
+def candidate_router(
+    gallery: Gallery, branches: Branches, lineages: Lineages, presenter: Presenter, authentication: Authentication
+) -> APIRouter:
+    router = APIRouter(prefix="/api/candidates/{candidate_id}", tags=["pipelines"])
+
+    @router.get("")
+    async def get_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Candidate:
+        """One candidate, with addresses of its picture and its thumbnail."""
+        return await gallery.get(principal, candidate_id)
+
+    @router.post("/kill")
+    async def kill_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Killed:
+        """Rejects it and all that descends from it, and cancels the jobs that make more of it; they are refunded."""
+        return await branches.kill(principal, candidate_id)
+
+    @router.get("/lineage")
+    async def explain_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Lineage:
+        """How it came to be: graph, values, seed and parent of every candidate from the base to it."""
+        return await lineages.explain(principal, candidate_id)
+
+    @router.post("/replay", status_code=201, responses=REPLAYED)
+    async def replay_candidate(
+        candidate_id: UUID,
+        body: Replay,
+        response: Response,
+        principal: Principal = Depends(authentication.user),
+    ) -> Job:
+        """Makes the same once more, as a job of its own: the same graph, values, seed and parent. The run stays."""
+        submitted = await lineages.replay(principal, candidate_id, body)
+        if submitted.replayed:
+            response.status_code = 200
+            response.headers["Idempotent-Replayed"] = "true"
+        return await presenter.one(principal.tenant_id, submitted.job)
+
+    return router

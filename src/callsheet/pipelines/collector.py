@@ -1,0 +1,238 @@
+"""The loop that turns ended jobs into candidates, or into strikes against the branch they were begun for.
+
+A slot stays open until its result is written, in one transaction with everything that counts it. Which control plane
+does that, and how often it was tried, makes no difference: the keys and ids of what is made follow from the job.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+from callsheet.jobs.endings import Endings
+from callsheet.media.files import Files, ReadyFile, listed_files
+from callsheet.pipelines.branches import cancel_jobs
+from callsheet.pipelines.director import SQL
+from callsheet.pipelines.runs import CANCELED_WITH_RUN
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row
+from callsheet.settings import PipelineSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.errors import NotFound, Unavailable
+from callsheet.wire.jobs import JobStatus
+from callsheet.wire.pipelines import STRIKES, RunReason
+
+log = get_logger(__name__)
+BATCH = 100
+# Whose end is listened for; the others are found by looking.
+REMEMBERED = 10_000
+_EXTENSION = re.compile(r"[a-z0-9]{1,10}")
+NOTHING_MADE = "The job was completed, but made no picture."
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """One picture of a job on its way to become a candidate."""
+
+    candidate_id: UUID
+    output_index: int
+    file: ReadyFile
+    path: str
+
+
+class Collector(Loop):
+    name = "pipeline_results"
+
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        files: Files,
+        endings: Endings,
+        settings: PipelineSettings,
+        collected: Callable[[], None],
+    ):
+        """`collected` is called when runs have something to choose from."""
+        super().__init__()
+        self.interval_seconds = settings.poll_seconds
+        self._pools = pools
+        self._files = files
+        self._endings = endings
+        self._collected = collected
+        # Told what came of a job, and the seconds it took from its submit to its end.
+        self.observe: Callable[[str, float], None] = lambda outcome, seconds: None
+        self._under_way: set[str] = set()
+        # Since the tick began, which will not have seen them.
+        self._begun: set[str] = set()
+
+    def begun(self, job_id: str) -> None:
+        self._begun.add(job_id)
+        self._under_way.add(job_id)
+
+    def received(self, payload: str | None) -> None:
+        """A notification `tenant/user/job` of any job, or None after some may have been missed."""
+        if payload is None or payload.rpartition("/")[2] in self._under_way:
+            self.wake()
+
+    async def tick(self, now: datetime) -> bool:
+        """True while there is more."""
+        self._begun.clear()
+        looked = await all_of(self._look(pool) for pool in self._pools())
+        self._under_way = self._begun.union(*(under_way for _, under_way in looked))
+        return any(more for more, _ in looked)
+
+    async def _look(self, pool: Database) -> tuple[bool, set[str]]:
+        """Whether there is more, and the jobs that have not ended."""
+        more = await self.collect(pool)
+        async with pool.connection() as connection:
+            abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
+            rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
+        jobs = [(row["tenant_id"], row["job_id"]) for row in abandoned]
+        await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
+        return more, {str(row["job_id"]) for row in rows}
+
+    async def collect(self, pool: Database) -> bool:
+        async with pool.connection() as connection:
+            rows = await SQL["ended_jobs"].rows(connection, limit=BATCH)
+        settled = 0
+        failed: Exception | None = None
+        for row in rows:
+            try:
+                if await self.settle(pool, row):
+                    settled += 1
+                    self.observe(row["job_status"], (row["completed_at"] - row["begun_at"]).total_seconds())
+            except Unavailable as error:
+                # Storage is away: the slot stays open, and the others need not wait for it.
+                log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
+            except Exception as error:
+                # Nor for one that nobody thought of.
+                log.exception("pipeline.result_not_kept", job_id=str(row["job_id"]))
+                failed = error
+        if settled:
+            self._collected()
+        if failed is not None:
+            raise failed
+        return bool(settled) and len(rows) == BATCH
+
+    async def settle(self, pool: Database, row: Row) -> bool:
+        """True where this was the one that settled it."""
+        status = row["job_status"]
+        if status == JobStatus.CANCELED:
+            return await self._give_up(pool, row, "canceled", "")
+        if status != JobStatus.COMPLETED:
+            message = (row["error"] or {}).get("message") or f"The job is {status}."
+            return await self._give_up(pool, row, "failed", message)
+        made = await self._made(pool, row)
+        if not made:
+            return await self._give_up(pool, row, "failed", NOTHING_MADE)
+        await hit(Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES)
+        return await self._accept(pool, row, made)
+
+    async def _made(self, pool: Database, row: Row) -> list[Made]:
+        """What the job made, copied to the run's folder. What is gone by now is passed over."""
+        ids = listed_files((row["result"] or {}).get("outputs"))
+        found = await self._files.ready(pool, row["tenant_id"], row["user_id"], ids) if ids else {}
+        made = []
+        for output_index, file_id in enumerate(ids):
+            file = found.get(file_id)
+            if file is None or not file.mime_type.startswith(("image/", "video/")):
+                continue
+            candidate_id = candidate_id_of(row["job_id"], output_index, row["completed_at"])
+            path = path_of(row, candidate_id, file.path)
+            try:
+                if file.path != path:
+                    await self._files.storage.copy(file.path, path)
+            except NotFound:
+                log.warning("pipeline.output_gone", job_id=str(row["job_id"]), path=file.path)
+                continue
+            made.append(Made(candidate_id, output_index, file, path))
+        return made
+
+    async def _accept(self, pool: Database, row: Row, made: Sequence[Made]) -> bool:
+        is_leaf = row["position"] == row["steps"]
+        async with pool.transaction() as connection:
+            names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
+            await SQL["lock_run_of_slot"].value(connection, **names)
+            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
+                return False
+            await SQL["accept_candidates"].run(
+                connection,
+                **names,
+                parent_id=row["parent_id"],
+                step_id=row["step_id"],
+                position=row["position"],
+                job_id=row["job_id"],
+                seed=row["seed"],
+                max_children=0 if is_leaf else row["run_max_children"] or row["max_children"],
+                made=[
+                    {
+                        "id": str(each.candidate_id),
+                        "output_index": each.output_index,
+                        "file_id": str(each.file.id),
+                        "path": each.path,
+                    }
+                    for each in made
+                ],
+            )
+        log.info("pipeline.candidates_made", run_id=str(row["run_id"]), job_id=str(row["job_id"]), made=len(made))
+        return True
+
+    async def _give_up(self, pool: Database, row: Row, status: str, message: str) -> bool:
+        async with pool.transaction() as connection:
+            names = {"tenant_id": row["tenant_id"], "run_id": row["run_id"]}
+            await SQL["lock_run_of_slot"].value(connection, **names)
+            if not await SQL["slot_is_open"].value(connection, tenant_id=row["tenant_id"], job_id=row["job_id"]):
+                return False
+            # What was completed has been paid for, whatever it made.
+            refunded = row["job_status"] != JobStatus.COMPLETED
+            run = await SQL["give_up_slot"].row(
+                connection,
+                **names,
+                job_id=row["job_id"],
+                parent_id=row["parent_id"],
+                status=status,
+                is_refunded=refunded,
+            )
+            assert run is not None, "its slot refers to it"
+            reason = why_stopped(run)
+            if reason is not None and run["status"] == "active":
+                detail = f"{STOPPED[reason]} The last one, in the step {row['slug']!r}: {message}"[:1000]
+                await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)
+        log.info("pipeline.job_without_result", run_id=str(row["run_id"]), job_id=str(row["job_id"]), status=status)
+        return True
+
+
+STOPPED = {
+    RunReason.BASE_FAILED: f"{STRIKES} jobs of the first step failed in a row.",
+    RunReason.BRANCHES_FAILED: f"{STRIKES} branches in a row failed {STRIKES} times each and have no child.",
+}
+
+
+def why_stopped(run: Row) -> RunReason | None:
+    """Going on would only spend the budget on more of the same."""
+    if run["base_failures"] >= STRIKES:
+        return RunReason.BASE_FAILED
+    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= STRIKES else None
+
+
+def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:
+    """A UUIDv7 that whoever looks at the job comes to: trying again after a crash writes the same object once more."""
+    random = int.from_bytes(hashlib.sha256(f"{job_id}/{output_index}".encode()).digest()[:10])
+    milliseconds = int(completed_at.timestamp() * 1000)
+    high, low = random >> 62 & 0xFFF, random & (2**62 - 1)
+    return UUID(int=milliseconds << 80 | 0x7 << 76 | high << 64 | 0b10 << 62 | low)
+
+
+def path_of(row: Row, candidate_id: UUID, source: str) -> str:
+    """Segments that are slugs or made here: no name that a user or worker chose gets into a path."""
+    extension = source.rpartition(".")[2]
+    extension = extension if _EXTENSION.fullmatch(extension) else "bin"
+    timestamp = row["completed_at"].strftime("%Y%m%d%H%M%S")
+    folder = f"tenants/{row['tenant_id']}/runs/{row['target_folder']}/{row['slug']}"
+    return f"{folder}/{candidate_id}_{timestamp}.{extension}"

@@ -1,0 +1,237 @@
+"""Pipelines and their steps: created, changed and read. Steps are never changed, only followed by a new version."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import count
+from typing import Any
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.pipelines.step_jobs import StepJobs
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound
+from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, PipelineSummary, Step, UpdatePipeline
+
+SQL = statements("callsheet.pipelines")
+LONGEST_SLUG = 63
+STEP_COLUMNS = (
+    "name",
+    "workflow",
+    "values",
+    "needs_run_prompt",
+    "needs_parent_image_path",
+    "needs_run_variables",
+    "max_children",
+    "top_k",
+    "requires_approval",
+)
+
+
+class Pipelines:
+    def __init__(self, databases: Databases, step_jobs: StepJobs):
+        self._databases = databases
+        self._step_jobs = step_jobs
+
+    async def create(self, principal: Principal, request: CreatePipeline) -> Pipeline:
+        if _as_id(request.slug) is not None:
+            raise InvalidRequest.field("slug", "reads like an id; choose a name")
+        steps = await self._checked(request.steps)
+        pipeline_id = uuid7()
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            row = await SQL["create_pipeline"].row(
+                connection,
+                tenant_id=principal.tenant_id,
+                id=pipeline_id,
+                user_id=principal.user_id,
+                slug=request.slug,
+                name=request.name,
+                description=request.description,
+            )
+            if row is None:
+                problem = FieldProblem("slug", "is taken already")
+                raise Conflict(f"You have a pipeline {request.slug!r} already.", errors=[problem])
+            await _add_steps(connection, row, steps)
+            return await _with_steps(connection, row)
+
+    async def update(self, principal: Principal, id_or_slug: str, request: UpdatePipeline) -> Pipeline:
+        """Runs that have begun go on with the steps they began with."""
+        steps = await self._checked(request.steps) if request.steps is not None else None
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            pipeline_id = await _id_of(connection, principal, id_or_slug)
+            current = await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id))
+            if current is None:
+                raise no_such_pipeline()
+            changed = steps is not None and steps != await _declared(connection, current)
+            row = await SQL["update_pipeline"].row(
+                connection,
+                tenant_id=principal.tenant_id,
+                id=pipeline_id,
+                name=request.name or current["name"],
+                description=current["description"] if request.description is None else request.description,
+                version=current["version"] + changed,
+            )
+            assert row is not None, "it is locked"
+            if changed and steps is not None:
+                await _add_steps(connection, row, steps)
+            return await _with_steps(connection, row)
+
+    async def delete(self, principal: Principal, id_or_slug: str) -> None:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            pipeline_id = await _id_of(connection, principal, id_or_slug)
+            if await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id)) is None:
+                raise no_such_pipeline()
+            if await SQL["pipeline_has_runs"].value(connection, tenant_id=principal.tenant_id, id=pipeline_id):
+                raise InUse("It has runs, and what they made could not be explained without it.")
+            await SQL["delete_pipeline"].run(connection, tenant_id=principal.tenant_id, id=pipeline_id)
+
+    async def get(self, principal: Principal, id_or_slug: str) -> Pipeline:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            pipeline_id = await _id_of(connection, principal, id_or_slug)
+            row = await SQL["get_pipeline"].row(connection, **_own(principal, pipeline_id))
+            if row is None:
+                raise no_such_pipeline()
+            return await _with_steps(connection, row)
+
+    async def _checked(self, steps: Sequence[NewStep]) -> list[dict[str, Any]]:
+        """The steps in order, each fit to follow the one before, with the effect it is sold as."""
+        ordered = in_order(steps)
+        slugs = slugs_of([step for _, step in ordered])
+        problems: list[FieldProblem] = []
+        found = []
+        for position, ((place, step), slug) in enumerate(zip(ordered, slugs, strict=True), start=1):
+            try:
+                effect_id = await self._step_jobs.effect_of(step)
+                wrong = await self._step_jobs.check(step, effect_id, position)
+            except InvalidRequest as refusal:
+                problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
+                continue
+            problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in wrong]
+            fields = step.model_dump(mode="json", include=set(STEP_COLUMNS))
+            found.append({**fields, "position": position, "slug": slug, "effect_id": str(effect_id)})
+        if problems:
+            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        return found
+
+    async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[PipelineSummary]:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["list_pipelines"].rows(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
+            )
+        return page_of([PipelineSummary.model_validate(dict(row)) for row in rows], limit)
+
+
+def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
+    """Each with its place in the request. Positions are given for all of them or for none."""
+    positions = [step.position for step in steps]
+    if all(position is None for position in positions):
+        return list(enumerate(steps))
+    problems = []
+    for place, position in enumerate(positions):
+        if position is None:
+            problems.append(FieldProblem(f"steps.{place}.position", "is needed where other steps have one"))
+        elif position in positions[:place]:
+            other = positions.index(position)
+            reason = f"is that of step {other} too: they would follow each other in a circle"
+            problems.append(FieldProblem(f"steps.{place}.position", reason))
+        elif position > 1 and position - 1 not in positions:
+            problems.append(FieldProblem(f"steps.{place}.position", f"leaves a gap: there is no step {position - 1}"))
+    if 1 not in positions and not problems:
+        problems.append(FieldProblem("steps.0.position", "leaves a gap: there is no step 1"))
+    if problems:
+        raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+    return sorted(enumerate(steps), key=lambda numbered: numbered[1].position or 0)
+
+
+def slug_of(text: str) -> str:
+    """Letters and digits of a name, for a folder; empty where it has none."""
+    plain = unicodedata.normalize("NFKD", text).encode("ascii", "ignore").decode().lower()
+    return re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:LONGEST_SLUG].strip("-")
+
+
+def slugs_of(steps: Sequence[NewStep]) -> list[str]:
+    """A folder for each; those that were named keep their name, the others get one of their own."""
+    named = [step.slug for step in steps if step.slug is not None]
+    for place, step in enumerate(steps):
+        if step.slug is not None and named.count(step.slug) > 1:
+            raise InvalidRequest.field(f"steps.{place}.slug", f"is taken by another step: {step.slug!r}")
+    taken = set(named)
+    slugs = []
+    for position, step in enumerate(steps, start=1):
+        slug = step.slug or slug_of(step.name) or f"step-{position}"
+        numbers = count(position)
+        plain = slug[: LONGEST_SLUG - 4].strip("-")
+        while step.slug is None and slug in taken:
+            slug = f"{plain}-{next(numbers)}"
+        taken.add(slug)
+        slugs.append(slug)
+    return slugs
+
+
+async def _add_steps(connection: Connection, pipeline: Row, steps: Sequence[dict[str, Any]]) -> None:
+    await SQL["add_steps"].run(
+        connection,
+        tenant_id=pipeline["tenant_id"],
+        pipeline_id=pipeline["id"],
+        version=pipeline["version"],
+        steps=[{"id": str(uuid7()), **step} for step in steps],
+    )
+
+
+async def steps_of(connection: Connection, tenant_id: UUID, pipeline_id: UUID, version: int) -> list[Row]:
+    return list(
+        await SQL["steps_of_pipeline"].rows(connection, tenant_id=tenant_id, pipeline_id=pipeline_id, version=version)
+    )
+
+
+async def _declared(connection: Connection, pipeline: Row) -> list[dict[str, Any]]:
+    """The steps in force, in the form in which new ones are checked."""
+    rows = await steps_of(connection, pipeline["tenant_id"], pipeline["id"], pipeline["version"])
+    names = (*STEP_COLUMNS, "position", "slug")
+    return [{**{name: row[name] for name in names}, "effect_id": str(row["effect_id"])} for row in rows]
+
+
+async def _with_steps(connection: Connection, row: Row) -> Pipeline:
+    steps = await steps_of(connection, row["tenant_id"], row["id"], row["version"])
+    return Pipeline(**PipelineSummary.model_validate(dict(row)).model_dump(), steps=[step_view(each) for each in steps])
+
+
+def step_view(row: Row) -> Step:
+    return Step.model_validate({name: row[name] for name in Step.model_fields})
+
+
+async def _id_of(connection: Connection, principal: Principal, id_or_slug: str) -> UUID:
+    found = _as_id(id_or_slug)
+    if found is None:
+        found = await SQL["find_pipeline"].value(
+            connection, tenant_id=principal.tenant_id, user_id=principal.user_id, slug=id_or_slug
+        )
+    if found is None:
+        raise no_such_pipeline()
+    return found
+
+
+def _as_id(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
+
+def _own(principal: Principal, pipeline_id: UUID) -> dict[str, Any]:
+    return {"tenant_id": principal.tenant_id, "user_id": principal.user_id, "id": pipeline_id}
+
+
+def no_such_pipeline() -> NotFound:
+    return NotFound("There is no such pipeline.")

@@ -1,0 +1,261 @@
+"""The loop that looks at one active run after the other and begins its next job.
+
+It may run on any number of control planes at once: what is chosen from an old picture of a run is refused when the job
+is submitted, because the run has drawn again since (`slot_refused`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
+from callsheet.media.files import Files, ReadyFile
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
+from callsheet.pipelines.step_jobs import StepJobs, lineage_of, sentence
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row, statements
+from callsheet.settings import PipelineSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+from callsheet.wire.errors import InsufficientTokens, Refusal, TooManyActiveJobs
+from callsheet.wire.pipelines import RunReason, Strategy
+
+SQL = statements("callsheet.pipelines", "loop_statements.sql")
+log = get_logger(__name__)
+# Looked at in one tick; there may be more.
+AT_ONCE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A run as it was when it was looked at."""
+
+    steps: Sequence[Row]
+    state: RunState
+
+
+class Director(Loop):
+    name = "pipeline_jobs"
+
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        step_jobs: StepJobs,
+        files: Files,
+        submission: Submission,
+        settings: PipelineSettings,
+    ):
+        super().__init__()
+        self.interval_seconds = settings.submit_seconds
+        self._pools = pools
+        self._step_jobs = step_jobs
+        self._files = files
+        self._submission = submission
+        self._settings = settings
+        # Told which job was begun.
+        self.begun: Callable[[str], None] = lambda job_id: None
+
+    async def tick(self, now: datetime) -> bool:
+        return any(await all_of(self.direct(pool) for pool in self._pools()))
+
+    async def direct(self, pool: Database) -> bool:
+        """Begins jobs until there is no room or nothing is due; true where it stopped before."""
+        for _ in range(AT_ONCE):
+            async with pool.connection() as connection:
+                if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
+                    return False
+                run = await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
+            if run is None:
+                return False
+            await self.advance(pool, run)
+        return True
+
+    async def advance(self, pool: Database, run: Row) -> None:
+        picture = await look(pool, run)
+        in_flight = picture.state.in_flight
+        if in_flight >= self._at_once(run):
+            # The end of one of them will call.
+            return
+        choice = next_group(picture.state)
+        if choice.mode is Mode.NO_WORK:
+            await self._rest(pool, run, picture, choice)
+            return
+        draw = Draw(run["seed"], run["draws"] + 1)
+        parent = None
+        if choice.mode is Mode.CHILD_GENERATION:
+            parent = await choose_parent(pool, run, picture, choice, draw)
+            if parent is None:
+                # Somebody was faster than our second look.
+                await self._again(pool, run)
+                return
+        step = picture.steps[choice.position]
+        file = await self._file(pool, run, parent)
+        if parent is not None and file is None and step["needs_parent_image_path"]:
+            async with pool.connection() as connection:
+                await SQL["strike_out"].run(connection, tenant_id=run["tenant_id"], candidate_id=parent["id"])
+            await self._again(pool, run)
+            return
+        begun = await self._begin(pool, run, step, parent, file, draw.seed())
+        if begun and in_flight + 1 < self._at_once(run):
+            # There is room for another of its jobs, after everybody else had a turn.
+            await self._again(pool, run)
+
+    def _at_once(self, run: Row) -> int:
+        most = self._settings.jobs_per_run
+        return min(most, run["concurrency"] or most)
+
+    async def _file(self, pool: Database, run: Row, parent: Row | None) -> ReadyFile | None:
+        if parent is None:
+            return None
+        found = await self._files.ready(pool, run["tenant_id"], run["user_id"], [parent["file_id"]])
+        return found.get(parent["file_id"])
+
+    async def _begin(
+        self, pool: Database, run: Row, step: Row, parent: Row | None, file: ReadyFile | None, seed: int
+    ) -> bool:
+        draw = run["draws"] + 1
+        slot = NewSlot(
+            run_id=run["id"],
+            step_id=step["id"],
+            position=step["position"],
+            parent_id=parent["id"] if parent else None,
+            # Bases have no parent to count them; draws are counted anyway.
+            ordinal=parent["slots"] + 1 if parent else draw,
+            draw=draw,
+            seed=seed,
+            lineage=lineage_of(run, step, seed),
+            per_run=self._settings.jobs_per_run,
+            in_total=self._settings.jobs_in_total,
+        )
+        try:
+            new = await self._step_jobs.build(run, step, file, seed)
+            await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
+            submitted = await self._submission.submit(replace(new, slot=slot))
+        except SlotRefused as refused:
+            await self._refused(pool, run, new.cost, refused.reason)
+        except InsufficientTokens as refusal:
+            await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
+        except TooManyActiveJobs as refusal:
+            await self._block(pool, run, RunReason.TOO_MANY_ACTIVE_JOBS, sentence(refusal))
+        except Refusal as refusal:
+            await self._block(pool, run, RunReason.CANNOT_BUILD, f"step {step['slug']!r}: {sentence(refusal)}"[:1000])
+        else:
+            job_id = str(submitted.job.id)
+            log.info("pipeline.job_begun", run_id=str(run["id"]), job_id=job_id, step=step["slug"], draw=draw)
+            self.begun(job_id)
+            return True
+        return False
+
+    async def _refused(self, pool: Database, run: Row, cost: int, reason: str) -> None:
+        match reason:
+            case "budget_spent":
+                detail = f"The next job costs {cost}; {run['spent']} of {run['budget']} are spent."
+                await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
+            case "at_capacity":
+                # Other runs took the room between our look and our job.
+                async with pool.connection() as connection:
+                    await SQL["put_back_run"].run(
+                        connection, tenant_id=run["tenant_id"], id=run["id"], due_at=run["was_due_at"]
+                    )
+            case "parent_not_eligible":
+                await self._again(pool, run)
+
+    async def _rest(self, pool: Database, run: Row, picture: Picture, choice: Choice) -> None:
+        if choice.idle is Idle.APPROVAL_NEEDED:
+            gate = next(
+                step
+                for step, state in zip(picture.steps, picture.state.steps, strict=True)
+                if state.is_gated and state.has_eligible
+            )
+            await self._block(pool, run, RunReason.APPROVAL_NEEDED, f"The step {gate['slug']!r} waits for an approval.")
+        elif choice.idle is Idle.DONE:
+            reached = picture.state.leaves >= run["target_leaves"]
+            reason = RunReason.TARGET_REACHED if reached else RunReason.NOTHING_LEFT
+            async with pool.connection() as connection:
+                finished = await SQL["finish_run"].value(
+                    connection,
+                    **_key(run),
+                    reason=reason.value,
+                    reason_detail=None,
+                    due_at=run["due_at"],
+                )
+            if finished is not None:
+                log.info("pipeline.run_completed", run_id=str(run["id"]), reason=reason.value)
+
+    async def _again(self, pool: Database, run: Row) -> None:
+        async with pool.connection() as connection:
+            await SQL["look_again"].run(connection, **_key(run))
+
+    async def _block(self, pool: Database, run: Row, reason: RunReason, detail: str) -> None:
+        async with pool.connection() as connection:
+            await SQL["block_run"].run(
+                connection,
+                **_key(run),
+                reason=reason.value,
+                reason_detail=detail,
+                due_at=run["due_at"],
+                later_seconds=self._settings.blocked_seconds,
+            )
+        log.info("pipeline.run_blocked", run_id=str(run["id"]), reason=reason.value, detail=detail)
+
+
+async def look(pool: Database, run: Row) -> Picture:
+    """What choosing needs, read by index: never the tree."""
+    breadth_first = run["strategy"] == Strategy.BREADTH_FIRST
+    names = {"tenant_id": run["tenant_id"], "run_id": run["id"]}
+    async with pool.connection() as connection:
+        steps = await SQL["read_steps"].rows(
+            connection,
+            **names,
+            pipeline_id=run["pipeline_id"],
+            version=run["pipeline_version"],
+            best_only=breadth_first,
+        )
+        most = run["target_leaves"]
+        leaves = bases = 0
+        if breadth_first or not any(step["has_eligible"] for step in steps):
+            leaves = await SQL["count_active_up_to"].value(connection, **names, position=run["steps"], most=most)
+        if breadth_first:
+            bases = await SQL["count_active_up_to"].value(connection, **names, position=1, most=most)
+    state = RunState(
+        strategy=Strategy(run["strategy"]),
+        target_leaves=most,
+        leaves=leaves,
+        bases=bases,
+        steps=[
+            StepState(
+                position=step["position"],
+                has_eligible=step["has_eligible"],
+                in_flight=step["in_flight"],
+                is_gated=step["requires_approval"] and not step["is_approved"],
+            )
+            for step in steps
+        ],
+    )
+    return Picture(steps, state)
+
+
+async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choice, draw: Draw) -> Row | None:
+    """The one the draw falls on; none where nobody is eligible any more."""
+    step = picture.steps[choice.position - 1]
+    names: dict[str, Any] = {"tenant_id": run["tenant_id"], "run_id": run["id"], "position": choice.position}
+    async with pool.connection() as connection:
+        if picture.state.strategy is Strategy.BREADTH_FIRST and step["top_k"] is not None:
+            found = await SQL["best_parents"].row(connection, **names, top_k=step["top_k"])
+        else:
+            found = await SQL["eligible_parents"].row(connection, **names)
+        if found is None or not found["elos"]:
+            return None
+        number = found["numbers"][draw.parent(found["elos"])]
+        return await SQL["numbered_candidate"].row(
+            connection, tenant_id=run["tenant_id"], run_id=run["id"], number=number
+        )
+
+
+def _key(run: Row) -> dict[str, Any]:
+    return {"tenant_id": run["tenant_id"], "id": run["id"]}

@@ -1,0 +1,137 @@
+"""A run to take away: its files as one zip, with a manifest. Read page by page and sent as it is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator
+from datetime import datetime
+from tempfile import SpooledTemporaryFile
+from typing import IO, Any
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.media.files import Files
+from callsheet.pipelines.archive import Entry, zipped
+from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import NotFound
+from callsheet.wire.pipelines import CandidateStatus
+
+PAGE = 200
+# The manifest stands last, when all files are known; up to this size it waits in memory, then on disk.
+SPOOLED_BYTES = 1024 * 1024
+PIECE = 262_144
+MANIFEST = "manifest.json"
+
+
+class Exports:
+    def __init__(self, databases: Databases, gallery: Gallery, files: Files):
+        self._databases = databases
+        self._gallery = gallery
+        self._files = files
+
+    async def open(
+        self, principal: Principal, run_id: UUID, status: CandidateStatus | None
+    ) -> tuple[str, AsyncIterator[bytes]]:
+        """Its name, and the bytes; what can be refused is refused before the first of them."""
+        run = await self._gallery.run(principal, run_id)
+        steps = await self._gallery.steps(principal, run_id)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            until = await SQL["last_number"].row(connection, tenant_id=principal.tenant_id, run_id=run_id)
+        assert until is not None
+        entries = self._entries(principal, run, steps, status, until["last"], until["now"])
+        return f"{run['target_folder']}.zip", zipped(entries)
+
+    async def _entries(
+        self,
+        principal: Principal,
+        run: Row,
+        steps: list[Row],
+        status: CandidateStatus | None,
+        last: int,
+        now: datetime,
+    ) -> AsyncGenerator[Entry, None]:
+        folders = {step["position"]: f"{step['position']:02}-{step['slug']}" for step in steps}
+        with SpooledTemporaryFile(SPOOLED_BYTES) as manifest:
+            _begin(manifest, run, steps, now)
+            first = True
+            async for row in self._candidates(principal, run, status, last):
+                name = None
+                if (content := await self._content(row)) is not None:
+                    # A path in storage is segments of slugs; the last one is the candidate and its time.
+                    name = f"{run['target_folder']}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
+                    yield Entry(name, row["created_at"], content, size=row["size"])
+                manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
+                first = False
+            manifest.write(b"\n]}\n")
+            manifest.seek(0)
+            yield Entry(f"{run['target_folder']}/{MANIFEST}", now, _read(manifest), packed=True)
+
+    async def _content(self, row: Row) -> AsyncIterator[bytes] | None:
+        """None where it is gone. It is begun here: an object that is missing must not break off a zip half-way."""
+        if row["path"] is None or row["disk"] != self._files.disk:
+            return None
+        pieces = self._files.storage.stream(row["path"])
+        try:
+            first = await anext(pieces, b"")
+        except NotFound:
+            return None
+        return _chained(first, pieces)
+
+    async def _candidates(
+        self, principal: Principal, run: Row, status: CandidateStatus | None, last: int
+    ) -> AsyncIterator[Row]:
+        pool = await self._databases.pool(principal.pool)
+        after = 0
+        while True:
+            # No connection is held while files are sent: that may take an hour.
+            async with pool.connection() as connection:
+                rows = await SQL["exported_candidates"].rows(
+                    connection,
+                    tenant_id=principal.tenant_id,
+                    run_id=run["id"],
+                    after=after,
+                    last=last,
+                    status=status.value if status else None,
+                    limit=PAGE,
+                )
+            for row in rows:
+                yield row
+            if len(rows) < PAGE:
+                return
+            after = rows[-1]["number"]
+
+
+def _begin(manifest: IO[bytes], run: Row, steps: list[Row], now: datetime) -> None:
+    head = {
+        "run": {name: run[name] for name in ("id", "name", "target_folder", "status", "pipeline_version")},
+        "exported_at": now,
+        "steps": [{name: step[name] for name in ("position", "slug", "name", "workflow")} for step in steps],
+    }
+    manifest.write(_json(head)[:-1] + b', "candidates": [')
+
+
+def _line(row: Row, name: str | None) -> bytes:
+    left_out = {"path", "disk", "name"}
+    return _json({**{key: value for key, value in row.items() if key not in left_out}, "file": name})
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, default=_plain, ensure_ascii=False).encode()
+
+
+def _plain(value: object) -> str:
+    return value.isoformat() if isinstance(value, datetime) else str(value)
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
+
+
+async def _read(file: IO[bytes]) -> AsyncIterator[bytes]:
+    while piece := file.read(PIECE):
+        yield piece

@@ -1,0 +1,137 @@
+"""What a run has made, to look at: candidates with addresses of their pictures, and the best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.media.files import Files
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Row, statements
+from callsheet.wire.base import Page
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.media import File
+from callsheet.wire.pipelines import Candidate, CandidateStatus
+
+SQL = statements("callsheet.pipelines", "people_statements.sql")
+NO_SUCH_CANDIDATE = "There is no such candidate."
+PICTURES = ("file", "thumbnail")
+
+
+class Gallery:
+    def __init__(self, databases: Databases, files: Files):
+        self._databases = databases
+        self._files = files
+
+    async def run(self, principal: Principal, run_id: UUID) -> Row:
+        """A run of the caller's: what belongs to somebody else is not there (G6)."""
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            row = await SQL["own_run"].row(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, run_id=run_id
+            )
+        if row is None:
+            raise NotFound("There is no such run.")
+        return row
+
+    async def candidate(self, principal: Principal, candidate_id: UUID) -> Row:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            row = await SQL["own_candidate"].row(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, candidate_id=candidate_id
+            )
+        if row is None:
+            raise NotFound(NO_SUCH_CANDIDATE)
+        return row
+
+    async def steps(self, principal: Principal, run_id: UUID) -> list[Row]:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            return list(await SQL["steps_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id))
+
+    async def position(self, principal: Principal, run_id: UUID, step: str | None) -> int | None:
+        """Where the step of this short name stands in the run."""
+        if step is None:
+            return None
+        steps = await self.steps(principal, run_id)
+        found = next((row["position"] for row in steps if row["slug"] == step), None)
+        if found is None:
+            raise InvalidRequest.field("step", f"is none of: {', '.join(row['slug'] for row in steps)}")
+        return int(found)
+
+    async def get(self, principal: Principal, candidate_id: UUID) -> Candidate:
+        return (await self.shown(principal, [await self.candidate(principal, candidate_id)]))[0]
+
+    async def page(
+        self,
+        principal: Principal,
+        run_id: UUID,
+        *,
+        step: str | None = None,
+        parent_id: UUID | None = None,
+        status: CandidateStatus | None = None,
+        before: int | None = None,
+        limit: int,
+    ) -> Page[Candidate]:
+        """Newest first; the cursor is the number of the last one."""
+        await self.run(principal, run_id)
+        position = await self.position(principal, run_id, step)
+        filters = {
+            "tenant_id": principal.tenant_id,
+            "run_id": run_id,
+            "status": status.value if status else None,
+            "before": before,
+            "limit": limit + 1,
+        }
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            if parent_id is not None:
+                rows = await SQL["list_children"].rows(connection, **filters, parent_id=parent_id)
+                rows = [row for row in rows if position in (None, row["position"])]
+            elif position is not None:
+                rows = await SQL["list_candidates_of_step"].rows(connection, **filters, position=position)
+            else:
+                rows = await SQL["list_candidates"].rows(connection, **filters)
+        shown = await self.shown(principal, rows[:limit])
+        return Page(items=shown, next_cursor=str(shown[-1].number) if len(rows) > limit else None)
+
+    async def winners(self, principal: Principal, run_id: UUID, step: str | None, limit: int) -> list[Candidate]:
+        """The best active candidates of a step, which is the last one unless another is named: by ELO, then by age."""
+        run = await self.run(principal, run_id)
+        position = await self.position(principal, run_id, step)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["best_candidates"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                run_id=run_id,
+                position=position or run["steps"],
+                limit=limit,
+            )
+        return await self.shown(principal, rows)
+
+    async def of_ids(self, principal: Principal, candidate_ids: Sequence[UUID]) -> list[Candidate]:
+        """In this order; whose they are is for the caller to know."""
+        if not candidate_ids:
+            return []
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["candidates_by_ids"].rows(
+                connection, tenant_id=principal.tenant_id, candidate_ids=list(candidate_ids)
+            )
+        by_id = {row["id"]: row for row in rows}
+        return await self.shown(principal, [by_id[each] for each in candidate_ids if each in by_id])
+
+    async def shown(self, principal: Principal, rows: Sequence[Row]) -> list[Candidate]:
+        """With fresh addresses, all of them asked for at once."""
+        wanted = [row[f"{name}_id"] for row in rows for name in ("file", "thumbnail_file") if row[f"{name}_id"]]
+        pool = await self._databases.pool(principal.pool)
+        views = await self._files.views(pool, principal.tenant_id, wanted) if wanted else []
+        files = {view.id: view for view in views}
+        return [candidate_view(row, files.get(row["file_id"]), files.get(row["thumbnail_file_id"])) for row in rows]
+
+
+def candidate_view(row: Row, file: File | None, thumbnail: File | None) -> Candidate:
+    plain = {name: row[name] for name in Candidate.model_fields if name not in PICTURES}
+    return Candidate(**plain, file=file, thumbnail=thumbnail)

@@ -1,0 +1,49 @@
+"""What people guide runs with, put together once: galleries, votes, kills, approvals, lineage, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from callsheet.catalog.room import CatalogRoom
+from callsheet.jobs.room import JobsRoom
+from callsheet.media.room import MediaRoom
+from callsheet.pipelines.branches import Branches, Pruner
+from callsheet.pipelines.export import Exports
+from callsheet.pipelines.gallery import Gallery
+from callsheet.pipelines.lineage import Lineages
+from callsheet.pipelines.thumbnails import ThumbnailMaker
+from callsheet.pipelines.votes import Votes
+from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class Guidance:
+    gallery: Gallery
+    votes: Votes
+    branches: Branches
+    lineages: Lineages
+    exports: Exports
+    pruner: Pruner
+    thumbnails: ThumbnailMaker
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.pruner, self.thumbnails)
+
+
+def open_guidance(
+    databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, wake: Callable[[], None]
+) -> Guidance:
+    """`wake` is called when a run has something else to choose from."""
+    gallery = Gallery(databases, media.files)
+    return Guidance(
+        gallery=gallery,
+        votes=Votes(databases, gallery),
+        branches=Branches(databases, gallery, jobs.endings, wake),
+        lineages=Lineages(databases, gallery, catalog, jobs.submission),
+        exports=Exports(databases, gallery, media.files),
+        pruner=Pruner(lambda: databases.pools, jobs.endings),
+        thumbnails=ThumbnailMaker(lambda: databases.pools, media.files),
+    )

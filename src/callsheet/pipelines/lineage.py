@@ -1,0 +1,93 @@
+"""How a candidate came to be, and the same once more."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.principal import Principal
+from callsheet.jobs.submission import NewJob, Submission, Submitted
+from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Row
+from callsheet.wire.candidates import Ancestor, Lineage, Replay
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.pipelines import Step
+
+KIND = "replay"
+
+
+class Lineages:
+    def __init__(self, databases: Databases, gallery: Gallery, catalog: CatalogRoom, submission: Submission):
+        self._databases = databases
+        self._gallery = gallery
+        self._catalog = catalog
+        self._submission = submission
+
+    async def explain(self, principal: Principal, candidate_id: UUID) -> Lineage:
+        """Every candidate from the base to this one, with what each was made of."""
+        row = await self._gallery.candidate(principal, candidate_id)
+        steps = {step["id"]: step for step in await self._gallery.steps(principal, row["run_id"])}
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["ancestors"].rows(connection, tenant_id=principal.tenant_id, candidate_id=candidate_id)
+        ancestors = [ancestor_view(each, steps[each["step_id"]]) for each in rows]
+        return Lineage(candidate_id=candidate_id, run_id=row["run_id"], ancestors=ancestors)
+
+    async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> Submitted:
+        """An ordinary job of the same graph, variables, seed and parent, at today's price. The run does not change."""
+        row = await self._gallery.candidate(principal, candidate_id)
+        request = {"replay": str(candidate_id)}
+        if wanted.idempotency_key is not None:
+            owner = principal.tenant_id, principal.user_id
+            earlier = await self._submission.earlier(*owner, wanted.idempotency_key, request)
+            if earlier is not None:
+                return earlier
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            job = await SQL["job_of_candidate"].row(connection, tenant_id=principal.tenant_id, job_id=row["job_id"])
+        assert job is not None, "jobs are never deleted, and a candidate names its own"
+        recipe = await self._catalog.effects.recipe(str(job["effect_id"])) if job["effect_id"] else None
+        if recipe is None or not recipe.is_active or recipe.workflow_id != job["workflow_id"]:
+            raise InvalidRequest.field("candidate_id", "its workflow takes no jobs for now, so it cannot be made again")
+        return await self._submission.submit(
+            NewJob(
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                kind=KIND,
+                workflow_id=job["workflow_id"],
+                payload=job["payload"],
+                cost=recipe.cost,
+                provider=recipe.provider,
+                stage=recipe.stage,
+                max_attempts=job["max_attempts"],
+                lease_seconds=job["lease_seconds"],
+                run_limit_seconds=job["run_limit_seconds"],
+                effect_id=job["effect_id"],
+                input_file_ids=tuple(job["input_file_ids"]),
+                request=request,
+                idempotency_key=wanted.idempotency_key,
+                actor=f"user:{principal.user_id}",
+            )
+        )
+
+
+def ancestor_view(row: Row, step: Row) -> Ancestor:
+    started, ended = row["started_at"], row["completed_at"]
+    return Ancestor(
+        candidate_id=row["id"],
+        number=row["number"],
+        status=row["status"],
+        step=Step(**{name: step[name] for name in Step.model_fields}),
+        job_id=row["job_id"],
+        seed=row["seed"],
+        draw=row["draw"],
+        # Not the whole payload, which names objects in storage.
+        workflow=row["payload"].get("workflow") or {},
+        lineage=row["lineage"] or {},
+        cost=row["cost"],
+        elo=row["elo"],
+        file_id=row["file_id"],
+        created_at=row["created_at"],
+        seconds=(ended - started).total_seconds() if started and ended else None,
+    )

@@ -1,0 +1,218 @@
+-- database: pool
+
+-- name: room_for_jobs
+-- How many more jobs of runs may be begun in this database.
+SELECT :in_total - count(*) FROM (SELECT FROM candidate_slots WHERE status = 'open' LIMIT :in_total) slot
+
+-- name: claim_run
+-- Whoever was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
+-- to save work: that nothing is begun twice rests on the slots.
+WITH due AS MATERIALIZED (
+    SELECT tenant_id, id, due_at FROM pipeline_runs
+    WHERE status = 'active' AND due_at <= (SELECT clock_timestamp())
+    ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
+)
+UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
+FROM due WHERE r.tenant_id = due.tenant_id AND r.id = due.id
+RETURNING r.*, due.due_at AS was_due_at
+
+-- name: put_back_run
+-- It was not its fault: it keeps its place in the line.
+UPDATE pipeline_runs SET due_at = :due_at
+WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :due_at
+
+-- name: look_again
+UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
+
+-- name: read_steps
+-- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open.
+SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
+    coalesce(anyone.is_eligible, best.is_eligible, false) AS has_eligible
+FROM (
+    SELECT * FROM pipeline_steps
+    WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    ORDER BY position LIMIT 1000
+) s
+LEFT JOIN LATERAL (
+    SELECT true AS is_approved FROM step_approvals
+    WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = s.id LIMIT 1
+) approval ON true
+CROSS JOIN LATERAL (
+    SELECT count(*) AS in_flight FROM candidate_slots o
+    WHERE o.run_id = :run_id AND o.status = 'open' AND o.position = s.position
+      AND o.tenant_id IS NOT DISTINCT FROM :tenant_id
+) flight
+LEFT JOIN LATERAL (
+    SELECT true AS is_eligible FROM candidates c
+    WHERE c.run_id = :run_id AND c.position = s.position AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND c.status = 'active' AND c.child_count + c.in_flight < c.max_children AND c.failure_count < 3
+      AND NOT (:best_only AND s.top_k IS NOT NULL)
+    ORDER BY c.number LIMIT 1
+) anyone ON true
+LEFT JOIN LATERAL (
+    SELECT true AS is_eligible FROM (
+        SELECT c.child_count + c.in_flight < c.max_children AND c.failure_count < 3 AS can FROM candidates c
+        WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active'
+          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
+        ORDER BY c.elo DESC, c.number LIMIT s.top_k
+    ) top WHERE top.can LIMIT 1
+) best ON true
+ORDER BY s.position
+
+-- name: count_active_up_to
+-- No further than needed. In the order of an index that has only active ones: the others may be many more.
+SELECT count(*) FROM (
+    SELECT FROM candidates
+    WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    ORDER BY elo DESC, number LIMIT :most
+) counted
+
+-- name: eligible_parents
+-- In the order they were made, which is part of the draw. As two lists: there may be many, and one is wanted.
+SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
+    SELECT number, elo FROM candidates
+    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY number
+) parent
+
+-- name: best_parents
+SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
+    SELECT number, elo FROM (
+        SELECT * FROM candidates
+        WHERE run_id = :run_id AND position = :position AND status = 'active'
+          AND tenant_id IS NOT DISTINCT FROM :tenant_id
+        ORDER BY elo DESC, number LIMIT :top_k
+    ) top
+    WHERE child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY number
+) parent
+
+-- name: numbered_candidate
+-- Equal, said by a comparison of rows, which only the index of the numbers can answer.
+SELECT id, number, slots, file_id FROM candidates
+WHERE (run_id, number, tenant_id) >= (:run_id, :number, :tenant_id)
+  AND (run_id, number, tenant_id) <= (:run_id, :number, :tenant_id)
+
+-- name: block_run
+-- Not where something has happened to it since it was claimed, which may be what it waits for.
+UPDATE pipeline_runs SET reason = :reason, reason_detail = :reason_detail, updated_at = clock_timestamp(),
+    due_at = clock_timestamp() + make_interval(secs => :later_seconds)
+WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
+
+-- name: finish_run
+-- Whatever happens to a run makes it due at another time: only if nothing has happened since it was claimed.
+UPDATE pipeline_runs r SET status = 'completed', reason = :reason, reason_detail = :reason_detail,
+    ended_at = clock_timestamp(), updated_at = clock_timestamp()
+WHERE r.tenant_id = :tenant_id AND r.id = :id AND r.status = 'active' AND r.due_at = :due_at
+RETURNING id
+
+-- name: strike_out
+-- What it was made from is gone: it will never be a parent again.
+UPDATE candidates SET failure_count = greatest(failure_count, 3) WHERE tenant_id = :tenant_id AND id = :candidate_id
+
+-- name: ended_jobs
+-- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
+SELECT s.tenant_id, s.run_id, s.draw, s.parent_id, s.step_id, s.position, s.job_id, s.cost, s.seed,
+    s.created_at AS begun_at, job.status AS job_status, job.result, job.error, job.completed_at, step.slug, step.max_children,
+    run.user_id, run.target_folder, run.steps, run.max_children AS run_max_children
+FROM candidate_slots s
+CROSS JOIN LATERAL (
+    SELECT status, result, error, completed_at FROM ai_jobs
+    WHERE tenant_id = s.tenant_id AND id = s.job_id AND completed_at IS NOT NULL LIMIT 1
+) job
+CROSS JOIN LATERAL (
+    SELECT slug, max_children FROM pipeline_steps WHERE tenant_id = s.tenant_id AND id = s.step_id LIMIT 1
+) step
+CROSS JOIN LATERAL (
+    SELECT user_id, target_folder, steps, max_children FROM pipeline_runs
+    WHERE tenant_id = s.tenant_id AND id = s.run_id LIMIT 1
+) run
+WHERE s.status = 'open'
+ORDER BY job.completed_at, s.run_id, s.draw LIMIT :limit
+
+-- name: jobs_under_way
+SELECT job_id FROM candidate_slots WHERE status = 'open' LIMIT :limit
+
+-- name: jobs_of_canceled_runs
+-- A cancel that crashed on its way has left them.
+SELECT s.tenant_id, s.job_id FROM candidate_slots s
+CROSS JOIN LATERAL (
+    SELECT status FROM pipeline_runs WHERE tenant_id = s.tenant_id AND id = s.run_id LIMIT 1
+) run
+CROSS JOIN LATERAL (
+    SELECT completed_at FROM ai_jobs WHERE tenant_id = s.tenant_id AND id = s.job_id LIMIT 1
+) job
+WHERE s.status = 'open' AND run.status = 'canceled' AND job.completed_at IS NULL
+LIMIT :limit
+
+-- name: lock_run_of_slot
+-- First the run, as everybody does; then the slot is asked whether anybody was faster.
+SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id FOR NO KEY UPDATE
+
+-- name: slot_is_open
+-- By its job: a plan made while the table was empty took another index by the run alone, and read all of its slots.
+SELECT true FROM candidate_slots
+WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'open'
+
+-- name: accept_candidates
+-- The run is locked and the slot is open. What was made from a parent that was rejected meanwhile is rejected with it.
+WITH made AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid, path text)
+), parent AS (
+    UPDATE candidates SET child_count = child_count + (SELECT count(*) FROM made), in_flight = in_flight - 1
+    WHERE tenant_id = :tenant_id AND id = :parent_id
+    RETURNING status, rejected_with
+), run AS (
+    UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM made)::integer,
+        base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
+        dead_branches = CASE WHEN :parent_id::uuid IS NULL THEN r.dead_branches ELSE 0 END,
+        due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
+    WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+    RETURNING r.candidates
+), slot AS (
+    UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
+    WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+), moved AS (
+    UPDATE files f SET path = made.path FROM made
+    WHERE f.tenant_id = :tenant_id AND f.id = made.file_id AND f.deleted_at IS NULL
+), left_behind AS (
+    -- The objects it was copied from.
+    INSERT INTO output_sweeps (tenant_id, job_id) VALUES (:tenant_id, :job_id)
+    ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
+)
+INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,
+    max_children, status, rejected_at, rejected_with)
+SELECT :tenant_id, made.id, :run_id,
+    run.candidates - (SELECT count(*) FROM made)::integer + row_number() OVER (ORDER BY made.output_index)::integer,
+    :step_id, :position, :parent_id, :job_id, made.output_index, made.file_id, :seed, :max_children,
+    coalesce(parent.status, 'active'), CASE WHEN parent.status = 'rejected' THEN clock_timestamp() END, parent.rejected_with
+FROM made CROSS JOIN run LEFT JOIN parent ON true
+
+-- name: give_up_slot
+-- The run is locked and the slot is open. What a job cost that did not complete has been refunded. A failure is a strike against its branch;
+-- a branch that had no child when it was left alone counts as dead. Nobody is struck for what was canceled.
+WITH slot AS (
+    UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
+    WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    RETURNING cost, parent_id, :status = 'failed' AS is_failure
+), parent AS (
+    UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
+    WHERE tenant_id = :tenant_id AND id = :parent_id
+    RETURNING :status = 'failed' AND failure_count = 3 AND child_count = 0 AS died
+), counted AS (
+    SELECT CASE WHEN :is_refunded THEN slot.cost ELSE 0 END AS cost,
+        (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failed,
+        coalesce((SELECT died FROM parent), false)::integer AS died
+    FROM slot
+)
+UPDATE pipeline_runs r SET spent = r.spent - counted.cost, base_failures = r.base_failures + counted.base_failed,
+    dead_branches = r.dead_branches + counted.died,
+    due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
+FROM counted WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+RETURNING r.base_failures, r.dead_branches, r.status
+
+-- name: stop_run
+UPDATE pipeline_runs SET status = 'paused', reason = :reason, reason_detail = :reason_detail,
+    updated_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = :run_id AND status = 'active'

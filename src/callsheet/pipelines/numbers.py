@@ -1,0 +1,70 @@
+"""Runs in numbers: what is under way, how fast, and how much of it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from callsheet.pipelines.gallery import SQL
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Row
+from callsheet.settings import PipelineSettings
+from callsheet.toolbox.together import all_of
+from callsheet.wire.operations import RunsMetrics
+
+MOST = 1000
+MOST_SETTLED = 50_000
+BUCKETS = (0.5, 1, 2.5, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
+
+
+class RunNumbers:
+    def __init__(self, pools: Callable[[], Sequence[Database]], settings: PipelineSettings):
+        self._pools = pools
+        self._window_seconds = settings.error_window_seconds
+
+    async def look(self) -> list[RunsMetrics]:
+        """One of each pool."""
+        return await all_of(self._of_pool(pool) for pool in self._pools())
+
+    async def _of_pool(self, pool: Database) -> RunsMetrics:
+        async with pool.connection() as connection:
+            row = await SQL["runs_in_numbers"].row(
+                connection, window_seconds=self._window_seconds, most=MOST, most_settled=MOST_SETTLED
+            )
+        assert row is not None, "it counts, also nothing"
+        return numbers_view(pool.name, self._window_seconds, row)
+
+
+def numbers_view(pool: str, window_seconds: int, row: Row) -> RunsMetrics:
+    judged = row["completed"] + row["failed"]
+    return RunsMetrics(
+        pool=pool,
+        window_seconds=window_seconds,
+        jobs_per_minute=round((judged + row["canceled"]) * 60 / window_seconds, 3),
+        failed_share=row["failed"] / judged if judged else None,
+        **row,
+    )
+
+
+class RunMetrics:
+    """What this process has settled, for Prometheus."""
+
+    def __init__(self, registry: CollectorRegistry):
+        self._jobs = Counter(
+            "callsheet_pipeline_jobs",
+            "Jobs of runs whose result this process has settled.",
+            ["status"],
+            registry=registry,
+        )
+        self._seconds = Histogram(
+            "callsheet_pipeline_job_seconds",
+            "From the submit of a run's job to its end.",
+            ["status"],
+            buckets=BUCKETS,
+            registry=registry,
+        )
+
+    def observe(self, status: str, seconds: float) -> None:
+        self._jobs.labels(status).inc()
+        self._seconds.labels(status).observe(seconds)

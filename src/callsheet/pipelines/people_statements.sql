@@ -1,0 +1,270 @@
+-- database: pool
+
+-- name: own_run
+SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status FROM pipeline_runs
+WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
+
+-- name: lock_run
+-- Submitting a job of the run and accepting its result take this lock first: whoever holds it sees the tree as it is.
+SELECT id FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id FOR NO KEY UPDATE
+
+-- name: own_candidate
+-- By their keys, one after the other: a candidate is its run's user's.
+SELECT c.*, run.steps FROM candidates c CROSS JOIN LATERAL (
+    SELECT steps, user_id FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
+) run
+WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id AND run.user_id = :user_id
+
+-- name: steps_of_run
+SELECT s.*, a.approved_at FROM pipeline_runs r CROSS JOIN LATERAL (
+    SELECT * FROM pipeline_steps
+    WHERE pipeline_id = r.pipeline_id AND version = r.pipeline_version AND tenant_id IS NOT DISTINCT FROM r.tenant_id
+    ORDER BY position LIMIT 1000
+) s
+LEFT JOIN LATERAL (
+    SELECT approved_at FROM step_approvals WHERE tenant_id = r.tenant_id AND run_id = r.id AND step_id = s.id LIMIT 1
+) a ON true
+WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+ORDER BY s.position
+
+-- name: contenders
+-- Of each step those with the fewest votes, however many there are.
+SELECT c.id, c.number, c.position, c.elo, c.votes FROM generate_series(1, :steps::integer) AS step (position) CROSS JOIN LATERAL (
+    SELECT id, number, position, elo, votes FROM candidates
+    WHERE run_id = :run_id AND position = step.position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    ORDER BY votes, number LIMIT :limit
+) c
+WHERE :position::integer IS NULL OR step.position = :position
+
+-- name: compared_pairs
+SELECT winner_id, loser_id FROM votes
+WHERE user_id = :user_id AND least(winner_id, loser_id) = ANY (:candidate_ids::uuid[])
+  AND greatest(winner_id, loser_id) = ANY (:candidate_ids::uuid[]) AND undone_at IS NULL
+  AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: lock_pair
+-- In key order, as everybody locks candidates: two votes on the same two wait for each other, and not crosswise.
+SELECT id, position, elo, status FROM candidates
+WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[]) AND run_id = :run_id
+ORDER BY id FOR NO KEY UPDATE
+
+-- name: add_vote
+-- Nothing where the user has judged these two before.
+INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_change)
+VALUES (:tenant_id, :vote_id, :run_id, :user_id, :winner_id, :loser_id, :elo_change)
+ON CONFLICT (user_id, least(winner_id, loser_id), greatest(winner_id, loser_id), tenant_id) WHERE undone_at IS NULL
+DO NOTHING
+RETURNING *
+
+-- name: vote_on_pair
+SELECT * FROM votes
+WHERE user_id = :user_id AND least(winner_id, loser_id) = least(:winner_id::uuid, :loser_id::uuid)
+  AND greatest(winner_id, loser_id) = greatest(:winner_id::uuid, :loser_id::uuid) AND undone_at IS NULL
+  AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: move_elo
+-- `votes` is 1 for a vote and -1 for one that is taken back.
+UPDATE candidates SET votes = votes + :votes,
+    elo = elo + :votes * CASE WHEN id = :winner_id THEN :elo_change::integer ELSE -:elo_change::integer END
+WHERE tenant_id = :tenant_id AND id IN (:winner_id, :loser_id)
+
+-- name: find_vote
+SELECT * FROM votes
+WHERE tenant_id = :tenant_id AND id = :vote_id AND run_id = :run_id AND user_id = :user_id AND undone_at IS NULL
+
+-- name: undo_vote
+UPDATE votes SET undone_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = :vote_id AND undone_at IS NULL
+RETURNING *
+
+-- name: list_votes
+SELECT * FROM votes
+WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND undone_at IS NULL
+ORDER BY id DESC LIMIT :limit
+
+-- name: reject_branch
+-- The run is locked, so nothing is added to the branch meanwhile; its candidates are locked in key order, as votes do.
+WITH RECURSIVE branch AS (
+    SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
+    UNION ALL
+    SELECT child.id FROM branch CROSS JOIN LATERAL (
+        SELECT id FROM candidates WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    ) child
+), locked AS MATERIALIZED (
+    SELECT found.id FROM (SELECT id FROM branch ORDER BY id) ordered CROSS JOIN LATERAL (
+        -- By its key alone: planned on an empty table, the indexes of active candidates looked as good.
+        SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
+    ) found
+    WHERE found.status = 'active'
+), rejected AS (
+    UPDATE candidates SET status = 'rejected', rejected_at = clock_timestamp(), rejected_by = :user_id,
+        rejected_with = :candidate_id
+    WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
+    RETURNING id
+)
+SELECT count(*) FROM rejected
+
+-- name: look_at_run
+-- There is something else to choose from now.
+UPDATE pipeline_runs SET due_at = clock_timestamp(), updated_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = :run_id
+
+-- name: jobs_of_rejected
+-- Jobs under way for parents that are wanted no more. Slots that are open are few, whatever the run has made.
+SELECT s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
+    SELECT status FROM candidates WHERE tenant_id = s.tenant_id AND id = s.parent_id LIMIT 1
+) parent CROSS JOIN LATERAL (
+    SELECT status FROM ai_jobs WHERE tenant_id = s.tenant_id AND id = s.job_id LIMIT 1
+) job
+WHERE s.run_id = :run_id AND s.status = 'open' AND s.tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND parent.status = 'rejected' AND job.status IN ('pending', 'queued', 'processing')
+ORDER BY s.job_id
+
+-- name: jobs_of_rejected_anywhere
+-- The same in all runs of the database, for a kill that crashed on its way.
+SELECT s.tenant_id, s.job_id FROM candidate_slots s CROSS JOIN LATERAL (
+    SELECT status FROM candidates WHERE tenant_id = s.tenant_id AND id = s.parent_id LIMIT 1
+) parent CROSS JOIN LATERAL (
+    SELECT status FROM ai_jobs WHERE tenant_id = s.tenant_id AND id = s.job_id LIMIT 1
+) job
+WHERE s.status = 'open' AND parent.status = 'rejected' AND job.status IN ('pending', 'queued', 'processing')
+ORDER BY s.run_id LIMIT :limit
+
+-- name: runs_in_numbers
+-- What is settled is read by time and no further back than wanted; what is open, due or active has an index of its own.
+WITH settled AS MATERIALIZED (
+    SELECT status, extract(epoch FROM settled_at - created_at)::float8 AS seconds FROM candidate_slots
+    WHERE settled_at IS NOT NULL AND settled_at > clock_timestamp() - make_interval(secs => :window_seconds::integer)
+    ORDER BY settled_at DESC LIMIT :most_settled
+), active AS MATERIALIZED (
+    SELECT reason FROM pipeline_runs WHERE status = 'active' ORDER BY due_at LIMIT :most
+), open AS MATERIALIZED (
+    SELECT created_at FROM candidate_slots WHERE status = 'open' ORDER BY run_id LIMIT :most_settled
+), due AS MATERIALIZED (
+    SELECT FROM candidates WHERE thumbnail_due_at IS NOT NULL ORDER BY thumbnail_due_at LIMIT :most
+)
+SELECT
+    (SELECT count(*) FROM active) AS active_runs,
+    (SELECT count(*) FROM active WHERE reason IS NOT NULL) AS blocked_runs,
+    (SELECT count(*) FROM open) AS jobs_under_way,
+    (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open) AS oldest_job_seconds,
+    count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,
+    count(*) FILTER (WHERE status = 'canceled') AS canceled,
+    avg(seconds) FILTER (WHERE status = 'made') AS average_seconds,
+    percentile_disc(0.95) WITHIN GROUP (ORDER BY seconds) FILTER (WHERE status = 'made') AS p95_seconds,
+    (SELECT count(*) FROM due) AS due_thumbnails
+FROM settled
+
+-- name: approve_step
+-- Whoever was first stays the one who did.
+INSERT INTO step_approvals (tenant_id, run_id, step_id, user_id) VALUES (:tenant_id, :run_id, :step_id, :user_id)
+ON CONFLICT (tenant_id, run_id, step_id) DO NOTHING
+
+-- name: get_approval
+SELECT * FROM step_approvals WHERE tenant_id = :tenant_id AND run_id = :run_id AND step_id = :step_id
+
+-- name: list_candidates
+-- Newest first, by the number that the run gave them.
+SELECT * FROM candidates
+WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
+ORDER BY number DESC LIMIT :limit
+
+-- name: list_candidates_of_step
+SELECT * FROM candidates
+WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
+ORDER BY run_id DESC, position DESC, number DESC LIMIT :limit
+
+-- name: list_children
+-- As many as a candidate may have, and a few more: one job may bring several.
+SELECT * FROM candidates
+WHERE parent_id = :parent_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND run_id IS NOT DISTINCT FROM :run_id
+  AND number < coalesce(:before, 2147483647) AND (:status::text IS NULL OR status = :status)
+ORDER BY number DESC LIMIT :limit
+
+-- name: best_candidates
+SELECT * FROM candidates
+WHERE run_id = :run_id AND position = :position AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+ORDER BY elo DESC, number LIMIT :limit
+
+-- name: candidates_by_ids
+SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_ids::uuid[])
+
+-- name: exported_candidates
+-- In the order they were made, those that were there when it began.
+SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.child_count,
+    c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
+FROM (
+    SELECT * FROM candidates
+    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after AND number <= :last
+      AND (:status::text IS NULL OR status = :status)
+    ORDER BY number LIMIT :limit
+) c
+LEFT JOIN LATERAL (
+    SELECT path, disk, name, mime_type, size, sha256 FROM files
+    WHERE tenant_id = c.tenant_id AND id = c.file_id AND status = 'ready' AND deleted_at IS NULL LIMIT 1
+) f ON true
+ORDER BY c.number
+
+-- name: last_number
+SELECT coalesce(max(number), 0) AS last, clock_timestamp() AS now FROM candidates WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: ancestors
+-- From the candidate up to its base, each with the job that made it.
+WITH RECURSIVE line AS (
+    SELECT c.id, c.parent_id, 0 AS distance FROM candidates c WHERE c.tenant_id = :tenant_id AND c.id = :candidate_id
+    UNION ALL
+    SELECT parent.id, parent.parent_id, line.distance + 1 FROM line CROSS JOIN LATERAL (
+        SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = line.parent_id LIMIT 1
+    ) parent
+)
+SELECT c.*, slot.draw, slot.lineage, job.payload, job.cost, job.started_at, job.completed_at
+FROM line CROSS JOIN LATERAL (
+    SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = line.id LIMIT 1
+) c CROSS JOIN LATERAL (
+    SELECT payload, cost, started_at, completed_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
+) job LEFT JOIN LATERAL (
+    SELECT draw, lineage FROM candidate_slots
+    WHERE job_id = c.job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1
+) slot ON true
+ORDER BY line.distance DESC
+
+-- name: job_of_candidate
+SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: due_thumbnails
+SELECT c.tenant_id, c.id, c.run_id, c.job_id, c.file_id, c.thumbnail_due_at, run.user_id,
+    run.target_folder, f.path, f.disk, f.size, f.mime_type
+FROM (
+    SELECT * FROM candidates
+    WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
+    ORDER BY thumbnail_due_at LIMIT :limit
+) c CROSS JOIN LATERAL (
+    SELECT user_id, target_folder FROM pipeline_runs WHERE tenant_id = c.tenant_id AND id = c.run_id LIMIT 1
+) run LEFT JOIN LATERAL (
+    SELECT path, disk, size, mime_type FROM files
+    WHERE tenant_id = c.tenant_id AND id = c.file_id AND status = 'ready' AND deleted_at IS NULL LIMIT 1
+) f ON true
+ORDER BY c.thumbnail_due_at
+
+-- name: claim_thumbnail
+-- Another control plane looks elsewhere meanwhile; what crashes is tried again when this has passed.
+UPDATE candidates SET thumbnail_due_at = clock_timestamp() + make_interval(secs => :seconds::integer)
+WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_due_at = :due_at
+
+-- name: give_up_thumbnail
+UPDATE candidates SET thumbnail_due_at = NULL WHERE tenant_id = :tenant_id AND id = :candidate_id
+
+-- name: keep_thumbnail
+-- The file's row and what names it, together; nothing where somebody else was faster.
+WITH mine AS (
+    UPDATE candidates SET thumbnail_due_at = NULL, thumbnail_file_id = :file_id
+    WHERE tenant_id = :tenant_id AND id = :candidate_id AND thumbnail_file_id IS NULL
+    RETURNING tenant_id, job_id
+)
+INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, job_id, ready_at)
+SELECT tenant_id, :file_id, :user_id, 'output', 'ready', :disk, :path, :name, :mime_type, :size, :sha256, job_id,
+    clock_timestamp()
+FROM mine

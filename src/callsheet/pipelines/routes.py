@@ -1,0 +1,134 @@
+"""`/api/pipelines` and `/api/runs`: what is made step by step, and making it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Query
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.pipelines.definitions import Pipelines
+from callsheet.pipelines.runs import Runs
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import Page
+from callsheet.wire.pipelines import (
+    CreatePipeline,
+    CreateRun,
+    Pipeline,
+    PipelineSummary,
+    Run,
+    RunStatus,
+    RunSummary,
+    TreeNode,
+    UpdatePipeline,
+    UpdateRun,
+)
+
+PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
+STATUS = Query(None, description="Only runs of this status.")
+
+
+def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/pipelines", tags=["pipelines"])
+
+    @router.post("", status_code=201)
+    async def create_pipeline(body: CreatePipeline, principal: Principal = Depends(authentication.user)) -> Pipeline:
+        """Steps in order. Each names a workflow, and says what of a run goes into it."""
+        return await pipelines.create(principal, body)
+
+    @router.get("")
+    async def list_pipelines(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+    ) -> Page[PipelineSummary]:
+        """Your pipelines, newest first."""
+        return await pipelines.list(principal, cursor, limit)
+
+    @router.get("/{pipeline}")
+    async def get_pipeline(pipeline: PipelineName, principal: Principal = Depends(authentication.user)) -> Pipeline:
+        """With the steps that a run begun now would have."""
+        return await pipelines.get(principal, pipeline)
+
+    @router.patch("/{pipeline}")
+    async def update_pipeline(
+        pipeline: PipelineName, body: UpdatePipeline, principal: Principal = Depends(authentication.user)
+    ) -> Pipeline:
+        """Steps are given whole, and make a new version; runs that have begun keep theirs."""
+        return await pipelines.update(principal, pipeline, body)
+
+    @router.delete("/{pipeline}", status_code=204)
+    async def delete_pipeline(pipeline: PipelineName, principal: Principal = Depends(authentication.user)) -> None:
+        """Only one that has no runs."""
+        await pipelines.delete(principal, pipeline)
+
+    @router.post("/{pipeline}/runs", status_code=201)
+    async def create_run(
+        pipeline: PipelineName, body: CreateRun, principal: Principal = Depends(authentication.user)
+    ) -> Run:
+        """Begins a run, which goes on by itself until it is done, stopped, or cannot go on and says why."""
+        return await runs.create(principal, pipeline, body)
+
+    @router.get("/{pipeline}/runs")
+    async def list_runs_of_pipeline(
+        pipeline: PipelineName,
+        status: RunStatus | None = STATUS,
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[RunSummary]:
+        """Your runs of this pipeline, newest first."""
+        return await runs.list(principal, pipeline, status, cursor, limit)
+
+    return router
+
+
+def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/runs", tags=["pipelines"])
+
+    @router.get("")
+    async def list_runs(
+        status: RunStatus | None = STATUS,
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[RunSummary]:
+        """Your runs, newest first."""
+        return await runs.list(principal, None, status, cursor, limit)
+
+    @router.get("/{run_id}")
+    async def get_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
+        """How far it is in each of its steps, and why it does not go on."""
+        return await runs.get(principal, run_id)
+
+    @router.patch("/{run_id}")
+    async def update_run(run_id: UUID, body: UpdateRun, principal: Principal = Depends(authentication.user)) -> Run:
+        """Another name, or another budget: one that had spent it all goes on by itself."""
+        return await runs.update(principal, run_id, body)
+
+    @router.post("/{run_id}/pause")
+    async def pause_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
+        """Begins no new job; those under way go on, and their results are kept."""
+        return await runs.pause(principal, run_id)
+
+    @router.post("/{run_id}/resume")
+    async def resume_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
+        """Goes on, also where it had given up; what was completed looks whether there is more to do."""
+        return await runs.resume(principal, run_id)
+
+    @router.post("/{run_id}/cancel")
+    async def cancel_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
+        """Ends it; its jobs under way are canceled and refunded, what it made stays."""
+        return await runs.cancel(principal, run_id)
+
+    @router.get("/{run_id}/tree")
+    async def get_tree(
+        run_id: UUID,
+        cursor: int | None = Query(None, ge=0, le=2**31 - 1, description="`next_cursor` of the page before."),
+        limit: int = Query(1000, ge=1, le=5000, description="Most candidates on the page."),
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[TreeNode]:
+        """All its candidates without their pictures, in the order they were made: parents before their children."""
+        return await runs.tree(principal, run_id, cursor or 0, limit)
+
+    return router

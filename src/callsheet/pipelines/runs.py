@@ -1,0 +1,262 @@
+"""Runs: started, read, paused, gone on with, canceled."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Mapping
+from typing import Any
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.endings import Endings
+from callsheet.pipelines.branches import cancel_jobs
+from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
+from callsheet.pipelines.step_jobs import Given, StepJobs
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row
+from callsheet.settings import PipelineSettings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, WrongState
+from callsheet.wire.pipelines import (
+    LARGEST_SEED,
+    CreateRun,
+    Run,
+    RunReason,
+    RunStatus,
+    RunSummary,
+    StepProgress,
+    TreeNode,
+    UpdateRun,
+)
+
+ACTIVE, PAUSED, CANCELED = RunStatus.ACTIVE.value, RunStatus.PAUSED.value, RunStatus.CANCELED.value
+LONGEST_FOLDER = 63
+CANCELED_WITH_RUN = "Its run was canceled."
+
+
+class Runs:
+    def __init__(
+        self,
+        databases: Databases,
+        pipelines: Pipelines,
+        step_jobs: StepJobs,
+        endings: Endings,
+        settings: PipelineSettings,
+        wake: Callable[[], None],
+    ):
+        """`wake` is called when a run has something to do."""
+        self._databases = databases
+        self._pipelines = pipelines
+        self._step_jobs = step_jobs
+        self._endings = endings
+        self._settings = settings
+        self._wake = wake
+
+    async def create(self, principal: Principal, pipeline: str, request: CreateRun) -> Run:
+        found = await self._pipelines.get(principal, pipeline)
+        if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
+            raise InvalidRequest.field("concurrency", f"should be {self._settings.jobs_per_run} or less here")
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            steps = await steps_of(connection, principal.tenant_id, found.id, found.version)
+        await self._check(steps, request)
+        run_id = uuid7()
+        async with pool.transaction() as connection:
+            await SQL["lock_wallet"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+            if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
+                raise no_such_pipeline()
+            row = await SQL["create_run"].row(
+                connection,
+                **_owner(principal, run_id),
+                pipeline_id=found.id,
+                pipeline_version=found.version,
+                steps=len(steps),
+                target_folder=request.target_folder or folder_of(request.name, run_id),
+                strategy=request.strategy.value,
+                seed=secrets.randbelow(LARGEST_SEED + 1) if request.seed is None else request.seed,
+                **request.model_dump(
+                    include={"name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"}
+                ),
+            )
+            if row is None:
+                problem = FieldProblem("target_folder", "is taken by another run")
+                raise Conflict(f"There are files of another run in {request.target_folder!r}.", errors=[problem])
+            shown = await _shown(connection, row)
+        self._wake()
+        return shown
+
+    async def _check(self, steps: list[Row], request: CreateRun) -> None:
+        given = Given(request.prompt, request.variables, 0)
+        problems: list[FieldProblem] = []
+        taken: set[str] = set()
+        for step in steps:
+            try:
+                wrong, names = await self._step_jobs.check_given(step, given)
+            except InvalidRequest as refusal:
+                place = step["position"] - 1
+                problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
+                continue
+            problems += wrong
+            taken |= names
+        problems += [
+            FieldProblem(f"variables.{name}", "is taken by no step of this pipeline")
+            for name in request.variables
+            if name not in taken and not problems
+        ]
+        unique = list(dict.fromkeys(problems))
+        if unique:
+            raise InvalidRequest(f"{unique[0].field}: {unique[0].reason}", errors=unique)
+
+    async def get(self, principal: Principal, run_id: UUID) -> Run:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            row = await SQL["get_run"].row(connection, **_owner(principal, run_id))
+            if row is None:
+                raise no_such_run()
+            return await _shown(connection, row)
+
+    async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
+        def changes(run: Row) -> Mapping[str, Any]:
+            if request.budget is not None and request.budget < run["spent"]:
+                raise InvalidRequest.field("budget", f"is less than what was spent: {run['spent']}")
+            return request.model_dump(exclude_unset=True, exclude_none=True)
+
+        return await self._change(principal, run_id, changes)
+
+    async def pause(self, principal: Principal, run_id: UUID) -> Run:
+        """No new job is begun; those under way go on, and their results are kept."""
+
+        def changes(run: Row) -> Mapping[str, Any]:
+            if run["status"] == PAUSED:
+                return {}
+            _require(run, ACTIVE)
+            return {"status": PAUSED, "reason": RunReason.BY_USER.value, "reason_detail": None}
+
+        return await self._change(principal, run_id, changes)
+
+    async def resume(self, principal: Principal, run_id: UUID) -> Run:
+        """Goes on, also where it had given up or was done: then it looks whether there is more to do."""
+
+        def changes(run: Row) -> Mapping[str, Any]:
+            if run["status"] == ACTIVE:
+                return {}
+            _require(run, PAUSED, RunStatus.COMPLETED.value)
+            cleared = {"reason": None, "reason_detail": None, "base_failures": 0, "dead_branches": 0}
+            return {"status": ACTIVE, **cleared}
+
+        return await self._change(principal, run_id, changes)
+
+    async def cancel(self, principal: Principal, run_id: UUID) -> Run:
+        """Ends it; its jobs under way are canceled and refunded, what it made stays."""
+
+        def changes(run: Row) -> Mapping[str, Any]:
+            if run["status"] == CANCELED:
+                return {}
+            _require(run, ACTIVE, PAUSED)
+            return {"status": CANCELED, "reason": RunReason.BY_USER.value, "reason_detail": None}
+
+        run = await self._change(principal, run_id, changes)
+        await hit(Failpoint.PIPELINE_CANCEL_BEFORE_JOBS)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["open_jobs_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id)
+        jobs = [(principal.tenant_id, row["job_id"]) for row in rows]
+        await cancel_jobs(self._endings, jobs, actor=f"user:{principal.user_id}", reason=CANCELED_WITH_RUN)
+        self._wake()
+        return run
+
+    async def _change(self, principal: Principal, run_id: UUID, changes: Callable[[Row], Mapping[str, Any]]) -> Run:
+        """What `changes` makes of the run as it is, which nobody else changes meanwhile."""
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            row: Row | None = await SQL["lock_run"].row(connection, **_owner(principal, run_id))
+            if row is None:
+                raise no_such_run()
+            changed = changes(row)
+            if changed:
+                names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
+                values = {name: changed.get(name, row[name]) for name in names}
+                row = await SQL["change_run"].row(connection, tenant_id=principal.tenant_id, id=run_id, **values)
+                assert row is not None, "it is locked"
+            shown = await _shown(connection, row)
+        self._wake()
+        return shown
+
+    async def tree(self, principal: Principal, run_id: UUID, after: int, limit: int) -> Page[TreeNode]:
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            if await SQL["get_run"].row(connection, **_owner(principal, run_id)) is None:
+                raise no_such_run()
+            rows = await SQL["list_tree"].rows(
+                connection, tenant_id=principal.tenant_id, run_id=run_id, after=after, limit=limit + 1
+            )
+        nodes = [TreeNode.model_validate({name: row[name] for name in TreeNode.model_fields}) for row in rows[:limit]]
+        return Page(items=nodes, next_cursor=str(nodes[-1].number) if len(rows) > limit else None)
+
+    async def list(
+        self, principal: Principal, pipeline: str | None, status: RunStatus | None, before: UUID | None, limit: int
+    ) -> Page[RunSummary]:
+        names: dict[str, Any] = {
+            "tenant_id": principal.tenant_id,
+            "user_id": principal.user_id,
+            "status": status.value if status else None,
+            "before": before,
+            "limit": limit + 1,
+        }
+        pipeline_id = (await self._pipelines.get(principal, pipeline)).id if pipeline is not None else None
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            if pipeline_id is None:
+                rows = await SQL["list_runs"].rows(connection, **names)
+            else:
+                rows = await SQL["list_runs_of_pipeline"].rows(connection, **names, pipeline_id=pipeline_id)
+        return page_of([summary_view(row) for row in rows], limit)
+
+
+def folder_of(name: str, run_id: UUID) -> str:
+    """Of the name, and of as much of the id as makes it the run's own."""
+    tail = run_id.hex[-12:]
+    return f"{slug_of(name)[: LONGEST_FOLDER - 13].strip('-')}-{tail}".strip("-")
+
+
+def summary_view(row: Row) -> RunSummary:
+    return RunSummary.model_validate({name: row[name] for name in RunSummary.model_fields})
+
+
+async def _shown(connection: Connection, row: Row) -> Run:
+    names = {"tenant_id": row["tenant_id"], "run_id": row["id"]}
+    steps = await steps_of(connection, row["tenant_id"], row["pipeline_id"], row["pipeline_version"])
+    counts = {each["position"]: each for each in await SQL["counts_of_run"].rows(connection, **names)}
+    in_flight = {
+        each["position"]: each["in_flight"] for each in await SQL["in_flight_of_run"].rows(connection, **names)
+    }
+    approved = {each["step_id"] for each in await SQL["approvals_of_run"].rows(connection, **names)}
+    progress = []
+    for step in steps:
+        found = counts.get(step["position"], {"candidates": 0, "active": 0})
+        progress.append(
+            StepProgress(
+                step=step_view(step),
+                candidates=found["candidates"],
+                active=found["active"],
+                in_flight=in_flight.get(step["position"], 0),
+                approved=step["id"] in approved or not step["requires_approval"],
+            )
+        )
+    return Run(**summary_view(row).model_dump(), steps=progress)
+
+
+def _require(run: Row, *statuses: str) -> None:
+    if run["status"] not in statuses:
+        raise WrongState(f"The run is {run['status']}.", status=run["status"])
+
+
+def _owner(principal: Principal, run_id: UUID) -> dict[str, Any]:
+    return {"tenant_id": principal.tenant_id, "user_id": principal.user_id, "id": run_id}
+
+
+def no_such_run() -> NotFound:
+    return NotFound("There is no such run.")

@@ -1,0 +1,141 @@
+"""What a run does next: a pure function of what is known about it. The same run, votes and seed choose the same.
+
+Two questions, because the second needs rows that only the first can name: which step's candidates are to have children,
+or whether a new base is due (`next_group`); and which of them has one now (`Draw.parent`).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import accumulate
+from random import Random
+
+from callsheet.wire.pipelines import Strategy
+
+# random() answers multiples of this, and is the one method whose sequence Python promises to keep.
+_RESOLUTION = 2**53
+
+
+class Mode(StrEnum):
+    CHILD_GENERATION = "child_generation"
+    BASE_GENERATION = "base_generation"
+    NO_WORK = "no_work"
+
+
+class Idle(StrEnum):
+    """Why there is no work."""
+
+    DONE = "done"
+    WAITING = "waiting"
+    APPROVAL_NEEDED = "approval_needed"
+
+
+@dataclass(frozen=True, slots=True)
+class StepState:
+    """One step of a run, from the first to the last."""
+
+    position: int
+    has_eligible: bool
+    """Whether a candidate of it may have one more child; of the best `top_k`, where that counts."""
+    in_flight: int = 0
+    """Jobs under way that make candidates of this step."""
+    is_gated: bool = False
+    """Whether its candidates wait for a person's approval."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    strategy: Strategy
+    target_leaves: int
+    leaves: int
+    """Active candidates of the last step; counting up to the target is enough, and only where nobody can go on."""
+    bases: int
+    """Active candidates of the first step; counting up to the target is enough."""
+    steps: Sequence[StepState]
+
+    @property
+    def in_flight(self) -> int:
+        return sum(step.in_flight for step in self.steps)
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """`position` is that of the parents, for children; the new candidate's is one more."""
+
+    mode: Mode
+    position: int = 0
+    idle: Idle | None = None
+
+
+def next_group(run: RunState) -> Choice:
+    if run.strategy is Strategy.BREADTH_FIRST:
+        return _breadth_first(run)
+    return _finish_first(run)
+
+
+def _finish_first(run: RunState) -> Choice:
+    """What is nearest done. A new base only where nothing can go on and the leaves, and what is to become one, are too
+    few."""
+    parents = [step for step in _parents(run) if step.has_eligible]
+    open_steps = [step.position for step in parents if not step.is_gated]
+    if open_steps:
+        return Choice(Mode.CHILD_GENERATION, max(open_steps))
+    if parents:
+        # Not a new base: it would stand before the same gate.
+        return Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
+    if run.leaves + run.in_flight < run.target_leaves:
+        return Choice(Mode.BASE_GENERATION)
+    return _rest(run)
+
+
+def _breadth_first(run: RunState) -> Choice:
+    """As many bases as leaves are wanted, then step by step. A step is filled before its best go on, or those who come
+    last would never be among them."""
+    first = run.steps[0]
+    if len(run.steps) == 1:
+        return Choice(Mode.BASE_GENERATION) if run.leaves + run.in_flight < run.target_leaves else _rest(run)
+    if run.bases + first.in_flight < run.target_leaves:
+        return Choice(Mode.BASE_GENERATION)
+    for step in _parents(run):
+        if step.in_flight:
+            return Choice(Mode.NO_WORK, idle=Idle.WAITING)
+        if step.has_eligible and step.is_gated:
+            return Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
+        if step.has_eligible:
+            return Choice(Mode.CHILD_GENERATION, step.position)
+    return _rest(run)
+
+
+def _parents(run: RunState) -> Iterator[StepState]:
+    """Every step but the last: a leaf is nobody's parent."""
+    return iter(run.steps[:-1])
+
+
+def _rest(run: RunState) -> Choice:
+    return Choice(Mode.NO_WORK, idle=Idle.WAITING if run.in_flight else Idle.DONE)
+
+
+class Draw:
+    """The n-th draw of a run: everything about it that is left to chance, and the same every time."""
+
+    def __init__(self, run_seed: int, number: int):
+        self._random = Random(f"{run_seed}:{number}")  # noqa: S311 (to be repeated, not to be secret)
+
+    def parent(self, elos: Sequence[int]) -> int:
+        """Which one of the parents: a raffle in which each has as many tickets as points of ELO, or one each where
+        nobody has any.
+
+        Their order is part of the draw: they come in the order they were made.
+        """
+        tickets = list(accumulate(elos))
+        chance = self._random.random()
+        if not tickets[-1]:
+            return int(chance * len(elos))
+        return bisect_right(tickets, int(chance * tickets[-1]))
+
+    def seed(self) -> int:
+        """For the engine; asked for after the parent, or without one."""
+        return int(self._random.random() * _RESOLUTION)

@@ -1,0 +1,117 @@
+-- database: pool
+
+-- name: create_pipeline
+INSERT INTO pipelines (tenant_id, id, user_id, slug, name, description)
+VALUES (:tenant_id, :id, :user_id, :slug, :name, :description)
+ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
+RETURNING *
+
+-- name: add_steps
+INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, "values",
+    needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)
+SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s."values",
+    s.needs_run_prompt, s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
+FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
+    effect_id uuid, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
+    needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean)
+
+-- name: lock_pipeline
+SELECT * FROM pipelines WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR UPDATE
+
+-- name: update_pipeline
+UPDATE pipelines SET name = :name, description = :description, version = :version, updated_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND id = :id
+RETURNING *
+
+-- name: get_pipeline
+SELECT * FROM pipelines WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+
+-- name: find_pipeline
+SELECT id FROM pipelines WHERE user_id = :user_id AND slug = :slug AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: list_pipelines
+-- See jobs/statements.sql, list_jobs, for why it is written like this.
+SELECT * FROM pipelines
+WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+ORDER BY id DESC LIMIT :limit
+
+-- name: steps_of_pipeline
+SELECT * FROM pipeline_steps
+WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id
+ORDER BY position
+
+-- name: pipeline_has_runs
+SELECT EXISTS (
+    SELECT FROM pipeline_runs WHERE pipeline_id = :id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1)
+
+-- name: delete_pipeline
+DELETE FROM pipelines WHERE tenant_id = :tenant_id AND id = :id
+
+-- name: lock_wallet
+-- Opens it on first use: a run belongs to whoever pays for it.
+SELECT wallet_lock(:tenant_id, :user_id)
+
+-- name: hold_pipeline
+-- So that it is not deleted before its run is written.
+SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
+
+-- name: create_run
+INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
+    variables, strategy, seed, max_children, target_leaves, concurrency, budget)
+VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
+    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget)
+ON CONFLICT (target_folder, tenant_id) DO NOTHING
+RETURNING *
+
+-- name: get_run
+SELECT * FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id
+
+-- name: lock_run
+SELECT * FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id FOR NO KEY UPDATE
+
+-- name: list_runs
+SELECT * FROM pipeline_runs
+WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit
+
+-- name: list_runs_of_pipeline
+SELECT * FROM pipeline_runs
+WHERE pipeline_id = :pipeline_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
+  AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY id DESC LIMIT :limit
+
+-- name: change_run
+UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reason = :reason,
+    reason_detail = :reason_detail, base_failures = :base_failures, dead_branches = :dead_branches,
+    due_at = clock_timestamp(), updated_at = clock_timestamp(),
+    ended_at = CASE WHEN :status IN ('completed', 'canceled') THEN coalesce(ended_at, clock_timestamp()) END
+WHERE tenant_id = :tenant_id AND id = :id
+RETURNING *
+
+-- name: counts_of_run
+-- For people; what is chosen next never needs them.
+SELECT position, count(*) AS candidates, count(*) FILTER (WHERE status = 'active') AS active
+FROM candidates WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+GROUP BY position
+
+-- name: in_flight_of_run
+SELECT position, count(*) AS in_flight FROM candidate_slots
+WHERE run_id = :run_id AND status = 'open' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+GROUP BY position
+
+-- name: approvals_of_run
+SELECT step_id FROM step_approvals WHERE tenant_id = :tenant_id AND run_id = :run_id
+
+-- name: open_jobs_of_run
+SELECT job_id FROM candidate_slots
+WHERE run_id = :run_id AND status = 'open' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
+-- name: list_tree
+-- In the order they were made: a parent comes before its children.
+SELECT * FROM candidates
+WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after
+ORDER BY number LIMIT :limit

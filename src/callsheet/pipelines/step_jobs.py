@@ -1,0 +1,164 @@
+"""A step's workflow in the catalog: whether it can be a step, whether a run gives it what it needs, and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.graphs import Graph
+from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, resolve
+from callsheet.catalog.room import CatalogRoom
+from callsheet.jobs.submission import NewJob
+from callsheet.pipelines.templates import (
+    SEED,
+    Needs,
+    check_step,
+    completed,
+    file_property,
+    given_values,
+    property_of,
+    taken_variables,
+)
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
+from callsheet.wire.pipelines import NewStep
+
+KIND = "pipeline"
+# Where it is only checked whether everything is given.
+NO_FILE = UUID(int=0)
+SWITCHED_OFF = "is switched off, or its effect is not published any more"
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a job of a run is made with."""
+
+    prompt: str | None
+    variables: Mapping[str, Any]
+    seed: int
+
+
+class StepJobs:
+    def __init__(self, catalog: CatalogRoom):
+        self._catalog = catalog
+
+    async def effect_of(self, step: NewStep) -> UUID:
+        """The published effect that says what the step's workflow costs and who executes it."""
+        selling = await self._catalog.effects.selling(step.workflow)
+        if selling is None:
+            raise InvalidRequest.field("workflow", f"there is no workflow {step.workflow!r}")
+        if not selling:
+            raise InvalidRequest.field("workflow", "has no published effect, so it has no price")
+        if step.effect is None and len(selling) > 1:
+            names = ", ".join(sorted(selling))[:500]
+            raise InvalidRequest.field("effect", f"is needed: the workflow is sold as {names}")
+        if step.effect is None:
+            return next(iter(selling.values()))
+        if step.effect not in selling:
+            raise InvalidRequest.field("effect", f"is no published effect of the workflow {step.workflow!r}")
+        return selling[step.effect]
+
+    async def check(self, step: NewStep, effect_id: UUID, position: int) -> list[FieldProblem]:
+        recipe, graph = await self._open(effect_id)
+        return list(check_step(recipe, graph, needs_of(step.model_dump()), position))
+
+    async def check_given(self, step: Row, given: Given) -> tuple[list[FieldProblem], set[str]]:
+        """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
+        recipe, graph = await self._open(step["effect_id"])
+        needs = needs_of(step)
+        taken = taken_variables(recipe, graph, needs)
+        if needs.prompt and not given.prompt:
+            return [FieldProblem("prompt", f"is needed by the step {step['slug']!r}")], taken
+        try:
+            whole, values = _fitted(recipe, graph, needs, given)
+            filled(whole, graph, resolve(whole, values).values)
+        except InvalidRequest as refusal:
+            return [_of_run(problem, recipe, step) for problem in refusal.errors], taken
+        return [], taken
+
+    async def build(self, run: Row, step: Row, parent: InputFile | None, seed: int) -> NewJob:
+        """Raises a refusal where its workflow cannot be used any more."""
+        recipe, graph = await self._open(step["effect_id"])
+        needs = needs_of(step)
+        given = Given(run["prompt"], run["variables"], seed)
+        whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
+        files: dict[UUID, InputFile] = {}
+        place = file_property(whole) if needs.parent else None
+        if place is not None and parent is not None:
+            if problems := check_file("parent_image_path", place, parent):
+                raise InvalidRequest(problems[0].reason, errors=problems)
+            files[parent.id] = parent
+        primary = parent if place is not None and place.is_primary_input else None
+        resolved = resolve(whole, values)
+        payload = await self._catalog.payloads.build(whole, resolved, primary, files)
+        if not await self._catalog.effects.mark_used(recipe):
+            raise InvalidRequest.field("workflow", SWITCHED_OFF)
+        return NewJob(
+            tenant_id=run["tenant_id"],
+            user_id=run["user_id"],
+            kind=KIND,
+            workflow_id=recipe.workflow_id,
+            payload=payload,
+            cost=recipe.cost,
+            provider=recipe.provider,
+            stage=recipe.stage,
+            run_limit_seconds=recipe.run_limit_seconds,
+            effect_id=recipe.effect_id,
+            input_file_ids=tuple(files),
+            actor=f"run:{run['id']}",
+        )
+
+    async def _open(self, effect_id: UUID) -> tuple[Recipe, Graph]:
+        recipe = await self._catalog.effects.recipe(str(effect_id))
+        if recipe is None or not recipe.is_active:
+            raise InvalidRequest.field("workflow", SWITCHED_OFF)
+        return recipe, await self._catalog.payloads.graph(recipe)
+
+
+def needs_of(step: Row) -> Needs:
+    return Needs(
+        prompt=step["needs_run_prompt"],
+        parent=step["needs_parent_image_path"],
+        variables=step["needs_run_variables"],
+        values=step["values"],
+    )
+
+
+def lineage_of(run: Row, step: Row, seed: int) -> dict[str, Any]:
+    """What the graph was filled with; the graph itself is the job's payload."""
+    return {
+        "workflow": step["workflow"],
+        "step": step["slug"],
+        "prompt": run["prompt"] if step["needs_run_prompt"] else None,
+        "variables": run["variables"] if step["needs_run_variables"] else {},
+        "values": step["values"],
+        "seed": seed,
+    }
+
+
+def _fitted(
+    recipe: Recipe, graph: Graph, needs: Needs, given: Given, parent_id: UUID = NO_FILE
+) -> tuple[Recipe, dict[str, Any]]:
+    named = {**given.variables, SEED: given.variables.get(SEED, given.seed)}
+    whole = completed(recipe, graph, named)
+    values = given_values(whole, needs, given.prompt, given.variables, given.seed)
+    place = file_property(whole)
+    if needs.parent and place is not None and not place.is_primary_input:
+        values[place.key] = str(parent_id)
+    return whole, values
+
+
+def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:
+    """Where whoever starts the run wrote what a property of the workflow refuses."""
+    key = problem.field.removeprefix(f"{FIELD}.")
+    prompt = property_of(recipe, "prompt")
+    field = "prompt" if prompt is not None and prompt.key == key else f"variables.{key}"
+    return FieldProblem(field, f"{problem.reason} (by the step {step['slug']!r})")
+
+
+def sentence(refusal: Refusal) -> str:
+    """What is wrong, as one sentence for people."""
+    return "; ".join(f"{each.field}: {each.reason}" for each in refusal.errors) or refusal.detail or refusal.title()

@@ -1,0 +1,198 @@
+"""What stands for what in a step's workflow: `{{prompt}}`, `{{parent_image_path}}`, `{{seed}}`, variables. Pure.
+
+A workflow may describe a placeholder by a property, which then says what may stand there. One that it does not describe
+is taken as it is: any text, number or boolean. Either way the catalog replaces it, in parsed values.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.graphs import Graph, texts_of
+from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
+from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
+from callsheet.wire.errors import FieldProblem
+from callsheet.wire.pipelines import LARGEST_SEED
+
+PROMPT, PARENT, SEED = "prompt", "parent_image_path", "seed"
+_NAME = re.compile(r"\{\{([^{}]*)\}\}")
+_KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What a step takes from its run and its parent."""
+
+    prompt: bool = False
+    parent: bool = False
+    variables: bool = False
+    # Values that are the same in every run, by key of a property.
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+def placeholder(name: str) -> str:
+    return "{{" + name + "}}"
+
+
+def undescribed(recipe: Recipe, graph: Graph) -> set[str]:
+    """Names between double braces in the graph that no property of the workflow describes."""
+    found = {name for text in texts_of(graph) for name in _NAME.findall(text.text)}
+    return {name for name in found if not any(placeholder(name) in each.placeholder for each in recipe.properties)}
+
+
+def property_of(recipe: Recipe, name: str) -> Property | None:
+    """What a name fills: the property of its placeholder, or else of its key."""
+    by_placeholder = next((each for each in recipe.properties if each.placeholder == placeholder(name)), None)
+    return by_placeholder or next((each for each in recipe.properties if each.key == name), None)
+
+
+def file_property(recipe: Recipe) -> Property | None:
+    """Where the parent's picture goes."""
+    named = property_of(recipe, PARENT)
+    return primary_input(recipe.properties) or (named if named and named.type in FILES else None)
+
+
+def completed(recipe: Recipe, graph: Graph, given: Mapping[str, Any]) -> Recipe:
+    """The recipe with a property for every placeholder that it does not describe, of the type of what is given."""
+    added = []
+    for name in sorted(undescribed(recipe, graph)):
+        is_parent = name == PARENT
+        kind = PropertyType.IMAGE if is_parent else _type_of(given.get(name, ""))
+        added.append(
+            Property(
+                key=name,
+                type=kind,
+                placeholder=placeholder(name),
+                required=True,
+                user_configurable=True,
+                is_primary_input=is_parent,
+                limits=Limits(max_length=LONGEST_TEXT) if kind is PropertyType.TEXT else Limits(),
+            )
+        )
+    return replace(recipe, properties=(*recipe.properties, *added))
+
+
+def _type_of(value: object) -> PropertyType:
+    match value:
+        case bool():
+            return PropertyType.BOOLEAN
+        case int() | float():
+            return PropertyType.NUMBER
+    return PropertyType.TEXT
+
+
+def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
+    """What keeps this workflow from being a step, whatever the run; by the field of the step."""
+    names = undescribed(recipe, graph)
+    unknown = [reason for name in sorted(names) if (reason := _unknown(name, needs))]
+    yield from (FieldProblem("workflow", reason) for reason in unknown)
+    if unknown:
+        return
+    whole = completed(recipe, graph, {})
+    for problem in check_properties(whole.properties, graph):
+        yield FieldProblem("workflow", f"cannot be filled: {problem.reason}")
+    if needs.prompt and property_of(whole, PROMPT) is None:
+        yield FieldProblem("needs_run_prompt", "the workflow has no {{prompt}}")
+    yield from _check_parent(recipe, file_property(whole) is not None, needs, position)
+    yield from _check_values(whole, needs)
+    yield from _check_required(whole, needs)
+
+
+def _unknown(name: str, needs: Needs) -> str | None:
+    if not _KEY.fullmatch(name):
+        return f"has the placeholder {{{{{name[:100]}}}}}, which is no name"
+    match name:
+        case "prompt" if not needs.prompt:
+            return "has {{prompt}}: the step needs the run's prompt"
+        case "parent_image_path" if not needs.parent:
+            return "has {{parent_image_path}}: the step needs its parent's picture"
+        case "prompt" | "parent_image_path" | "seed":
+            return None
+    return None if needs.variables else f"has the unknown placeholder {placeholder(name)}"
+
+
+def _check_parent(recipe: Recipe, takes_file: bool, needs: Needs, position: int) -> Iterator[FieldProblem]:
+    field = "needs_parent_image_path"
+    if needs.parent and position == 1:
+        yield FieldProblem(field, "the first step has no parent")
+    elif needs.parent and not takes_file:
+        yield FieldProblem(field, "the workflow has no {{parent_image_path}} and takes no picture")
+    elif not needs.parent and primary_input(recipe.properties) is not None:
+        reason = "the first step has no parent, and this workflow works on a picture" if position == 1 else None
+        yield FieldProblem(field, reason or "is needed: this workflow works on a picture")
+
+
+def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
+    by_key = {each.key: each for each in recipe.properties}
+    for key, value in needs.values.items():
+        where = f"values.{key[:100]}"
+        each = by_key.get(key)
+        if each is None:
+            yield FieldProblem(where, "is not a property of this workflow")
+        elif each.type in FILES:
+            yield FieldProblem(where, "is a file, which a step cannot set")
+        elif not each.user_configurable:
+            yield FieldProblem(where, "cannot be set by users")
+        else:
+            try:
+                fit(each, value)
+            except Unfit as unfit:
+                yield FieldProblem(where, str(unfit))
+
+
+def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
+    if needs.variables:
+        # Whether they are given is for each run to answer.
+        return
+    filled = {each.key for name in _given_names(needs) if (each := property_of(recipe, name))}
+    for each in recipe.properties:
+        has_value = recipe.overrides.get(each.key, each.default) is not None
+        if each.required and not each.is_primary_input and not has_value and each.key not in filled | set(needs.values):
+            yield FieldProblem(f"values.{each.key}", "is required, and nothing else sets it")
+
+
+def _given_names(needs: Needs) -> set[str]:
+    return {SEED} | ({PROMPT} if needs.prompt else set()) | ({PARENT} if needs.parent else set())
+
+
+def given_values(
+    recipe: Recipe, needs: Needs, prompt: str | None, variables: Mapping[str, Any], seed: int
+) -> dict[str, Any]:
+    """What the step's job is asked with, by key of a property. Of a name that nothing takes there is nothing to say."""
+    named: dict[str, Any] = {SEED: seed}
+    if needs.variables:
+        named |= variables
+    if needs.prompt and prompt is not None:
+        named[PROMPT] = prompt
+    values = dict(needs.values)
+    for name, value in named.items():
+        each = property_of(recipe, name)
+        if each is None or each.type in FILES:
+            continue
+        if name != SEED or name in variables:
+            values[each.key] = value
+        elif each.user_configurable and each.type is PropertyType.NUMBER and each.key not in values:
+            # A seed is offered, not asked for: a workflow that keeps it to itself has its own.
+            values[each.key] = _within(each.limits, seed)
+    return values
+
+
+def _within(limits: Limits, seed: int) -> int:
+    """Engines differ in how large a seed may be."""
+    low = math.ceil(limits.min or 0)
+    high = math.floor(limits.max) if limits.max is not None else LARGEST_SEED
+    return low + seed % max(1, high - low + 1)
+
+
+def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
+    """Which names of variables a step makes something of."""
+    if not needs.variables:
+        return set()
+    described = {each.key for each in recipe.properties if each.type not in FILES}
+    braced = {name for each in recipe.properties for name in _NAME.findall(each.placeholder)}
+    return (described | braced | undescribed(recipe, graph)) - {PROMPT, PARENT}

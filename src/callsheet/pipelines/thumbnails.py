@@ -1,0 +1,104 @@
+"""Small pictures of candidates, made behind their acceptance: a gallery that waits for one shows the large picture."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from callsheet.media.files import Files
+from callsheet.media.storage.threads import FileThreads
+from callsheet.pipelines.gallery import SQL
+from callsheet.pipelines.pictures import EXTENSION, MIME_TYPE, NoPicture, small
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row
+from callsheet.toolbox.ids import uuid7
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.errors import NotFound, Refusal
+
+log = get_logger(__name__)
+BATCH = 20
+# What is read into memory at once. A larger picture is shown as it is.
+LARGEST_BYTES = 64 * 1024 * 1024
+# Long enough for the largest; after that somebody else may try, since whoever began it has died.
+CLAIM_SECONDS = 120
+
+
+class ThumbnailMaker(Loop):
+    name = "thumbnail_maker"
+    interval_seconds = 2.0
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], files: Files):
+        super().__init__()
+        self._pools = pools
+        self._files = files
+        # One at a time: decoding takes a processor to itself, and requests need the others.
+        self._threads = FileThreads(1)
+
+    async def tick(self, now: datetime) -> bool:
+        return any([await self.make_due(pool) for pool in self._pools()])
+
+    async def stop(self) -> None:
+        await super().stop()
+        self._threads.close()
+
+    async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
+        """True while there is more."""
+        async with pool.connection() as connection:
+            rows = await SQL["due_thumbnails"].rows(connection, now=at, limit=BATCH)
+        for row in rows:
+            await self._make(pool, row)
+        return len(rows) == BATCH
+
+    async def _make(self, pool: Database, row: Row) -> None:
+        names = {"tenant_id": row["tenant_id"], "candidate_id": row["id"]}
+        async with pool.connection() as connection:
+            due_at = row["thumbnail_due_at"]
+            if not await SQL["claim_thumbnail"].run(connection, **names, due_at=due_at, seconds=CLAIM_SECONDS):
+                return
+        content = await self._made(row)
+        if content is None:
+            async with pool.connection() as connection:
+                await SQL["give_up_thumbnail"].run(connection, **names)
+            return
+        # The same key whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
+        key = thumbnail_key(row["tenant_id"], row["target_folder"], row["id"])
+        await self._files.storage.put(key, content, content_type=MIME_TYPE)
+        await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW)
+        async with pool.connection() as connection:
+            await SQL["keep_thumbnail"].run(
+                connection,
+                **names,
+                file_id=uuid7(),
+                user_id=row["user_id"],
+                disk=self._files.disk,
+                path=key,
+                name=f"thumbnail.{EXTENSION}",
+                mime_type=MIME_TYPE,
+                size=len(content),
+                sha256=hashlib.sha256(content).hexdigest(),
+            )
+
+    async def _made(self, row: Row) -> bytes | None:
+        """None where there will never be one."""
+        if row["path"] is None or row["disk"] != self._files.disk or not row["mime_type"].startswith("image/"):
+            return None
+        if row["size"] > LARGEST_BYTES:
+            return None
+        try:
+            content = await self._files.storage.read(row["path"], LARGEST_BYTES)
+            return await self._threads.run(small, content)
+        except NotFound:
+            return None
+        except (NoPicture, Refusal) as error:
+            if isinstance(error, Refusal) and error.code == "unavailable":
+                raise
+            log.warning("pipeline.no_thumbnail", candidate_id=str(row["id"]), reason=str(error))
+            return None
+
+
+def thumbnail_key(tenant_id: UUID, target_folder: str, candidate_id: UUID) -> str:
+    return f"tenants/{tenant_id}/runs/{target_folder}/thumbnails/{candidate_id}.{EXTENSION}"

@@ -1,0 +1,139 @@
+"""Comparing candidates, two at a time: which two, the vote, and taking it back."""
+
+from __future__ import annotations
+
+import secrets
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.pipelines.pairs import Contender, choose_pair
+from callsheet.pipelines.ratings import points, points_back
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.candidates import CastVote, Pair, Vote
+from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
+from callsheet.wire.pipelines import LARGEST_SEED, CandidateStatus
+
+# Of each step as many are looked at as a person could compare in an afternoon, however many there are.
+CONTENDERS = 40
+NO_SUCH_VOTE = "There is no such vote."
+
+
+class Votes:
+    def __init__(self, databases: Databases, gallery: Gallery):
+        self._databases = databases
+        self._gallery = gallery
+
+    async def pair(self, principal: Principal, run_id: UUID, step: str | None, seed: int | None) -> Pair:
+        """Two that were compared little and are close; the same ones for the same seed, until somebody votes."""
+        run = await self._gallery.run(principal, run_id)
+        position = await self._gallery.position(principal, run_id, step)
+        chosen = secrets.randbelow(LARGEST_SEED + 1) if seed is None else seed
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["contenders"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                run_id=run_id,
+                steps=run["steps"],
+                position=position,
+                limit=CONTENDERS,
+            )
+            judged = await SQL["compared_pairs"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                candidate_ids=[row["id"] for row in rows],
+            )
+        contenders = [Contender(row["id"], row["number"], row["position"], row["elo"], row["votes"]) for row in rows]
+        compared = {frozenset((row["winner_id"], row["loser_id"])) for row in judged}
+        pair = choose_pair(contenders, compared, chosen) or ()
+        return Pair(seed=chosen, candidates=await self._gallery.of_ids(principal, [each.id for each in pair]))
+
+    async def vote(self, principal: Principal, run_id: UUID, cast: CastVote) -> tuple[Vote, bool]:
+        """The vote, and whether it had been given before: the same once more counts once."""
+        await self._gallery.run(principal, run_id)
+        if cast.winner_id == cast.loser_id:
+            raise InvalidRequest.field("loser_id", "should be another candidate than winner_id")
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            pair = await self._locked(connection, principal, run_id, cast.winner_id, cast.loser_id)
+            winner, loser = _comparable(pair, cast)
+            change = points(winner["elo"], loser["elo"])
+            names = {"winner_id": cast.winner_id, "loser_id": cast.loser_id, "tenant_id": principal.tenant_id}
+            row = await SQL["add_vote"].row(
+                connection, **names, vote_id=uuid7(), run_id=run_id, user_id=principal.user_id, elo_change=change
+            )
+            if row is not None:
+                await SQL["move_elo"].run(connection, **names, elo_change=change, votes=1)
+                return vote_view(row), False
+            earlier = await SQL["vote_on_pair"].row(connection, **names, user_id=principal.user_id)
+        assert earlier is not None, "the candidates are locked, so nobody has taken it back meanwhile"
+        if earlier["winner_id"] != cast.winner_id:
+            raise Conflict(f"You preferred the other one: take that vote back first ({earlier['id']}).")
+        return vote_view(earlier), True
+
+    async def undo(self, principal: Principal, run_id: UUID, vote_id: UUID) -> None:
+        """Gives back what it moved; what others have voted since stays as it is."""
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            found = await SQL["find_vote"].row(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                run_id=run_id,
+                vote_id=vote_id,
+            )
+            if found is None:
+                raise NotFound(NO_SUCH_VOTE)
+            pair = await self._locked(connection, principal, run_id, found["winner_id"], found["loser_id"])
+            # Of two who take it back at once, the one that waited for the lock finds that it was done.
+            undone = await SQL["undo_vote"].row(connection, tenant_id=principal.tenant_id, vote_id=vote_id)
+            if undone is None:
+                raise NotFound(NO_SUCH_VOTE)
+            await SQL["move_elo"].run(
+                connection,
+                tenant_id=principal.tenant_id,
+                winner_id=undone["winner_id"],
+                loser_id=undone["loser_id"],
+                elo_change=points_back(undone["elo_change"], pair[undone["winner_id"]]["elo"]),
+                votes=-1,
+            )
+
+    async def page(self, principal: Principal, run_id: UUID, before: UUID | None, limit: int) -> Page[Vote]:
+        await self._gallery.run(principal, run_id)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            rows = await SQL["list_votes"].rows(
+                connection, tenant_id=principal.tenant_id, run_id=run_id, before=before, limit=limit + 1
+            )
+        return page_of([vote_view(row) for row in rows], limit)
+
+    async def _locked(
+        self, connection: Connection, principal: Principal, run_id: UUID, *candidate_ids: UUID
+    ) -> dict[UUID, Row]:
+        rows = await SQL["lock_pair"].rows(
+            connection, tenant_id=principal.tenant_id, run_id=run_id, candidate_ids=list(candidate_ids)
+        )
+        return {row["id"]: row for row in rows}
+
+
+def _comparable(pair: dict[UUID, Row], cast: CastVote) -> tuple[Row, Row]:
+    for field, candidate_id in (("winner_id", cast.winner_id), ("loser_id", cast.loser_id)):
+        if candidate_id not in pair:
+            raise InvalidRequest.field(field, "there is no such candidate in this run")
+    winner, loser = pair[cast.winner_id], pair[cast.loser_id]
+    if winner["position"] != loser["position"]:
+        raise InvalidRequest.field("loser_id", "is of another step: only candidates of one step are compared")
+    for row in (winner, loser):
+        if row["status"] != CandidateStatus.ACTIVE:
+            raise WrongState(f"The candidate {row['id']} was rejected: it is not compared any more.")
+    return winner, loser
+
+
+def vote_view(row: Row) -> Vote:
+    return Vote(**{name: row[name] for name in Vote.model_fields})

@@ -1,0 +1,38 @@
+"""Runs of pipelines: how many jobs they have under way, and how often they are looked at."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from callsheet.toolbox.sections import Section
+
+
+class PipelineSettings(Section):
+    jobs_per_run: int = Field(1, ge=1, le=1000, description="Most jobs of one run that may be under way.")
+    jobs_in_total: int = Field(
+        1, ge=1, le=100_000, description="Most jobs of all runs together that may be under way, in one pool."
+    )
+    submit_seconds: float = Field(
+        10.0,
+        gt=0,
+        le=3600,
+        description="How often runs are looked at for the next job, in seconds; at once when a job of theirs ends.",
+    )
+    poll_seconds: float = Field(
+        5.0,
+        gt=0,
+        le=3600,
+        description="How often ended jobs are looked for, in seconds; at once where this process hears of one.",
+    )
+    blocked_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=86_400,
+        description="How long a run that cannot go on is left alone before it is looked at again, in seconds.",
+    )
+    error_window_seconds: int = Field(
+        3600, ge=60, le=604_800, description="How far back failures of runs' jobs are counted for an alert, in seconds."
+    )
+    error_share_alert: float = Field(
+        0.3, gt=0, lt=1, description="Admins are alerted when more than this share of runs' jobs failed, from 0 to 1."
+    )

@@ -1,0 +1,365 @@
+"""What people do with what a run has made: look, compare, kill, approve, explain, replay, take away."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+from PIL import Image
+
+from callsheet.app import ControlPlane
+from callsheet.toolbox.ids import uuid7
+from tests.support.catalog import Studio
+from tests.support.core import Core, Member
+from tests.support.people import People, Person
+from tests.support.trees import Tree
+
+SOON = datetime(2100, 1, 1, tzinfo=UTC)
+
+
+def picture(colour: str = "red", side: int = 800) -> bytes:
+    target = io.BytesIO()
+    Image.new("RGB", (side, side), colour).save(target, "PNG")
+    return target.getvalue()
+
+
+@dataclass(frozen=True, slots=True)
+class Show:
+    """A person, and a run of theirs that is paused: nothing happens to it by itself."""
+
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    core: Core
+    ann: Person
+    tree: Tree
+
+    @classmethod
+    async def open(cls, plane: ControlPlane, client: httpx.AsyncClient, **step: Any) -> Show:
+        core = Core(plane.databases, plane.jobs, [])
+        ann = await People(plane.accounts, plane.keys).user(pool="pool_1")
+        member = Member(ann.tenant.id, ann.user.id, await plane.databases.pool("pool_1"))
+        await core.credit(member, 100)
+        return cls(plane, client, core, ann, await Tree.plant(core, member, status="paused", **step))
+
+    async def ask(self, method: str, path: str, body: Any = None, *, person: Person | None = None) -> httpx.Response:
+        content = {} if body is None else {"json": body}
+        return await self.client.request(method, path, headers=(person or self.ann).headers, **content)
+
+    async def get(self, path: str) -> Any:
+        answer = await self.ask("GET", path)
+        assert answer.status_code == 200, answer.text
+        return answer.json()
+
+    def run(self, path: str) -> str:
+        return f"/api/runs/{self.tree.run_id}/{path}"
+
+    async def vote(self, winner: UUID, loser: UUID) -> httpx.Response:
+        return await self.ask("POST", self.run("votes"), {"winner_id": str(winner), "loser_id": str(loser)})
+
+    async def file(self, content: bytes, name: str, mime_type: str = "image/png") -> UUID:
+        """A file as the acceptance of a candidate leaves it."""
+        file_id, step = uuid7(), "base"
+        path = f"tenants/{self.ann.tenant.id}/runs/{self.tree.folder}/{step}/{name}"
+        await self.plane.storage.put(path, content, content_type=mime_type)
+        async with self.tree.ann.pool.connection() as connection:
+            await connection.execute(
+                """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size,
+                   job_id, ready_at) VALUES ($1, $2, $3, 'output', 'ready', $4, $5, $6, $7, $8, $9, now())""",
+                *(self.ann.tenant.id, file_id, self.ann.user.id, self.plane.media.files.disk, path, name),
+                *(mime_type, len(content), self.tree.job_id),
+            )
+        return file_id
+
+    async def thumbnails(self) -> None:
+        maker = self.plane.pipelines.guidance.thumbnails
+        while await maker.make_due(self.tree.ann.pool, SOON):
+            pass
+
+
+@pytest.fixture
+async def show(stored_plane: ControlPlane) -> Any:
+    async with httpx.AsyncClient(base_url=stored_plane.settings.public_url, trust_env=False, timeout=30) as client:
+        yield await Show.open(stored_plane, client)
+
+
+@pytest.fixture
+async def local(plane: ControlPlane, client: httpx.AsyncClient) -> Show:
+    return await Show.open(plane, client)
+
+
+def ids(candidates: list[dict[str, Any]]) -> list[str]:
+    return [each["id"] for each in candidates]
+
+
+async def test_candidates_are_shown_page_by_page_newest_first_by_step_parent_and_status(local: Show) -> None:
+    tree = local.tree
+    bases = [str(await tree.candidate()) for _ in range(5)]
+    children = [str(await tree.candidate(UUID(bases[0]))) for _ in range(2)]
+    everything = [*children[::-1], *bases[::-1]]
+    seen: list[str] = []
+    cursor = ""
+    while True:
+        page = await local.get(local.run(f"candidates?limit=3{cursor}"))
+        seen += ids(page["items"])
+        if page["next_cursor"] is None:
+            break
+        cursor = f"&cursor={page['next_cursor']}"
+    assert seen == everything
+    # Newest first: by their numbers, not by their ids.
+    assert ids((await local.get(local.run("candidates?step=fix")))["items"]) == children[::-1]
+    of_parent = await local.get(local.run(f"candidates?parent_id={bases[0]}&step=fix"))
+    assert ids(of_parent["items"]) == children[::-1]
+    assert (await local.ask("POST", f"/api/candidates/{bases[0]}/kill")).status_code == 200
+    active = await local.get(local.run("candidates?status=active"))
+    assert ids(active["items"]) == bases[:0:-1]
+    rejected = await local.get(local.run("candidates?status=rejected&step=base"))
+    assert ids(rejected["items"]) == [bases[0]]
+
+
+async def test_winners_are_the_best_that_are_left_in_the_last_step(local: Show) -> None:
+    tree = local.tree
+    base = await tree.candidate()
+    middle = await tree.candidate(base)
+    elos = [1000, 1040, 990, 1040, 1100]
+    leaves = [await tree.candidate(middle, elo=elo) for elo in elos]
+    expected = [str(leaves[place]) for place in (4, 1, 3, 0, 2)]
+    assert ids(await local.get(local.run("winners"))) == expected
+    assert ids(await local.get(local.run("winners?limit=2"))) == expected[:2]
+    assert ids(await local.get(local.run("winners?step=base"))) == [str(base)]
+    await local.ask("POST", f"/api/candidates/{leaves[4]}/kill")
+    assert ids(await local.get(local.run("winners?limit=1"))) == expected[1:2]
+
+
+async def test_a_vote_moves_both_and_an_undo_moves_them_back(local: Show) -> None:
+    a, b = [await local.tree.candidate() for _ in range(2)]
+    vote = await local.vote(a, b)
+    assert vote.status_code == 201, vote.text
+    assert vote.json()["elo_change"] == 16
+    assert await local.tree.elo(a, b) == [1016, 984]
+    again = await local.vote(a, b)
+    assert (again.status_code, again.json()) == (200, vote.json())
+    opposite = await local.vote(b, a)
+    assert (opposite.status_code, opposite.json()["code"]) == (409, "conflict")
+    assert ids((await local.get(local.run("votes")))["items"]) == [vote.json()["id"]]
+    address = local.run(f"votes/{vote.json()['id']}")
+    assert (await local.ask("DELETE", address)).status_code == 204
+    assert await local.tree.elo(a, b) == [1000, 1000]
+    assert (await local.ask("DELETE", address)).status_code == 404
+    assert (await local.get(local.run("votes")))["items"] == []
+    # Once it is taken back, the other one may be preferred.
+    assert (await local.vote(b, a)).status_code == 201
+    assert await local.tree.elo(a, b) == [984, 1016]
+
+
+async def test_an_undone_vote_leaves_what_was_voted_since(local: Show) -> None:
+    a, b, c = [await local.tree.candidate() for _ in range(3)]
+    first = (await local.vote(a, b)).json()
+    second = (await local.vote(b, c)).json()
+    await local.ask("DELETE", local.run(f"votes/{first['id']}"))
+    assert await local.tree.elo(a, b, c) == [1000, 1000 + second["elo_change"], 1000 - second["elo_change"]]
+
+
+async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(local: Show) -> None:
+    base, other = [await local.tree.candidate() for _ in range(2)]
+    child = await local.tree.candidate(base)
+    stranger = await Show.open(local.plane, local.client)
+    theirs = await stranger.tree.candidate()
+    for winner, loser, field, reason in (
+        (base, base, "loser_id", "another candidate"),
+        (base, child, "loser_id", "another step"),
+        (base, uuid7(), "loser_id", "no such candidate"),
+        (theirs, base, "winner_id", "no such candidate"),
+    ):
+        answer = await local.vote(winner, loser)
+        assert answer.status_code == 422, answer.text
+        assert [error["field"] for error in answer.json()["errors"]] == [field]
+        assert reason in answer.text
+    await local.ask("POST", f"/api/candidates/{other}/kill")
+    rejected = await local.vote(base, other)
+    assert (rejected.status_code, rejected.json()["code"]) == (409, "wrong_state")
+    assert "rejected" in rejected.json()["detail"]
+    assert await local.tree.elo(base, other) == [1000, 1000]
+
+
+async def test_pairs_are_asked_until_all_were_compared_and_the_same_seed_asks_the_same(local: Show) -> None:
+    field = {str(await local.tree.candidate()) for _ in range(4)}
+    one = await local.get(local.run("pair?seed=5"))
+    assert await local.get(local.run("pair?seed=5")) | {"candidates": []} == one | {"candidates": []}
+    assert ids((await local.get(local.run("pair?seed=5")))["candidates"]) == ids(one["candidates"])
+    asked = set()
+    for _ in range(6):
+        pair = await local.get(local.run("pair?step=base"))
+        left, right = ids(pair["candidates"])
+        asked.add(frozenset((left, right)))
+        assert (await local.vote(UUID(left), UUID(right))).status_code == 201
+    assert len(asked) == 6
+    assert frozenset().union(*asked) == field
+    assert (await local.get(local.run("pair")))["candidates"] == []
+    unknown = await local.ask("GET", local.run("pair?step=nowhere"))
+    assert unknown.status_code == 422
+    assert "base, fix, upscale" in unknown.text
+
+
+async def test_a_step_is_approved_once_and_only_where_that_is_asked_for(
+    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+) -> None:
+    gated = await Show.open(plane, client, requires_approval=True)
+    first = await gated.ask("POST", gated.run("steps/base/approve"))
+    assert first.status_code == 200, first.text
+    assert (await gated.ask("POST", gated.run("steps/base/approve"))).json() == first.json()
+    assert (await gated.ask("POST", gated.run("steps/nowhere/approve"))).status_code == 404
+    refused = await local.ask("POST", local.run("steps/base/approve"))
+    assert (refused.status_code, refused.json()["code"]) == (409, "wrong_state")
+
+
+async def test_a_gallery_has_addresses_of_pictures_and_of_small_ones(show: Show) -> None:
+    large = await show.tree.candidate(file_id=await show.file(picture(), "1.png"))
+    broken = await show.tree.candidate(file_id=await show.file(b"\x89PNG\r\n\x1a\n and so on", "2.png"))
+    clip = await show.tree.candidate(file_id=await show.file(b"ftyp", "3.mp4", "video/mp4"))
+    gone = await show.tree.candidate()
+    await show.thumbnails()
+    shown = {each["id"]: each for each in (await show.get(show.run("candidates")))["items"]}
+    thumbnail = shown[str(large)]["thumbnail"]
+    assert thumbnail["mime_type"] == "image/webp"
+    content = (await show.client.get(thumbnail["url"])).content
+    assert Image.open(io.BytesIO(content)).size == (384, 384)
+    assert len(content) == thumbnail["size"]
+    assert (await show.client.get(shown[str(large)]["file"]["url"])).content == picture()
+    for each in (broken, clip, gone):
+        assert shown[str(each)]["thumbnail"] is None
+    assert shown[str(gone)]["file"] is None
+    # Nothing is tried again and again.
+    rows = await show.core.rows(show.tree.ann.pool, "SELECT 1 FROM candidates WHERE thumbnail_due_at IS NOT NULL")
+    assert not rows
+
+
+async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show: Show) -> None:
+    red, blue = picture("red", 20), picture("blue", 20)
+    base = await show.tree.candidate(file_id=await show.file(red, "b_1.png"), elo=1010)
+    child = await show.tree.candidate(base, file_id=await show.file(blue, "c_2.png"))
+    gone = await show.tree.candidate(base, file_id=await show.file(red, "gone.png"))
+    await show.plane.storage.delete(f"tenants/{show.ann.tenant.id}/runs/{show.tree.folder}/base/gone.png")
+    answer = await show.ask("GET", show.run("export"))
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"] == "application/zip"
+    folder = show.tree.folder
+    assert f'filename="{folder}.zip"' in answer.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        names = [f"{folder}/01-base/b_1.png", f"{folder}/02-fix/c_2.png", f"{folder}/manifest.json"]
+        assert archive.namelist() == names
+        assert archive.read(names[0]) == red
+        assert archive.read(names[1]) == blue
+        manifest = json.loads(archive.read(names[2]))
+    assert manifest["run"]["id"] == str(show.tree.run_id)
+    assert [step["slug"] for step in manifest["steps"]] == ["base", "fix", "upscale"]
+    told = {each["id"]: each for each in manifest["candidates"]}
+    assert list(told) == [str(base), str(child), str(gone)]
+    assert told[str(base)]["file"] == names[0]
+    assert told[str(base)]["elo"] == 1010
+    assert told[str(child)]["parent_id"] == str(base)
+    assert told[str(gone)]["file"] is None
+    assert "tenants/" not in json.dumps(manifest)
+
+
+async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one_too(local: Show) -> None:
+    kept = await local.tree.candidate(file_id=await local.file(picture(side=9), "k.png"))
+    killed = await local.tree.candidate(file_id=await local.file(picture(side=9), "x.png"))
+    await local.ask("POST", f"/api/candidates/{killed}/kill")
+    content = (await local.ask("GET", local.run("export?status=active"))).content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+        assert [each["id"] for each in manifest["candidates"]] == [str(kept)]
+        assert len(archive.namelist()) == 2
+    empty = await Show.open(local.plane, local.client)
+    with zipfile.ZipFile(io.BytesIO((await empty.ask("GET", empty.run("export"))).content)) as archive:
+        assert json.loads(archive.read(archive.namelist()[0]))["candidates"] == []
+
+
+async def test_an_export_of_more_than_a_page_has_all_of_it(local: Show) -> None:
+    async with local.tree.ann.pool.transaction() as connection:
+        await connection.execute(
+            """INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, job_id, output_index, file_id,
+               seed, max_children, thumbnail_due_at)
+               SELECT $1, gen_random_uuid(), $2, n, $3, 1, $4, n + 100000, gen_random_uuid(), n, 5, NULL
+               FROM generate_series(1, 450) n""",
+            *(local.ann.tenant.id, local.tree.run_id, local.tree.step_ids[0], local.tree.job_id),
+        )
+    content = (await local.ask("GET", local.run("export"))).content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+    assert [each["number"] for each in manifest["candidates"]] == list(range(1, 451))
+
+
+async def test_admins_see_how_runs_do_and_are_told_when_too_many_of_their_jobs_fail(
+    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+) -> None:
+    admin = await People(plane.accounts, plane.keys).admin()
+    columns = (local.ann.tenant.id, local.tree.run_id, local.tree.step_ids[0])
+    async with local.tree.ann.pool.transaction() as connection:
+        for draw in range(1, 31):
+            job = await local.core.submit(local.tree.ann, cost=0)
+            await connection.execute(
+                """INSERT INTO candidate_slots (tenant_id, run_id, draw, step_id, position, ordinal, job_id, cost, seed,
+                   status, settled_at) VALUES ($1, $2, $4, $3, 1, $4, $5, 0, 1, $6, clock_timestamp())""",
+                *(*columns, draw, job.id, "failed" if draw % 2 else "made"),
+            )
+            await local.core.room.endings.cancel(local.ann.tenant.id, job.id, actor="test")
+    metrics = (await local.ask("GET", "/api/admin/metrics", person=admin)).json()
+    one = next(each for each in metrics["runs"] if each["pool"] == "pool_1")
+    assert one["failed"] >= 15
+    assert one["completed"] >= 15
+    assert one["average_seconds"] >= 0
+    found = (await local.ask("GET", "/api/admin/alerts", person=admin)).json()["alerts"]
+    [alert] = [each for each in found if each["code"] == "failing_runs"]
+    assert (alert["subject"], alert["severity"]) == ("pool_1", "warning")
+    assert "failed in the last 60 minutes" in alert["message"]
+
+
+async def test_lineage_tells_how_each_came_to_be_from_the_base_on(local: Show) -> None:
+    base = await local.tree.candidate()
+    child = await local.tree.candidate(base)
+    leaf = await local.tree.candidate(child)
+    told = await local.get(f"/api/candidates/{leaf}/lineage")
+    assert [each["candidate_id"] for each in told["ancestors"]] == [str(base), str(child), str(leaf)]
+    assert [each["step"]["slug"] for each in told["ancestors"]] == ["base", "fix", "upscale"]
+    assert told["ancestors"][0]["seed"] == (await local.tree.row(base))["seed"]
+
+
+async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_as_it_is(
+    plane: ControlPlane, client: httpx.AsyncClient, local: Show
+) -> None:
+    studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
+    effect = await studio.effect(credits_cost=4)
+    video = await studio.video(local.ann)
+    made = await studio.submit(local.ann, effect, video_id=video)
+    pool, tenant = local.tree.ann.pool, local.ann.tenant.id
+    query = "SELECT * FROM ai_jobs WHERE tenant_id = $1 AND id = $2"
+    [first] = await local.core.rows(pool, query, tenant, UUID(made["id"]))
+    candidate = await local.tree.candidate(job_id=first["id"], output_index=0)
+    before = await local.tree.run()
+    address = f"/api/candidates/{candidate}/replay"
+    answer = await local.ask("POST", address, {"idempotency_key": "once"})
+    assert answer.status_code == 201, answer.text
+    job = answer.json()
+    assert (job["kind"], job["cost"], job["status"]) == ("replay", 4, "queued")
+    [row] = await local.core.rows(pool, query, tenant, UUID(job["id"]))
+    assert row["payload"] == first["payload"]
+    assert row["input_file_ids"] == first["input_file_ids"]
+    assert row["run_id"] is None
+    again = await local.ask("POST", address, {"idempotency_key": "once"})
+    assert (again.status_code, again.json()["id"]) == (200, job["id"])
+    assert await local.tree.run() == before
+    # A price that was changed meanwhile is today's; a workflow that is switched off takes no jobs.
+    deactivated = await studio.call("POST", f"/api/admin/workflows/{effect['workflow']}/deactivate", {})
+    assert deactivated.is_success, deactivated.text
+    refused = await local.ask("POST", address, {})
+    assert refused.status_code == 422
+    assert "takes no jobs" in refused.text

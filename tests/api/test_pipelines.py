@@ -1,0 +1,228 @@
+"""`/api/pipelines` and `/api/runs`: what a person sends is right, or refused by the field and the reason (G10)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.catalog import Studio
+from tests.support.people import People, Person
+from tests.support.shoot import BASE, FIX
+
+_numbers = itertools.count(1)
+STRENGTH = {
+    "key": "strength",
+    "type": "number",
+    "placeholder": "__STRENGTH__",
+    "required": True,
+    "user_configurable": True,
+    "limits": {"min": 0, "max": 10},
+}
+STYLED: dict[str, Any] = {
+    "1": {"class_type": "PaintPicture", "inputs": {"text": "in {{style}}"}},
+    "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Desk:
+    studio: Studio
+    ann: Person
+
+    async def workflow(self, graph: dict[str, Any], *, sold: bool = True, **changes: Any) -> str:
+        picture = {"output_extension": "png", "output_mime_type": "image/png", "properties": []}
+        made = await self.studio.workflow(graph=graph, **{**picture, **changes})
+        if sold:
+            await self.studio.effect(made["slug"], credits_cost=3)
+        return str(made["slug"])
+
+    async def steps(self) -> list[dict[str, Any]]:
+        base, fix = await self.workflow(BASE), await self.workflow(FIX)
+        return [
+            {"name": "Base", "workflow": base, "needs_run_prompt": True},
+            {"name": "Fix", "workflow": fix, "needs_parent_image_path": True},
+        ]
+
+    async def call(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.studio.call(method, path, body, person=self.ann)
+
+    async def define(self, steps: list[dict[str, Any]], **changes: Any) -> httpx.Response:
+        request = {"slug": f"pipe-{next(_numbers)}", "name": "A pipeline", "steps": steps, **changes}
+        return await self.call("POST", "/api/pipelines", request)
+
+    async def pipeline(self, steps: list[dict[str, Any]] | None = None) -> dict[str, Any]:
+        answer = await self.define(steps or await self.steps())
+        assert answer.status_code == 201, answer.text
+        made: dict[str, Any] = answer.json()
+        return made
+
+    async def begin(self, pipeline: dict[str, Any], **changes: Any) -> httpx.Response:
+        request = {"name": "A run", "budget": 100, "prompt": "a gym", **changes}
+        return await self.call("POST", f"/api/pipelines/{pipeline['slug']}/runs", request)
+
+
+@pytest.fixture
+async def desk(plane: ControlPlane) -> AsyncIterator[Desk]:
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
+        yield Desk(studio, await studio.person())
+
+
+def problems(answer: httpx.Response, status: int = 422) -> dict[str, str]:
+    assert answer.status_code == status, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return {error["field"]: error["reason"] for error in answer.json()["errors"]}
+
+
+async def test_a_pipeline_is_made_read_changed_and_deleted(desk: Desk) -> None:
+    steps = await desk.steps()
+    made = await desk.pipeline(steps)
+    assert [(step["position"], step["slug"], step["max_children"]) for step in made["steps"]] == [
+        (1, "base", 5),
+        (2, "fix", 5),
+    ]
+    assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).json() == made
+    assert made["id"] in [each["id"] for each in (await desk.call("GET", "/api/pipelines")).json()["items"]]
+    changed = await desk.call("PATCH", f"/api/pipelines/{made['slug']}", {"name": "Other", "steps": steps[:1]})
+    assert (changed.json()["name"], changed.json()["version"], len(changed.json()["steps"])) == ("Other", 2, 1)
+    assert (await desk.call("DELETE", f"/api/pipelines/{made['id']}")).status_code == 204
+    assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).status_code == 404
+
+
+async def test_a_slug_is_taken_once_and_is_no_id(desk: Desk) -> None:
+    made = await desk.pipeline()
+    assert problems(await desk.define(await desk.steps(), slug=made["slug"]), 409) == {"slug": "is taken already"}
+    answer = await desk.define(await desk.steps(), slug=made["id"])
+    assert problems(answer) == {"slug": "reads like an id; choose a name"}
+
+
+@pytest.mark.parametrize(
+    ("positions", "field", "reason"),
+    [
+        ((1, 1), "steps.1.position", "in a circle"),
+        ((1, 3), "steps.1.position", "there is no step 2"),
+        ((2, 3), "steps.0.position", "there is no step 1"),
+        ((1, None), "steps.1.position", "is needed where other steps have one"),
+    ],
+)
+async def test_a_circle_or_a_gap_in_the_steps_is_refused(
+    desk: Desk, positions: tuple[int | None, ...], field: str, reason: str
+) -> None:
+    steps = [{**step, "position": at} for step, at in zip(await desk.steps(), positions, strict=True)]
+    assert reason in problems(await desk.define(steps))[field]
+
+
+async def test_steps_may_be_sent_in_any_order(desk: Desk) -> None:
+    base, fix = await desk.steps()
+    made = await desk.pipeline([{**fix, "position": 2}, {**base, "position": 1}])
+    assert [step["name"] for step in made["steps"]] == ["Base", "Fix"]
+
+
+async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_field(desk: Desk) -> None:
+    base, fix = await desk.steps()
+    off = await desk.workflow(BASE)
+    await desk.studio.call("PATCH", f"/api/admin/workflows/{off}", {"is_active": False})
+    unsold = await desk.workflow(BASE, sold=False)
+    twice = await desk.workflow(BASE)
+    await desk.studio.effect(twice)
+    for workflow, field, reason in (
+        ("nobody-made-this", "workflow", "there is no workflow"),
+        (off, "workflow", "is switched off"),
+        (unsold, "workflow", "has no published effect"),
+        (twice, "effect", "is needed"),
+    ):
+        answer = await desk.define([{**base, "workflow": workflow}, fix])
+        assert reason in problems(answer)[f"steps.0.{field}"]
+    answer = await desk.define([{**base, "effect": "another-effect"}, fix])
+    assert "is no published effect" in problems(answer)["steps.0.effect"]
+
+
+async def test_a_placeholder_that_nothing_fills_is_refused(desk: Desk) -> None:
+    styled = await desk.workflow(STYLED)
+    answer = await desk.define([{"name": "Base", "workflow": styled}])
+    assert problems(answer) == {"steps.0.workflow": "has the unknown placeholder {{style}}"}
+    base, fix = await desk.steps()
+    found = problems(
+        await desk.define([{**base, "needs_run_prompt": False}, {**fix, "needs_parent_image_path": False}])
+    )
+    assert found["steps.0.workflow"] == "has {{prompt}}: the step needs the run's prompt"
+    assert found["steps.1.workflow"] == "has {{parent_image_path}}: the step needs its parent's picture"
+    odd = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "{{Not A Name}}"}}}
+    answer = await desk.define([{"name": "Base", "workflow": await desk.workflow(odd), "needs_run_variables": True}])
+    assert "which is no name" in problems(answer)["steps.0.workflow"]
+
+
+async def test_what_a_step_says_it_needs_must_have_a_place(desk: Desk) -> None:
+    base, fix = await desk.steps()
+    assert (
+        "has no {{prompt}}"
+        in problems(await desk.define([base, {**fix, "needs_run_prompt": True}]))["steps.1.needs_run_prompt"]
+    )
+    found = problems(await desk.define([{**base, "needs_parent_image_path": True}]))
+    assert found == {"steps.0.needs_parent_image_path": "the first step has no parent"}
+
+
+async def test_free_text_of_a_run_never_names_a_file(desk: Desk) -> None:
+    graph = {**FIX, "1": {"class_type": "LoadImage", "inputs": {"image": "{{style}}"}}}
+    answer = await desk.define([{"name": "Base", "workflow": await desk.workflow(graph), "needs_run_variables": True}])
+    assert "names a file" in problems(answer)["steps.0.workflow"]
+
+
+async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(desk: Desk) -> None:
+    graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "a", "cfg": "__STRENGTH__"}}}
+    step = {"name": "Base", "workflow": await desk.workflow(graph, properties=[STRENGTH])}
+    assert problems(await desk.define([step])) == {"steps.0.values.strength": "is required, and nothing else sets it"}
+    answer = await desk.define([{**step, "values": {"strength": 11, "colour": "red"}}])
+    assert problems(answer) == {
+        "steps.0.values.strength": "should be 10 or less",
+        "steps.0.values.colour": "is not a property of this workflow",
+    }
+    assert (await desk.define([{**step, "values": {"strength": 2}}])).status_code == 201
+    by_run = await desk.pipeline([{**step, "needs_run_variables": True}])
+    assert "is required" in problems(await desk.begin(by_run))["variables.strength"]
+    assert "10 or less" in problems(await desk.begin(by_run, variables={"strength": 99}))["variables.strength"]
+    assert (await desk.begin(by_run, variables={"strength": 1})).status_code == 201
+
+
+async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(desk: Desk) -> None:
+    pipeline = await desk.pipeline()
+    assert "is needed by the step 'base'" in problems(await desk.begin(pipeline, prompt=None))["prompt"]
+    assert problems(await desk.begin(pipeline, budget=None)).keys() == {"budget"}
+    assert problems(await desk.begin(pipeline, budget=0)).keys() == {"budget"}
+    found = problems(await desk.begin(pipeline, variables={"style": "noir"}))
+    assert found == {"variables.style": "is taken by no step of this pipeline"}
+    assert problems(await desk.begin(pipeline, concurrency=900)).keys() == {"concurrency"}
+    assert problems(await desk.begin(pipeline, target_folder="../up")).keys() == {"target_folder"}
+    styled = await desk.pipeline(
+        [{"name": "Base", "workflow": await desk.workflow(STYLED), "needs_run_variables": True}]
+    )
+    assert "is required" in problems(await desk.begin(styled))["variables.style"]
+    assert (await desk.call("GET", "/api/runs")).json()["items"] == []
+
+
+async def test_a_run_goes_the_way_its_owner_sends_it(desk: Desk) -> None:
+    pipeline = await desk.pipeline()
+    run = (await desk.begin(pipeline, target_folder="gym-shoot", seed=7, target_leaves=2)).json()
+    assert (run["status"], run["seed"], run["spent"], run["target_leaves"]) == ("active", 7, 0, 2)
+    assert [step["step"]["slug"] for step in run["steps"]] == ["base", "fix"]
+    path = f"/api/runs/{run['id']}"
+    assert problems(await desk.begin(pipeline, target_folder="gym-shoot"), 409).keys() == {"target_folder"}
+    assert (await desk.call("POST", f"{path}/pause")).json()["status"] == "paused"
+    paused = (await desk.call("POST", f"{path}/pause")).json()
+    assert (paused["status"], paused["reason"]) == ("paused", "by_user")
+    assert (await desk.call("PATCH", path, {"budget": 50, "name": "Other"})).json()["budget"] == 50
+    assert (await desk.call("POST", f"{path}/resume")).json()["status"] == "active"
+    assert (await desk.call("POST", f"{path}/cancel")).json()["status"] == "canceled"
+    assert (await desk.call("POST", f"{path}/resume")).json()["code"] == "wrong_state"
+    assert (await desk.call("POST", f"{path}/pause")).status_code == 409
+    listed = (await desk.call("GET", f"/api/pipelines/{pipeline['slug']}/runs?status=canceled")).json()["items"]
+    assert [each["id"] for each in listed] == [run["id"]]
+    assert (await desk.call("GET", "/api/runs?status=active")).json()["items"] == []
+    assert (await desk.call("GET", f"{path}/tree")).json() == {"items": [], "next_cursor": None}
+    assert (await desk.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"

@@ -1,0 +1,155 @@
+"""What people's statements about candidates cost does not grow with the run: they find their rows by an index (G11)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from uuid import UUID
+
+import pytest
+
+from callsheet.pipelines.gallery import SQL
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection
+from tests.support.crowd import TENANT, quiet, user_id
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, literal, prepare
+
+# In one run, of four steps; as many again in other runs of the tenant, and votes on every hundredth.
+ROWS = 20_000
+WHENS = ["planned while empty", "analyzed"]
+BIG = {"candidates", "candidate_slots", "votes", "ai_jobs", "files"}
+USER = {"tenant_id": TENANT, "user_id": user_id(1)}
+
+
+def candidate(number: int) -> UUID:
+    return UUID(f"000000ca-0000-0000-0000-{number:012x}")
+
+
+def run(number: int) -> UUID:
+    return UUID(int=0xAB << 100 | number)
+
+
+CROWD = f"""
+    INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, seed,
+        target_leaves, budget)
+    SELECT '{TENANT}', lpad(to_hex(n), 32, '0')::uuid, '{user_id(1)}', '{run(0)}', 1, 4, 'r', 'r-' || n, 1, 10, 10
+    FROM generate_series(1, 200) n;
+    UPDATE pipeline_runs SET id = '{run(1)}' WHERE target_folder = 'r-1';
+    INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
+        max_children)
+    SELECT '{TENANT}', lpad(to_hex(n), 32, '5')::uuid, '{run(0)}', 1, n, 's', 's-' || n, 'w', '{run(0)}', 5
+    FROM generate_series(1, 4) n;
+    INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id,
+        seed, elo, votes, max_children, thumbnail_due_at)
+    SELECT '{TENANT}', ('000000ca-0000-0000-0000-' || lpad(to_hex(n), 12, '0'))::uuid,
+        CASE WHEN n <= {ROWS} THEN '{run(1)}'::uuid ELSE lpad(to_hex(2 + n % 199), 32, '0')::uuid END, n,
+        lpad(to_hex(1 + n % 4), 32, '5')::uuid, 1 + n % 4,
+        CASE WHEN n % 4 > 0 THEN ('000000ca-0000-0000-0000-' || lpad(to_hex(n - 1), 12, '0'))::uuid END,
+        ('000000f0-0000-0000-0000-' || lpad(to_hex(n), 12, '0'))::uuid, 0, '{run(0)}', 1,
+        1000 + n % 300, n % 7, 5, CASE WHEN n % 1000 = 0 THEN now() END
+    FROM generate_series(1, {2 * ROWS}) n;
+    INSERT INTO candidate_slots (tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed,
+        status, settled_at)
+    SELECT tenant_id, run_id, number, parent_id, step_id, position, number, job_id, 1, 1,
+        CASE WHEN number > 5 THEN 'made' ELSE 'open' END, CASE WHEN number > 5 THEN now() END
+    FROM candidates;
+    INSERT INTO votes (tenant_id, id, run_id, user_id, winner_id, loser_id, elo_change)
+    SELECT tenant_id, id, run_id, '{user_id(1)}', id, parent_id, 16 FROM candidates
+    WHERE parent_id IS NOT NULL AND number % 100 = 1;
+"""
+OF_RUN = {"tenant_id": TENANT, "run_id": run(1)}
+PAGE: dict[str, object] = {**OF_RUN, "before": None, "status": None, "limit": 51}
+# Arguments, the indexes it must use, the most blocks it may touch.
+Case = tuple[Mapping[str, object], set[str], int]
+TWO = [candidate(101), candidate(100)]
+PAIR = {"tenant_id": TENANT, "winner_id": TWO[0], "loser_id": TWO[1]}
+CASES: dict[str, Case] = {
+    "own_run": ({**OF_RUN, **USER}, set(), 10),
+    "own_candidate": ({**USER, "candidate_id": candidate(5)}, set(), 20),
+    "steps_of_run": (OF_RUN, set(), 40),
+    "contenders": ({**OF_RUN, "steps": 4, "position": None, "limit": 40}, {"candidates_by_votes"}, 250),
+    "compared_pairs": ({**USER, "candidate_ids": TWO}, {"one_vote_per_pair"}, 30),
+    "vote_on_pair": ({**PAIR, **USER}, {"one_vote_per_pair"}, 15),
+    "lock_pair": ({**OF_RUN, "candidate_ids": TWO}, set(), 40),
+    "list_votes": ({**OF_RUN, "before": None, "limit": 51}, {"votes_of_run"}, 120),
+    "reject_branch": ({**USER, "candidate_id": candidate(4)}, {"children_of_candidate"}, 250),
+    "jobs_of_rejected": (OF_RUN, {"open_slots"}, 80),
+    "list_candidates": (PAGE, set(), 120),
+    "list_candidates, far back": ({**PAGE, "before": 500}, set(), 120),
+    "list_candidates_of_step": ({**PAGE, "position": 2}, {"candidates_of_step"}, 120),
+    "list_children": ({**PAGE, "parent_id": candidate(4)}, {"children_of_candidate"}, 20),
+    "best_candidates": ({**OF_RUN, "position": 4, "limit": 10}, {"candidates_by_elo"}, 40),
+    "candidates_by_ids": ({"tenant_id": TENANT, "candidate_ids": TWO}, set(), 20),
+    "exported_candidates": ({**OF_RUN, "after": 1000, "last": ROWS, "status": None, "limit": 50}, set(), 400),
+    "last_number": (OF_RUN, set(), 10),
+    "runs_in_numbers": (
+        {"window_seconds": 3600, "most": 1000, "most_settled": 2000},
+        {"settled_slots", "open_slots", "runs_due", "thumbnails_due"},
+        2500,
+    ),
+    "due_thumbnails": ({"now": None, "limit": 20}, {"thumbnails_due"}, 200),
+}
+
+
+@pytest.fixture(scope="module")
+async def seen(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[tuple[str, str], Seen]]:
+    home = tmp_path_factory.mktemp("candidate_crowd")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, home)
+        async with installation(postgres, templates, home) as settings:
+            databases = await open_databases(settings)
+            yield await _everything(databases)
+            await databases.close()
+
+
+async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
+    found: dict[tuple[str, str], Seen] = {}
+    pool = await databases.pool("pool_1")
+    await quiet(pool, "candidates", "candidate_slots", "votes")
+    async with pool.connection() as connection:
+        for when in WHENS:
+            await _plan(connection)
+            if when == WHENS[0]:
+                async with pool.transaction() as other:
+                    await other.execute("SET LOCAL session_replication_role = replica; SET LOCAL statement_timeout = 0")
+                    await other.execute(CROWD, timeout=600)
+            found |= {(name, when): one for name, one in (await _measure(connection)).items()}
+            await connection.execute("; ".join(f"DEALLOCATE people_{number}" for number in range(len(CASES))))
+            await connection.execute("ANALYZE")
+    return found
+
+
+async def _plan(connection: Connection) -> None:
+    """The plans that are made now are kept."""
+    for number, (name, (values, _, _)) in enumerate(CASES.items()):
+        statement = SQL[name.partition(",")[0]]
+        await prepare(connection, f"people_{number}", statement.text)
+        arguments = ", ".join(literal(values[parameter]) for parameter in statement.parameters)
+        await connection.execute(f"EXPLAIN EXECUTE people_{number}({arguments})")
+
+
+async def _measure(connection: Connection) -> dict[str, Seen]:
+    seen = {}
+    for number, (name, (values, _, _)) in enumerate(CASES.items()):
+        statement = SQL[name.partition(",")[0]]
+        transaction = connection.transaction()
+        await transaction.start()
+        seen[name] = await explain(connection, f"people_{number}", [values[each] for each in statement.parameters])
+        await transaction.rollback()
+    return seen
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", CASES)
+async def test_g11_what_people_ask_of_a_run_is_found_by_its_index(
+    seen: dict[tuple[str, str], Seen], name: str, when: str
+) -> None:
+    _, indexes, most = CASES[name]
+    assert seen[name, when].scanned & BIG == set()
+    assert indexes <= seen[name, when].indexes
+    assert seen[name, when].buffers <= most
+    if name not in ("jobs_of_rejected", "lock_pair"):
+        assert seen[name, when].rows > 0

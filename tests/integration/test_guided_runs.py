@@ -1,0 +1,140 @@
+"""Runs that people guide while they go on: votes, kills and replays, and the tree stays exact."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from callsheet.wire.candidates import CastVote, Replay
+from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from tests.support.core import Core
+from tests.support.shoot import NOW, Shoot, open_shoot
+from tests.support.stage import open_stage, principal_of
+
+
+@pytest.fixture
+async def shoot(core: Core, tmp_path: Path) -> AsyncIterator[Shoot]:
+    ann = await core.member("pool_1", tokens=1000)
+    async with open_stage(core, ann, tmp_path / "home") as stage:
+        yield open_shoot(core, ann, stage)
+
+
+async def candidates(shoot: Shoot, run: Run) -> dict[int, UUID]:
+    """By their numbers, those that are left."""
+    return {row["number"]: row["id"] for row in await shoot.candidates(run) if row["status"] == "active"}
+
+
+async def vote(shoot: Shoot, run: Run, winner: UUID, loser: UUID) -> None:
+    cast = CastVote(winner_id=winner, loser_id=loser)
+    await shoot.room.guidance.votes.vote(principal_of(shoot.ann), run.id, cast)
+
+
+async def kill(shoot: Shoot, candidate_id: UUID) -> int:
+    killed = await shoot.room.guidance.branches.kill(principal_of(shoot.ann), candidate_id)
+    return killed.canceled_jobs
+
+
+async def guided(shoot: Shoot, run: Run) -> Run:
+    """One job after the other; after each the pair that is asked about is judged: the older one wins."""
+    for turn in range(60):
+        await shoot.tick()
+        if not await shoot.work():
+            await shoot.room.collector.tick(NOW)
+            return await shoot.shown(run)
+        await shoot.room.collector.tick(NOW)
+        pair = await shoot.room.guidance.votes.pair(principal_of(shoot.ann), run.id, None, turn)
+        if pair.candidates:
+            older, younger = sorted(pair.candidates, key=lambda each: each.number)
+            await vote(shoot, run, older.id, younger.id)
+    raise AssertionError("it does not end")
+
+
+async def test_the_same_seed_and_votes_make_the_same_tree_and_the_same_ratings(shoot: Shoot) -> None:
+    pipeline = await shoot.pipeline("one", "two", "three", max_children=2)
+    made = []
+    for _ in range(2):
+        run = await shoot.run(pipeline, seed=11, target_leaves=8, budget=400)
+        ended = await guided(shoot, run)
+        assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
+        ratings = [(row["number"], row["elo"], row["votes"]) for row in await shoot.candidates(run)]
+        made.append((await shoot.family(run), ratings))
+        await shoot.check(run)
+    assert made[0] == made[1]
+    assert any(elo != 1000 for _, elo, _ in made[0][1])
+
+
+async def test_a_branch_killed_while_its_child_is_queued_is_refunded_and_the_run_goes_on_without_it(
+    shoot: Shoot,
+) -> None:
+    run = await shoot.run(await shoot.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
+    await shoot.tick()
+    await shoot.work()
+    await shoot.tick()
+    # The child of the first base waits for a worker.
+    first = (await candidates(shoot, run))[1]
+    before = await shoot.core.balance(shoot.ann)
+    assert await kill(shoot, first) == 1
+    assert await shoot.core.balance(shoot.ann) == before + 10
+    ended = await shoot.finish(run)
+    assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
+    left = await candidates(shoot, run)
+    assert first not in left.values()
+    assert await shoot.shape(run) == {1: 2, 2: 2}
+    assert ended.spent == 40
+    await shoot.check(run)
+
+
+async def test_a_branch_killed_while_its_child_renders_leaves_no_active_child(shoot: Shoot) -> None:
+    run = await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1, budget=200)
+    await shoot.tick()
+    await shoot.work()
+    await shoot.tick()
+    rendering = await shoot.start()
+    first = (await candidates(shoot, run))[1]
+    assert await kill(shoot, first) == 1
+    # The worker has not heard of it yet, and brings what it made.
+    await shoot.deliver(rendering)
+    ended = await shoot.finish(run)
+    assert ended.status is RunStatus.COMPLETED
+    rows = await shoot.candidates(run)
+    assert [row["status"] for row in rows if row["id"] == first or row["parent_id"] == first] == ["rejected"]
+    assert len(await candidates(shoot, run)) == 2
+    await shoot.check(run)
+
+
+async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_resumed(shoot: Shoot) -> None:
+    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=2))
+    leaves = [row["id"] for row in await shoot.candidates(run) if row["position"] == 2]
+    await kill(shoot, leaves[0])
+    assert (await shoot.shown(run)).status is RunStatus.COMPLETED
+    await shoot.room.runs.resume(principal_of(shoot.ann), run.id)
+    ended = await shoot.finish(run)
+    assert ended.status is RunStatus.COMPLETED
+    active = [row for row in await shoot.candidates(run) if row["position"] == 2 and row["status"] == "active"]
+    assert len(active) == 2
+    await shoot.check(run)
+
+
+async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_and_parent(shoot: Shoot) -> None:
+    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1))
+    base, leaf = await shoot.candidates(run)
+    principal, lineages = principal_of(shoot.ann), shoot.room.guidance.lineages
+    told = (await lineages.explain(principal, leaf["id"])).ancestors
+    assert [each.candidate_id for each in told] == [base["id"], leaf["id"]]
+    assert told[0].lineage["prompt"] == "a gym"
+    assert told[0].workflow["1"]["inputs"] == {"text": "a gym", "seed": base["seed"]}
+    assert [each.draw for each in told] == [1, 2]
+    submitted = await lineages.replay(principal, leaf["id"], Replay())
+    first, again = [await shoot.core.job(shoot.ann, job_id) for job_id in (leaf["job_id"], submitted.job.id)]
+    assert again["payload"] == first["payload"]
+    assert again["input_file_ids"] == [base["file_id"]]
+    await shoot.work()
+    await shoot.tick()
+    assert await shoot.core.status(shoot.ann, submitted.job.id) == "completed"
+    # It is nobody's candidate, and no part of the run's budget.
+    assert len(await shoot.candidates(run)) == 2
+    assert (await shoot.shown(run)).spent == run.spent
+    await shoot.check(run)

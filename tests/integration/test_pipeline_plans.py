@@ -1,0 +1,251 @@
+"""What it costs to choose a run's next job does not grow with its tree (G11): one run here has 100,000 candidates."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+
+import pytest
+
+from callsheet.jobs.moves import SQL as JOBS
+from callsheet.pipelines.definitions import SQL as PIPELINES
+from callsheet.pipelines.director import SQL as LOOP
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection, Statement
+from tests.support.crowd import TENANT, job_id, numbered, quiet, user_id
+from tests.support.installation import installation, isolate
+from tests.support.plans import Seen, explain, literal, prepare
+
+CANDIDATES = 100_000
+RUNS = 300
+# Of the big run; the other runs have one candidate each.
+ELIGIBLE = 40
+WHENS = ["planned while empty", "analyzed"]
+BIG = {"pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "ai_jobs", "files"}
+
+
+def run_id(number: int) -> str:
+    return f"dddddddd-0000-7000-8000-{number:012x}"
+
+
+def candidate_id(number: int) -> str:
+    return f"eeeeeeee-0000-7000-8000-{number:012x}"
+
+
+def step_id(number: int) -> str:
+    return f"ffffffff-0000-7000-8000-{number:012x}"
+
+
+# Half of the big run's candidates are leaves, and all but a few of the others may have no more children. Twenty slots
+# of other runs are open.
+FILL = f"""
+    INSERT INTO pool_tenants (tenant_id) VALUES ('{TENANT}');
+    INSERT INTO token_wallets (tenant_id, user_id, balance) VALUES ('{TENANT}', '{user_id(1)}', 1000000);
+    INSERT INTO pipelines (tenant_id, id, user_id, slug, name)
+    SELECT '{TENANT}', {numbered("dddddddd", "n")}, '{user_id(1)}', 'p-' || n, 'p' FROM generate_series(1, {RUNS}) n;
+    INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
+        max_children)
+    SELECT '{TENANT}', {numbered("ffffffff", "n * 4 + p")}, {numbered("dddddddd", "n")}, 1, p, 's', 's-' || p, 'w',
+        '{run_id(1)}', 5
+    FROM generate_series(1, {RUNS}) n, generate_series(1, 4) p;
+    INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, seed,
+        target_leaves, budget, draws, candidates, status, ended_at)
+    SELECT '{TENANT}', {numbered("dddddddd", "n")}, '{user_id(1)}', {numbered("dddddddd", "n")}, 1, 4, 'r',
+        'r-' || n, 1, 10, 1000000, count, count,
+        CASE WHEN n % 2 = 1 THEN 'active' ELSE 'completed' END,
+        CASE WHEN n % 2 = 0 THEN now() END
+    FROM generate_series(1, {RUNS}) n, LATERAL (SELECT CASE n WHEN 1 THEN {CANDIDATES} ELSE 1 END AS count) made;
+    INSERT INTO ai_jobs (tenant_id, id, user_id, kind, status, lease_seq, event_seq, cost, workflow_id, stage, provider,
+        lifetime_seconds, payload, deadline_at, completed_at, run_id, step_id)
+    SELECT '{TENANT}', {numbered("aaaaaaaa", "n")}, '{user_id(1)}', 'pipeline', 'completed', 1, 1, 1, 1, 'production',
+        'self_hosted', 86400, '{{}}', now() + interval '1 day', now(), '{run_id(1)}', '{step_id(5)}'
+    FROM generate_series(1, {CANDIDATES + RUNS}) n ORDER BY n;
+    INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id,
+        seed, elo, in_flight, max_children, child_count)
+    SELECT '{TENANT}', {numbered("eeeeeeee", "n")}, CASE WHEN big THEN '{run_id(1)}'::uuid
+            ELSE {numbered("dddddddd", f"n - {CANDIDATES} + 1")} END, CASE WHEN big THEN n ELSE 1 END,
+        {numbered("ffffffff", "4 + place")}, place, CASE WHEN place > 1 THEN {numbered("eeeeeeee", "1 + n / 10")} END,
+        {numbered("aaaaaaaa", "n")}, 0, {numbered("aaaaaaaa", "n")}, 1, 1000 + n % 300, CASE n WHEN 7 THEN 1 ELSE 0 END,
+        CASE WHEN place = 4 THEN 0 ELSE 5 END,
+        CASE WHEN place = 4 OR n % ({CANDIDATES} / {ELIGIBLE}) = 1 THEN 0 ELSE 5 END
+    FROM generate_series(1, {CANDIDATES + RUNS - 1}) n CROSS JOIN LATERAL (
+        SELECT n <= {CANDIDATES} AS big,
+            CASE WHEN n > {CANDIDATES} THEN 1 WHEN n % 2 = 0 THEN 4 ELSE 1 + n % 3 END AS place
+    ) kind ORDER BY n;
+    INSERT INTO candidate_slots (tenant_id, run_id, draw, parent_id, step_id, position, ordinal, job_id, cost, seed,
+        status, settled_at)
+    SELECT c.tenant_id, c.run_id, c.number, c.parent_id, c.step_id, c.position, c.number, c.job_id, 1, 1,
+        CASE WHEN big OR c.number > 20 THEN 'made' ELSE 'open' END, CASE WHEN big OR c.number > 20 THEN now() END
+    FROM (SELECT *, run_id = '{run_id(1)}' AS big FROM candidates) c;
+    UPDATE candidate_slots SET status = 'made', settled_at = now()
+    WHERE status = 'open' AND job_id > '{job_id(CANDIDATES + 20)}';
+"""
+OWN: dict[str, object] = {"tenant_id": TENANT, "user_id": user_id(1)}
+RUN: dict[str, object] = {"tenant_id": TENANT, "run_id": run_id(1)}
+KEY: dict[str, object] = {"tenant_id": TENANT, "id": run_id(1)}
+PAGE: dict[str, object] = {**OWN, "before": None, "limit": 21}
+VERSION: dict[str, object] = {"pipeline_id": run_id(1), "version": 1}
+REASON: dict[str, object] = {"reason": "budget_spent", "reason_detail": None}
+SLOT: dict[str, object] = {"tenant_id": TENANT, "run_id": run_id(3), "job_id": job_id(CANDIDATES + 2)}
+NEW_JOB = {
+    "tenant_id": TENANT,
+    "user_id": user_id(1),
+    "job_id": job_id(10**6),
+    "kind": "pipeline",
+    "cost": 1,
+    "workflow_id": 1,
+    "stage": "production",
+    "provider": "self_hosted",
+    "concurrency_identifier": "",
+    "priority": 0,
+    "max_attempts": 3,
+    "lease_seconds": 900,
+    "run_limit_seconds": 60,
+    "payload": {},
+    "input_file_ids": [],
+    "actor": "run",
+    "run_id": run_id(1),
+    "step_id": step_id(6),
+    "parent_id": candidate_id(1 + CANDIDATES // ELIGIBLE),
+    "position": 2,
+    "ordinal": 10**6,
+    "draw": CANDIDATES + 1,
+    "seed": 1,
+    "lineage": {},
+    "per_run": 5,
+    "in_total": 50,
+}
+# By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
+Case = tuple[Statement, Mapping[str, object], set[str], int]
+CASES: dict[str, Case] = {
+    "read_steps": (
+        LOOP["read_steps"],
+        {**RUN, **VERSION, "best_only": False},
+        {"eligible_parents", "open_slots"},
+        100,
+    ),
+    "read_steps, the best only": (LOOP["read_steps"], {**RUN, **VERSION, "best_only": True}, {"eligible_parents"}, 100),
+    "count_active_up_to": (LOOP["count_active_up_to"], {**RUN, "position": 4, "most": 10}, {"candidates_by_elo"}, 30),
+    "eligible_parents": (LOOP["eligible_parents"], {**RUN, "position": 3}, {"eligible_parents"}, 2 * ELIGIBLE),
+    "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, {"candidates_by_elo"}, 40),
+    "numbered_candidate": (LOOP["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
+    "room_for_jobs": (LOOP["room_for_jobs"], {"in_total": 50}, set(), 60),
+    "claim_run": (LOOP["claim_run"], {"later_seconds": 10}, {"runs_due"}, 100),
+    "put_back_run": (LOOP["put_back_run"], {**KEY, "due_at": "2020-01-01"}, set(), 40),
+    "look_again": (LOOP["look_again"], KEY, set(), 40),
+    "block_run": (LOOP["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
+    "finish_run": (LOOP["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
+    "stop_run": (LOOP["stop_run"], {**RUN, **REASON}, set(), 40),
+    "strike_out": (LOOP["strike_out"], {"tenant_id": TENANT, "candidate_id": candidate_id(7)}, set(), 100),
+    "ended_jobs": (LOOP["ended_jobs"], {"limit": 100}, {"open_slots"}, 500),
+    "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),
+    "jobs_of_canceled_runs": (LOOP["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),
+    "slot_is_open": (LOOP["slot_is_open"], SLOT, set(), 10),
+    "lock_run_of_slot": (LOOP["lock_run_of_slot"], RUN, set(), 20),
+    "give_up_slot": (
+        LOOP["give_up_slot"],
+        {**SLOT, "parent_id": candidate_id(7), "status": "failed", "is_refunded": False},
+        set(),
+        100,
+    ),
+    "accept_candidates": (
+        LOOP["accept_candidates"],
+        {
+            **SLOT,
+            "parent_id": candidate_id(7),
+            "step_id": step_id(6),
+            "position": 2,
+            "seed": 1,
+            "max_children": 5,
+            "made": [{"id": candidate_id(10**6), "output_index": 5, "file_id": job_id(1), "path": "a/b"}],
+        },
+        set(),
+        200,
+    ),
+    "submit": (
+        JOBS["submit"],
+        {"entries": [NEW_JOB], "to_status": "pending", "lifetime_seconds": 60, "cap": 5},
+        set(),
+        400,
+    ),
+    "list_tree": (PIPELINES["list_tree"], {**RUN, "after": 50_000, "limit": 21}, set(), 60),
+    "list_runs": (PIPELINES["list_runs"], {**PAGE, "status": None}, {"runs_of_user"}, 60),
+    "list_runs_of_pipeline": (
+        PIPELINES["list_runs_of_pipeline"],
+        {**PAGE, "status": None, "pipeline_id": run_id(1)},
+        {"runs_of_pipeline"},
+        60,
+    ),
+    "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user"}, 60),
+    "find_pipeline": (PIPELINES["find_pipeline"], {**OWN, "slug": "p-7"}, set(), 10),
+    "steps_of_pipeline": (PIPELINES["steps_of_pipeline"], {"tenant_id": TENANT, **VERSION}, set(), 20),
+    "pipeline_has_runs": (PIPELINES["pipeline_has_runs"], KEY, {"runs_of_pipeline"}, 10),
+    "in_flight_of_run": (PIPELINES["in_flight_of_run"], RUN, {"open_slots"}, 10),
+    "open_jobs_of_run": (PIPELINES["open_jobs_of_run"], RUN, {"open_slots"}, 10),
+}
+
+
+@pytest.fixture(scope="module")
+async def seen(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[dict[tuple[str, str], Seen]]:
+    home = tmp_path_factory.mktemp("pipeline_crowd")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, home)
+        async with installation(postgres, templates, home) as settings:
+            databases = await open_databases(settings)
+            yield await _everything(databases)
+            await databases.close()
+
+
+async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
+    found: dict[tuple[str, str], Seen] = {}
+    pool = await databases.pool("pool_1")
+    await quiet(pool, *BIG)
+    async with pool.connection() as connection:
+        for when in WHENS:
+            await _plan(connection)
+            if when == WHENS[0]:
+                await _fill(pool)
+            found |= {(name, when): one for name, one in (await _measure(connection)).items()}
+            await connection.execute("; ".join(f"DEALLOCATE pipeline_{number}" for number in range(len(CASES))))
+            await connection.execute("ANALYZE")
+    return found
+
+
+async def _plan(connection: Connection) -> None:
+    """The plans that are made now are kept."""
+    for number, (statement, values, _, _) in enumerate(CASES.values()):
+        await prepare(connection, f"pipeline_{number}", statement.text)
+        arguments = ", ".join(literal(values[parameter]) for parameter in statement.parameters)
+        await connection.execute(f"EXPLAIN EXECUTE pipeline_{number}({arguments})")
+
+
+async def _measure(connection: Connection) -> dict[str, Seen]:
+    seen: dict[str, Any] = {}
+    for number, (name, (statement, values, _, _)) in enumerate(CASES.items()):
+        transaction = connection.transaction()
+        await transaction.start()
+        seen[name] = await explain(connection, f"pipeline_{number}", [values[each] for each in statement.parameters])
+        await transaction.rollback()
+    return seen
+
+
+async def _fill(database: Database) -> None:
+    async with database.transaction() as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica; SET LOCAL statement_timeout = 0")
+        await connection.execute("SET LOCAL enable_seqscan = on; SET LOCAL enable_hashjoin = on")
+        await connection.execute(FILL, timeout=600)
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", CASES)
+async def test_g11_a_statement_for_runs_finds_its_rows_by_their_index(
+    seen: dict[tuple[str, str], Seen], name: str, when: str
+) -> None:
+    _, _, indexes, most = CASES[name]
+    assert seen[name, when].scanned & BIG == set()
+    assert indexes <= seen[name, when].indexes
+    assert seen[name, when].buffers <= most

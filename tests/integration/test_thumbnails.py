@@ -1,0 +1,114 @@
+"""Thumbnails behind the acceptance of candidates: made once, by whoever comes to it, and never in the way."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from PIL import Image
+
+from callsheet.pipelines.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.toolbox.ids import uuid7
+from tests.support.core import Core
+from tests.support.crashes import crashed_at
+from tests.support.holding import stalled_at
+from tests.support.stage import Stage, open_stage
+from tests.support.trees import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    stage: Stage
+    tree: Tree
+    maker: ThumbnailMaker
+
+    async def candidate(self, name: str = "1.png", mime_type: str = "image/png") -> UUID:
+        content = io.BytesIO()
+        Image.new("RGB", (500, 300), "green").save(content, "PNG")
+        path = f"tenants/{self.tree.ann.tenant_id}/runs/{self.tree.folder}/base/{name}"
+        await self.stage.room.files.storage.put(path, content.getvalue(), content_type=mime_type)
+        file_id = uuid7()
+        async with self.tree.ann.pool.connection() as connection:
+            await connection.execute(
+                """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size,
+                   job_id, ready_at) VALUES ($1, $2, $3, 'output', 'ready', 'local', $4, 'x', $5, 9, $6, now())""",
+                *(self.tree.ann.tenant_id, file_id, self.tree.ann.user_id, path, mime_type, self.tree.job_id),
+            )
+        return await self.tree.candidate(file_id=file_id)
+
+    async def make(self, after: float = 0) -> bool:
+        return await self.maker.make_due(self.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=after))
+
+    async def thumbnails(self) -> list[str]:
+        query = "SELECT path FROM files WHERE tenant_id = $1 AND mime_type = 'image/webp' ORDER BY path"
+        rows = await self.stage.core.rows(self.tree.ann.pool, query, self.tree.ann.tenant_id)
+        return [row["path"] for row in rows]
+
+    def key(self, candidate_id: UUID) -> str:
+        return thumbnail_key(self.tree.ann.tenant_id, self.tree.folder, candidate_id)
+
+
+@pytest.fixture
+async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
+    ann = await core.member("pool_1")
+    tree = await Tree.plant(core, ann)
+    async with open_stage(core, ann, tmp_path) as stage:
+        maker = ThumbnailMaker(lambda: core.databases.pools, stage.room.files)
+        yield Scene(stage, tree, maker)
+        await maker.stop()
+
+
+async def test_each_candidate_gets_one(scene: Scene) -> None:
+    first, second = await scene.candidate("1.png"), await scene.candidate("2.png")
+    assert not await scene.make(1)
+    assert await scene.thumbnails() == sorted([scene.key(first), scene.key(second)])
+    rows = await scene.tree.rows()
+    assert all(row["thumbnail_file_id"] is not None and row["thumbnail_due_at"] is None for row in rows)
+    await scene.make(CLAIM_SECONDS * 2)
+    assert len(await scene.thumbnails()) == 2
+    await scene.stage.core.check()
+
+
+async def test_what_a_crash_left_is_made_again_later_and_leaves_no_object_behind(scene: Scene) -> None:
+    candidate = await scene.candidate()
+    assert await crashed_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1))
+    assert await scene.thumbnails() == []
+    # Whoever died may still be at it.
+    await scene.make(1)
+    assert await scene.thumbnails() == []
+    await scene.make(CLAIM_SECONDS + 1)
+    assert await scene.thumbnails() == [scene.key(candidate)]
+    folder = {path for path in await scene.stage.paths() if "/thumbnails/" in path}
+    assert folder == {scene.key(candidate)}
+
+
+async def test_two_that_make_the_same_one_write_one(scene: Scene) -> None:
+    """One was so slow that its claim ran out."""
+    candidate = await scene.candidate()
+    async with stalled_at(Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW, scene.make(1)) as slow:
+        other = ThumbnailMaker(lambda: [scene.tree.ann.pool], scene.stage.room.files)
+        await other.make_due(scene.tree.ann.pool, datetime.now(UTC) + timedelta(seconds=CLAIM_SECONDS + 1))
+        await other.stop()
+    await slow
+    assert await scene.thumbnails() == [scene.key(candidate)]
+    await scene.stage.core.check()
+
+
+async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(scene: Scene) -> None:
+    gone = await scene.candidate("gone.png")
+    await scene.stage.room.files.storage.delete(
+        f"tenants/{scene.tree.ann.tenant_id}/runs/{scene.tree.folder}/base/gone.png"
+    )
+    moved = await scene.candidate("moved.png")
+    async with scene.tree.ann.pool.connection() as connection:
+        await connection.execute("UPDATE files SET disk = 's3' WHERE path LIKE '%moved.png'")
+    await scene.make(1)
+    assert await scene.thumbnails() == []
+    for each in (gone, moved):
+        assert (await scene.tree.row(each))["thumbnail_due_at"] is None

@@ -1,0 +1,276 @@
+"""Votes, undone votes and kills at the same moment, over two control planes on real PostgreSQL."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+from uuid import UUID
+
+import pytest
+
+from callsheet.jobs.submission import SlotRefused
+from callsheet.pipelines.collector import Collector
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.settings import PipelineSettings
+from callsheet.wire.candidates import Vote
+from callsheet.wire.errors import Conflict, NotFound, WrongState
+from tests.support.core import report
+from tests.support.crashes import crashed_at
+from tests.support.holding import holding, stalled_at, waiting
+from tests.support.race import Race
+from tests.support.stage import Stage, open_stage
+from tests.support.trees import COST, Jury, Tree
+
+HOLD = "SELECT 1 FROM candidates WHERE tenant_id = $1 AND id = ANY ($2::uuid[]) FOR UPDATE"
+HOLD_RUN = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
+RESERVE, REFUND, CONSUME = (1, "JOB_RESERVE", -COST), (1, "JOB_REFUND", COST), (1, "JOB_CONSUME", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Juries:
+    race: Race
+    tree: Tree
+    one: Jury
+    two: Jury
+    stage: Stage
+    collector: Collector
+
+    async def count(self) -> int:
+        rows = await self.race.one.rows(self.race.pool, "SELECT 1 FROM votes WHERE undone_at IS NULL")
+        return len(rows)
+
+
+@pytest.fixture
+async def juries(race: Race, tmp_path: Path) -> AsyncIterator[Juries]:
+    other = replace(race.ann, pool=race.pool)
+    tree = await Tree.plant(race.one, race.ann)
+    async with open_stage(race.one, race.ann, tmp_path) as first, open_stage(race.two, other, tmp_path) as second:
+        pools, endings = lambda: race.one.databases.pools, race.one.room.endings
+        collector = Collector(pools, first.room.files, endings, PipelineSettings(), collected=lambda: None)
+        one, two = Jury.open(race.one, first, tree), Jury.open(race.two, second, tree)
+        yield Juries(race, tree, one, two, first, collector)
+
+
+async def test_two_votes_on_the_same_two_at_once_count_one_after_the_other(juries: Juries) -> None:
+    """Each from what the other left: two votes from the same start would give 16 twice."""
+    tree, race = juries.tree, juries.race
+    a, b, c = [await tree.candidate() for _ in range(3)]
+    async with holding(race.pool, HOLD, race.ann.tenant_id, [a]):
+        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(a, c))
+    first, second = await asyncio.gather(*tasks)
+    assert sorted((first.elo_change, second.elo_change)) == [15, 16]
+    assert sum(await tree.elo(a, b, c)) == 3000
+    assert await tree.elo(a) == [1031]
+    assert (await tree.row(a))["votes"] == 2
+
+
+async def test_a_vote_that_is_sent_twice_at_once_counts_once(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    a, b = [await tree.candidate() for _ in range(2)]
+    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(a, b))
+    first, second = await asyncio.gather(*tasks)
+    assert first == second
+    assert await tree.elo(a, b) == [1016, 984]
+    assert await juries.count() == 1
+
+
+async def test_of_two_opposite_votes_at_once_one_is_told_of_the_other(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    a, b = [await tree.candidate() for _ in range(2)]
+    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await waiting(race.pool, juries.one.vote(a, b), juries.two.vote(b, a))
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sorted(type(each) for each in ended if isinstance(each, Conflict)) == [Conflict]
+    assert sorted(await tree.elo(a, b)) == [984, 1016]
+    assert await juries.count() == 1
+
+
+async def test_a_vote_taken_back_twice_at_once_is_given_back_once(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    a, b = [await tree.candidate() for _ in range(2)]
+    vote = await juries.one.vote(a, b)
+    async with holding(race.pool, HOLD, race.ann.tenant_id, [a, b]):
+        tasks = await waiting(race.pool, juries.one.undo(vote), juries.two.undo(vote))
+    ended = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sum(each is None for each in ended) == 1
+    assert sum(isinstance(each, NotFound) for each in ended) == 1
+    assert await tree.elo(a, b) == [1000, 1000]
+    assert (await tree.row(a))["votes"] == 0
+
+
+async def test_a_vote_that_waited_for_a_kill_is_refused_and_moves_nothing(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    a, b = [await tree.candidate() for _ in range(2)]
+    async with holding(race.pool, HOLD, race.ann.tenant_id, [b]):
+        killing, voting = await waiting(race.pool, juries.one.kill(b), juries.two.vote(a, b))
+    assert (await killing).rejected == 1
+    with pytest.raises(WrongState, match="rejected"):
+        await voting
+    assert await tree.elo(a, b) == [1000, 1000]
+    assert await juries.count() == 0
+
+
+async def test_votes_undone_votes_and_kills_in_any_order_meet_no_deadlock_and_lose_no_point(juries: Juries) -> None:
+    tree, random = juries.tree, Random(7)
+    bases = [await tree.candidate() for _ in range(6)]
+    children = [await tree.candidate(parent) for parent in bases for _ in range(2)]
+    given: list[Vote] = []
+
+    async def guide(jury: Jury) -> None:
+        for _ in range(25):
+            field = random.choice([bases, children])
+            winner, loser = random.sample(field, 2)
+            try:
+                if random.random() < 0.04:
+                    await jury.kill(loser)
+                elif given and random.random() < 0.3:
+                    await jury.undo(given.pop())
+                else:
+                    given.append(await jury.vote(winner, loser))
+            except (WrongState, Conflict, NotFound):
+                continue
+
+    await asyncio.gather(*(guide(jury) for jury in (juries.one, juries.two) for _ in range(4)))
+    assert sum(await tree.elo(*bases)) == 1000 * len(bases)
+    assert sum(await tree.elo(*children)) == 1000 * len(children)
+    votes = [(await tree.row(each))["votes"] for each in (*bases, *children)]
+    assert sum(votes) == 2 * await juries.count()
+
+
+async def test_a_kill_rejects_the_branch_and_refunds_what_was_made_for_it(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    killed, spared = await tree.candidate(), await tree.candidate()
+    child = await tree.candidate(killed)
+    grandchild = await tree.candidate(child)
+    queued, deep, other = await tree.begin(killed), await tree.begin(child), await tree.begin(spared)
+    balance = await race.one.balance(race.ann)
+    came_to = await juries.two.kill(killed)
+    assert (came_to.rejected, came_to.canceled_jobs) == (3, 2)
+    assert await tree.active() == {spared}
+    assert {(await tree.row(each))["rejected_with"] for each in (killed, child, grandchild)} == {killed}
+    for job in (queued, deep):
+        assert await race.one.status(race.ann, job.id) == "canceled"
+        assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
+    assert await race.one.status(race.ann, other.id) == "queued"
+    assert await race.one.balance(race.ann) == balance + 2 * COST
+    again = await juries.one.kill(killed)
+    assert (again.rejected, again.canceled_jobs) == (0, 0)
+    await race.one.check()
+
+
+async def test_a_kill_that_crashed_before_its_cancels_is_brought_to_its_end(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    job = await tree.begin(parent)
+    assert await crashed_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent))
+    assert await race.one.status(race.ann, job.id) == "queued"
+    for pool in race.two.databases.pools:
+        assert not await juries.two.pruner.prune(pool)
+    assert await race.one.status(race.ann, job.id) == "canceled"
+    assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
+    await race.one.check()
+
+
+async def test_a_job_whose_submit_waited_for_a_kill_is_not_begun(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    balance = await race.one.balance(race.ann)
+    async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+        killing, beginning = await waiting(race.pool, juries.one.kill(parent), tree.begin(parent, race.two))
+    assert (await killing).canceled_jobs == 0
+    with pytest.raises(SlotRefused, match="parent_not_eligible"):
+        await beginning
+    assert await race.one.balance(race.ann) == balance
+    await race.one.check()
+
+
+async def test_a_kill_that_waited_for_a_submit_cancels_what_it_began(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+        beginning, killing = await waiting(race.pool, tree.begin(parent, race.two), juries.one.kill(parent))
+    job = await beginning
+    assert (await killing).canceled_jobs == 1
+    assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
+    await race.one.check()
+
+
+async def test_a_child_that_was_rendering_when_its_parent_was_killed_is_charged_and_rejected_too(
+    juries: Juries,
+) -> None:
+    """The kill came to its job after the worker had completed it: the late result is no active candidate."""
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    job = await tree.begin(parent)
+    started = await race.one.start()
+    output = await juries.stage.put_output(job.id)
+    async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+        made = {"outputs": [{"file_id": str(output.file_id)}]}
+        await race.two.room.execution.complete(report(started), made, outputs=[output])
+    assert (await killing).canceled_jobs == 0
+    assert await race.one.status(race.ann, job.id) == "completed"
+    assert await race.one.ledger(race.ann, job.id) == [RESERVE, CONSUME]
+    for _ in range(2):
+        await juries.collector.collect(race.ann.pool)
+    [late] = [row for row in await tree.rows() if row["parent_id"] == parent]
+    assert (late["status"], late["rejected_with"], late["job_id"]) == ("rejected", parent, job.id)
+    assert await tree.active() == set()
+    row = await tree.row(parent)
+    assert (row["child_count"], row["in_flight"]) == (1, 0)
+    assert (await tree.run())["spent"] == COST
+    await race.one.check()
+
+
+async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orphan(juries: Juries) -> None:
+    """Whichever has the run's lock first, the other sees what it did."""
+    tree, race = juries.tree, juries.race
+    for killed_first in (True, False):
+        parent = await tree.candidate()
+        job = await tree.begin(parent)
+        output = await juries.stage.put_output(job.id)
+        made = {"outputs": [{"file_id": str(output.file_id)}]}
+        await race.one.room.execution.complete(report(await race.one.start()), made, outputs=[output])
+        works = [juries.two.kill(parent), juries.collector.collect(race.ann.pool)]
+        async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+            tasks = await waiting(race.pool, *(works if killed_first else works[::-1]))  # type: ignore[arg-type]
+        await asyncio.gather(*tasks)
+        assert await tree.active() == set()
+        assert (await tree.row(parent))["child_count"] == 1
+
+
+async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    parent = await tree.candidate()
+    await tree.begin(parent)
+    assert (await tree.run())["spent"] == COST
+    await juries.two.kill(parent)
+    await juries.collector.collect(race.ann.pool)
+    assert (await tree.run())["spent"] == 0
+    row = await tree.row(parent)
+    # Nobody is struck for what was canceled.
+    assert (row["in_flight"], row["failure_count"], row["child_count"]) == (0, 0, 0)
+
+
+async def test_a_branch_of_any_shape_is_killed_whole_and_nothing_else(juries: Juries) -> None:
+    tree, random = juries.tree, Random(11)
+    parents: dict[UUID, UUID | None] = {}
+    for _ in range(40):
+        inner = [each for each in parents if (await tree.row(each))["position"] < len(tree.step_ids)]
+        parent = random.choice([None, *inner])
+        parents[await tree.candidate(parent)] = parent
+    left = set(parents)
+    for killed in random.sample(sorted(parents), 5):
+        await juries.one.kill(killed)
+        left -= {each for each in parents if killed in _line(each, parents)}
+        assert await tree.active() == left
+
+
+def _line(candidate: UUID, parents: dict[UUID, UUID | None]) -> list[UUID]:
+    line = [candidate]
+    while (above := parents[line[-1]]) is not None:
+        line.append(above)
+    return line

@@ -1,0 +1,163 @@
+"""Pipelines as files declare them, and what they would change."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.cli.declarations import changes, read_declaration
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.pipelines import CreatePipeline, Pipeline, Step
+
+AT = datetime(2026, 1, 1, tzinfo=UTC)
+EFFECT = UUID(int=9)
+FILE = """
+slug = "portraits"
+name = "Portraits"
+
+[[steps]]
+name = "Base"
+workflow = "paint"
+needs_run_prompt = true
+
+[[steps]]
+name = "Upscale"
+workflow = "enlarge"
+needs_parent_image_path = true
+max_children = 1
+values = { factor = 2 }
+"""
+
+
+def declared(**changed: Any) -> CreatePipeline:
+    steps = [
+        {"name": "Base", "workflow": "paint", "needs_run_prompt": True},
+        {
+            "name": "Upscale",
+            "workflow": "enlarge",
+            "needs_parent_image_path": True,
+            "max_children": 1,
+            "values": {"factor": 2},
+        },
+    ]
+    return CreatePipeline.model_validate({"slug": "portraits", "name": "Portraits", "steps": steps, **changed})
+
+
+def there(wanted: CreatePipeline) -> Pipeline:
+    """As the control plane answers once this was applied."""
+    steps = [
+        Step(
+            id=UUID(int=place),
+            effect_id=EFFECT,
+            **{
+                **step.model_dump(exclude={"effect"}),
+                "position": place,
+                "slug": step.slug or step.name.lower().replace(" ", "-"),
+            },
+        )
+        for place, step in enumerate(wanted.steps, start=1)
+    ]
+    return Pipeline(
+        id=UUID(int=1),
+        slug=wanted.slug,
+        name=wanted.name,
+        description=wanted.description,
+        version=1,
+        created_at=AT,
+        updated_at=AT,
+        steps=steps,
+    )
+
+
+def told(found: Pipeline | None, wanted: CreatePipeline) -> list[str]:
+    return [str(change) for change in changes(found, wanted, {"paint": str(EFFECT), "other": str(UUID(int=8))})]
+
+
+def test_a_file_is_read_as_the_request_it_stands_for(tmp_path: Path) -> None:
+    (tmp_path / "portraits.toml").write_text(FILE)
+    assert read_declaration(tmp_path / "portraits.toml") == declared()
+
+
+def test_what_was_applied_differs_in_nothing() -> None:
+    assert told(there(declared()), declared()) == []
+
+
+def test_what_is_not_there_is_all_new() -> None:
+    assert told(None, declared()) == [
+        "+ pipeline portraits",
+        '+ step Base {"workflow": "paint", "needs_run_prompt": true}',
+        '+ step Upscale {"workflow": "enlarge", "values": {"factor": 2}, "needs_parent_image_path": true, '
+        '"max_children": 1}',
+    ]
+
+
+def test_changes_are_told_one_by_one() -> None:
+    base, upscale = (step.model_dump() for step in declared().steps)
+    wanted = declared(
+        name="People",
+        steps=[
+            {**upscale, "max_children": 3},
+            {"name": "Fix", "workflow": "mend", "needs_parent_image_path": True},
+        ],
+    )
+    assert told(there(declared()), wanted) == [
+        '~ name: "Portraits" → "People"',
+        "- step Base",
+        "~ step Upscale: place: 2 → 1",
+        "~ step Upscale: max_children: 1 → 3",
+        '+ step Fix {"workflow": "mend", "needs_parent_image_path": true}',
+    ]
+    assert base["name"] == "Base"
+
+
+def test_a_short_name_and_an_effect_are_compared_where_the_file_names_them() -> None:
+    first = {"name": "Base", "workflow": "paint", "slug": "start", "effect": "paint"}
+    found = there(declared(steps=[{**first}]))
+    assert told(found, declared(steps=[first])) == []
+    assert told(found, declared(steps=[{**first, "slug": None, "effect": None}])) == []
+    assert told(found, declared(steps=[{**first, "slug": "begin", "effect": "other"}])) == [
+        '~ step Base: slug: "start" → "begin"',
+        f'~ step Base: effect_id: "{EFFECT}" → "{UUID(int=8)}"',
+    ]
+
+
+def test_steps_of_one_name_are_told_apart_by_which_of_them_they_are() -> None:
+    fix = {"name": "Fix", "workflow": "mend", "needs_parent_image_path": True}
+    base = {"name": "Base", "workflow": "paint"}
+    found = there(declared(steps=[base, fix, fix]))
+    assert told(found, declared(steps=[base, fix, fix])) == []
+    assert told(found, declared(steps=[base, fix, {**fix, "top_k": 3}])) == ["~ step Fix: top_k: null → 3"]
+
+
+def test_positions_in_the_file_are_the_order() -> None:
+    base, upscale = (step.model_dump() for step in declared().steps)
+    turned = declared(steps=[{**upscale, "position": 2}, {**base, "position": 1}])
+    assert told(there(declared()), turned) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("slug = ", "is not TOML"),
+        ('slug = "a"\nname = "A"\nsteps = []', "steps is []"),
+        ('slug = "A B"\nname = "A"\n[[steps]]\nname = "x"\nworkflow = "y"', "slug is 'A B'"),
+        ('slug = "a"\nname = "A"\ncolour = 1\n[[steps]]\nname = "x"\nworkflow = "y"', "colour is 1: is not a field"),
+        ('slug = "a"\nname = "A"\n[[steps]]\nname = "x"', "steps.0.workflow"),
+    ],
+)
+def test_a_file_that_declares_no_pipeline_is_told_what_is_wrong(tmp_path: Path, text: str, reason: str) -> None:
+    (tmp_path / "wrong.toml").write_text(text)
+    with pytest.raises(OperatorError, match=r"wrong\.toml") as refused:
+        read_declaration(tmp_path / "wrong.toml")
+    assert reason in str(refused.value)
+
+
+def test_a_file_that_cannot_be_read_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "latin.toml").write_bytes(b'name = "\xe9"')
+    for name, reason in (("nowhere.toml", "No such file"), ("latin.toml", "not text in UTF-8")):
+        with pytest.raises(OperatorError, match=reason):
+            read_declaration(tmp_path / name)

@@ -1,0 +1,74 @@
+"""Small pictures of large ones."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from io import BytesIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+
+from callsheet.pipelines.pictures import MOST_PIXELS, SIDE, NoPicture, small
+
+
+def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
+    target = BytesIO()
+    image.save(target, kind, **options)
+    return target.getvalue()
+
+
+def opened(content: bytes) -> Image.Image:
+    image = Image.open(BytesIO(content))
+    image.load()
+    return image
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
+def test_a_large_picture_becomes_a_small_one_of_the_same_shape(kind: str) -> None:
+    made = opened(small(encoded(Image.new("RGB", (1600, 800), "red"), kind)))
+    assert (made.format, made.size) == ("WEBP", (SIDE, SIDE // 2))
+    red, green, blue = made.convert("RGB").getpixel((10, 10))  # type: ignore[misc]
+    assert red > 200
+    assert green < 60
+    assert blue < 60
+
+
+def test_a_small_picture_is_not_made_larger() -> None:
+    assert opened(small(encoded(Image.new("RGB", (20, 10))))).size == (20, 10)
+
+
+def test_transparency_stays() -> None:
+    assert opened(small(encoded(Image.new("RGBA", (600, 600), (0, 0, 0, 0))))).has_transparency_data
+
+
+def test_a_picture_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    exif[0x010F] = "a camera"
+    made = opened(small(encoded(Image.new("RGB", (800, 400)), "JPEG", exif=exif)))
+    assert made.size == (SIDE // 2, SIDE)
+    assert not made.getexif()
+
+
+def test_a_picture_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
+    side = int(MOST_PIXELS**0.5) + 1
+    with pytest.raises(NoPicture, match="pixels"):
+        small(encoded(Image.new("1", (side, side))))
+
+
+@pytest.mark.parametrize("content", [b"", b"<html>", b"\x89PNG\r\n\x1a\n and so on", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
+def test_what_is_no_picture_is_refused(content: bytes) -> None:
+    with pytest.raises(NoPicture):
+        small(content)
+
+
+PICTURE = encoded(Image.effect_noise((64, 64), 80).convert("RGB"))
+
+
+@given(st.integers(min_value=0, max_value=len(PICTURE) - 1), st.binary(min_size=1, max_size=8))
+def test_a_broken_picture_is_refused_or_made_of_but_nothing_else(at: int, noise: bytes) -> None:
+    for broken in (PICTURE[:at], PICTURE[:at] + noise + PICTURE[at + len(noise) :]):
+        with suppress(NoPicture):
+            assert opened(small(broken)).size[0] >= 1

@@ -1,0 +1,34 @@
+"""What votes do to ELO."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.pipelines.ratings import K, points, points_back
+from callsheet.wire.pipelines import START_ELO
+
+ratings = st.integers(min_value=0, max_value=10_000)
+
+
+def test_a_vote_between_equals_moves_half_of_k() -> None:
+    assert points(START_ELO, START_ELO) == K // 2
+
+
+def test_a_surprise_moves_more_than_what_was_expected() -> None:
+    assert points(800, 1200) == 29
+    assert points(1200, 800) == 3
+
+
+@given(ratings, ratings)
+def test_a_vote_moves_from_nothing_to_k_and_never_more_than_there_is(winner: int, loser: int) -> None:
+    moved = points(winner, loser)
+    assert 0 <= moved <= min(K, loser)
+    assert points_back(moved, winner + moved) == moved
+    assert points_back(moved, 0) == 0
+
+
+@given(ratings, ratings, ratings)
+def test_the_stronger_the_loser_the_more_is_won(winner: int, one: int, other: int) -> None:
+    weaker, stronger = sorted((one, other))
+    assert points(winner, weaker) <= points(winner, stronger)

@@ -1,0 +1,246 @@
+"""What a run does next, rule by rule, against a whole tree that the rules never see."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
+from callsheet.wire.pipelines import STRIKES, Strategy
+
+FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
+
+
+def state(
+    *steps: StepState, strategy: Strategy = FINISH, target: int = 10, leaves: int = 0, bases: int = 0
+) -> RunState:
+    return RunState(strategy=strategy, target_leaves=target, leaves=leaves, bases=bases, steps=steps)
+
+
+def step(position: int, eligible: bool = False, in_flight: int = 0, gated: bool = False) -> StepState:
+    return StepState(position, has_eligible=eligible, in_flight=in_flight, is_gated=gated)
+
+
+@dataclass
+class Node:
+    position: int
+    children: int = 0
+    failures: int = 0
+    active: bool = True
+    in_flight: int = 0
+
+
+@dataclass
+class Tree:
+    """A run as a whole, for the test."""
+
+    steps: int
+    most: int
+    target: int
+    nodes: list[Node] = field(default_factory=list)
+    bases_in_flight: int = 0
+
+    def eligible(self, node: Node) -> bool:
+        return (
+            node.active
+            and node.position < self.steps
+            and node.children + node.in_flight < self.most
+            and node.failures < STRIKES
+        )
+
+    def leaves(self) -> int:
+        return sum(node.active and node.position == self.steps for node in self.nodes)
+
+    def in_flight(self, position: int) -> int:
+        if position == 1:
+            return self.bases_in_flight
+        return sum(node.in_flight for node in self.nodes if node.position == position - 1)
+
+    def state(self, strategy: Strategy, gated: Sequence[int] = ()) -> RunState:
+        return RunState(
+            strategy=strategy,
+            target_leaves=self.target,
+            leaves=self.leaves(),
+            bases=sum(node.active and node.position == 1 for node in self.nodes),
+            steps=[
+                step(
+                    position,
+                    any(self.eligible(node) for node in self.nodes if node.position == position),
+                    self.in_flight(position),
+                    position in gated,
+                )
+                for position in range(1, self.steps + 1)
+            ],
+        )
+
+
+@some.composite
+def trees(draw: some.DrawFn) -> Tree:
+    steps = draw(some.integers(1, 5))
+    node = some.builds(
+        Node,
+        position=some.integers(1, steps),
+        children=some.integers(0, 3),
+        failures=some.integers(0, 4),
+        active=some.booleans(),
+        in_flight=some.integers(0, 2),
+    )
+    tree = Tree(
+        steps=steps,
+        most=draw(some.integers(1, 4)),
+        target=draw(some.integers(1, 6)),
+        nodes=draw(some.lists(node, max_size=12)),
+        bases_in_flight=draw(some.integers(0, 2)),
+    )
+    for each in tree.nodes:
+        if each.position == steps:
+            each.children = each.in_flight = 0
+    return tree
+
+
+@given(trees())
+def test_children_come_from_the_highest_step_that_has_an_eligible_parent(tree: Tree) -> None:
+    choice = next_group(tree.state(FINISH))
+    eligible = [node.position for node in tree.nodes if tree.eligible(node)]
+    if eligible:
+        assert choice == Choice(Mode.CHILD_GENERATION, max(eligible))
+    else:
+        assert choice.mode is not Mode.CHILD_GENERATION
+
+
+@given(trees())
+def test_a_base_is_begun_only_where_nobody_can_go_on_and_leaves_and_jobs_in_flight_are_fewer_than_the_target(
+    tree: Tree,
+) -> None:
+    choice = next_group(tree.state(FINISH))
+    everything = tree.leaves() + sum(tree.in_flight(position) for position in range(1, tree.steps + 1))
+    wanted = not any(map(tree.eligible, tree.nodes)) and everything < tree.target
+    assert (choice.mode is Mode.BASE_GENERATION) == wanted
+
+
+@given(trees(), some.sampled_from(Strategy))
+def test_no_work_says_why(tree: Tree, strategy: Strategy) -> None:
+    choice = next_group(tree.state(strategy))
+    assert (choice.mode is Mode.NO_WORK) == (choice.idle is not None)
+    if choice.idle is Idle.DONE:
+        assert not tree.state(strategy).in_flight
+
+
+@given(trees(), some.sampled_from(Strategy))
+def test_nobody_is_chosen_from_the_last_step_or_from_behind_a_gate(tree: Tree, strategy: Strategy) -> None:
+    for gated in ([1], [2, 3], range(1, tree.steps + 1)):
+        choice = next_group(tree.state(strategy, gated))
+        if choice.mode is Mode.CHILD_GENERATION:
+            assert choice.position < tree.steps
+            assert choice.position not in gated
+
+
+@given(trees())
+def test_a_gate_that_holds_somebody_back_makes_no_new_base(tree: Tree) -> None:
+    gated = range(1, tree.steps + 1)
+    choice = next_group(tree.state(FINISH, gated))
+    if any(map(tree.eligible, tree.nodes)):
+        assert choice == Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
+
+
+@given(trees())
+def test_breadth_first_goes_on_only_from_a_step_that_is_filled(tree: Tree) -> None:
+    choice = next_group(tree.state(BREADTH))
+    if choice.mode is Mode.CHILD_GENERATION:
+        earlier = range(1, choice.position)
+        assert not any(tree.in_flight(position) for position in (*earlier, choice.position))
+        assert not any(tree.eligible(node) for node in tree.nodes if node.position in earlier)
+        assert tree.state(BREADTH).bases >= tree.target
+
+
+@given(trees())
+def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted(tree: Tree) -> None:
+    run = tree.state(BREADTH)
+    assert (next_group(run).mode is Mode.BASE_GENERATION) == (run.bases + run.steps[0].in_flight < run.target_leaves)
+
+
+def grown(strategy: Strategy, steps: int, most: int, target: int, at_once: int) -> Tree:
+    """A run from its beginning to its end, with jobs that end in the order they were begun."""
+    tree = Tree(steps, most, target)
+    under_way: list[Node | None] = []
+    for _ in range(10_000):
+        choice = next_group(tree.state(strategy))
+        if len(under_way) < at_once and choice.mode is not Mode.NO_WORK:
+            parent = None
+            if choice.mode is Mode.CHILD_GENERATION:
+                parent = next(n for n in tree.nodes if n.position == choice.position and tree.eligible(n))
+                parent.in_flight += 1
+            else:
+                tree.bases_in_flight += 1
+            under_way.append(parent)
+            continue
+        if not under_way:
+            assert choice == Choice(Mode.NO_WORK, idle=Idle.DONE)
+            return tree
+        parent = under_way.pop(0)
+        if parent is None:
+            tree.bases_in_flight -= 1
+            tree.nodes.append(Node(1))
+        else:
+            parent.in_flight -= 1
+            parent.children += 1
+            tree.nodes.append(Node(parent.position + 1))
+    raise AssertionError("it never ends")
+
+
+@pytest.mark.parametrize("at_once", [1, 2, 5])
+@pytest.mark.parametrize("strategy", Strategy)
+def test_a_run_ends_with_the_tree_that_was_asked_for_however_many_jobs_run_at_once(
+    strategy: Strategy, at_once: int
+) -> None:
+    one_each = grown(strategy, steps=4, most=1, target=10, at_once=at_once)
+    assert Counter(node.position for node in one_each.nodes) == {1: 10, 2: 10, 3: 10, 4: 10}
+    assert max(node.children for node in one_each.nodes) == 1
+    two_each = grown(strategy, steps=3, most=2, target=3, at_once=at_once)
+    assert all(node.children == 2 for node in two_each.nodes if node.position < 3)
+
+
+def test_a_job_in_flight_counts_for_its_parent_and_for_the_target() -> None:
+    assert next_group(state(step(1, in_flight=1), target=1)) == Choice(Mode.NO_WORK, idle=Idle.WAITING)
+    assert next_group(state(step(1), step(2, in_flight=1), leaves=9)) == Choice(Mode.NO_WORK, idle=Idle.WAITING)
+    assert next_group(state(step(1), step(2), leaves=9)) == Choice(Mode.BASE_GENERATION)
+    assert next_group(state(step(1), step(2), leaves=10)) == Choice(Mode.NO_WORK, idle=Idle.DONE)
+
+
+def test_ten_thousand_draws_fall_as_the_elo_scores_say() -> None:
+    among = [1000, 2000, 500, 0, 1500]
+    drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
+    # Chi-squared with three degrees of freedom: one in a thousand is above 16.3.
+    expected = {0: 2000, 1: 4000, 2: 1000, 4: 3000}
+    assert set(drawn) == set(expected)
+    assert sum((drawn[number] - wanted) ** 2 / wanted for number, wanted in expected.items()) < 16.3
+
+
+def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
+    among = [0, 0, 0, 0]
+    drawn = Counter(Draw(7, number).parent(among) for number in range(10_000))
+    assert set(drawn) == {0, 1, 2, 3}
+    assert sum((count - 2500) ** 2 / 2500 for count in drawn.values()) < 16.3
+
+
+@given(some.integers(0, 2**53 - 1), some.integers(1, 10**6), some.lists(some.integers(0, 3000), min_size=1))
+def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int, number: int, elos: list[int]) -> None:
+    first, second = Draw(seed, number), Draw(seed, number)
+    chosen = first.parent(elos)
+    assert second.parent(elos) == chosen
+    assert first.seed() == second.seed()
+    assert elos[chosen] > 0 or not any(elos)
+
+
+def test_draws_stay_what_they_were_in_every_version() -> None:
+    draw = Draw(42, 7)
+    assert (draw.parent(range(1, 101)), draw.seed()) == (99, 7016704079441923)
+
+
+def test_every_draw_has_a_seed_of_its_own() -> None:
+    assert len({Draw(1, number).seed() for number in range(1000)} | {Draw(2, n).seed() for n in range(1000)}) == 2000

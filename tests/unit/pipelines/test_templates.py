@@ -1,0 +1,142 @@
+"""What stands for what in a step's workflow; and names of steps, folders and candidates."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.payloads import filled, resolve
+from callsheet.pipelines.collector import candidate_id_of, path_of
+from callsheet.pipelines.definitions import in_order, slug_of, slugs_of
+from callsheet.pipelines.runs import folder_of
+from callsheet.pipelines.templates import Needs, check_step, completed, given_values, taken_variables, undescribed
+from callsheet.wire.catalog import Property, PropertyType
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.pipelines import NewStep
+
+GRAPH: dict[str, Any] = {
+    "1": {
+        "class_type": "Paint",
+        "inputs": {"text": "{{prompt}}, {{style}}", "cfg": "{{strength}}", "seed": "{{seed}}"},
+    },
+    "9": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
+}
+RECIPE = Recipe(
+    effect_id=UUID(int=1),
+    has_jobs=True,
+    workflow_id=1,
+    is_active=True,
+    properties=(),
+    overrides={},
+    cost=1,
+    provider="self_hosted",
+    stage="production",
+    run_limit_seconds=60,
+    graph_path="a",
+    output_node_id="9",
+    output_extension="png",
+    output_mime_type="image/png",
+)
+ALL = Needs(prompt=True, variables=True)
+AT = datetime(2025, 11, 10, 0, 23, 45, tzinfo=UTC)
+
+
+def fill(prompt: str, variables: dict[str, Any], seed: int = 5, recipe: Recipe = RECIPE) -> dict[str, Any]:
+    whole = completed(recipe, GRAPH, {**variables, "seed": seed})
+    graph = filled(whole, GRAPH, resolve(whole, given_values(whole, ALL, prompt, variables, seed)).values)
+    inputs: dict[str, Any] = graph["1"]["inputs"]
+    return inputs
+
+
+def test_values_go_in_with_their_type_and_text_stays_text() -> None:
+    inputs = fill('a "gym"', {"style": "no'ir", "strength": 7.5})
+    assert inputs == {"text": 'a "gym", no\'ir', "cfg": 7.5, "seed": 5}
+
+
+@given(some.text(max_size=50), some.text(max_size=50))
+def test_what_was_put_in_is_not_looked_at_again(prompt: str, style: str) -> None:
+    assert fill("{{style}}" + prompt, {"style": style, "strength": 1})["text"] == "{{style}}" + prompt + ", " + style
+
+
+def test_names_that_no_property_describes_are_found() -> None:
+    style = Property(key="look", type=PropertyType.TEXT, placeholder="{{style}}", user_configurable=True)
+    described = replace(RECIPE, properties=(style,))
+    assert undescribed(described, GRAPH) == {"prompt", "strength", "seed"}
+    assert taken_variables(described, GRAPH, ALL) == {"look", "style", "strength", "seed"}
+    # By its placeholder or by its key, it is the same property.
+    for name in ("style", "look"):
+        assert fill("a", {name: "noir", "strength": 1}, recipe=described)["text"] == "a, noir"
+
+
+def test_a_seed_is_brought_within_what_the_workflow_takes() -> None:
+    seed = Property(
+        key="seed",
+        type=PropertyType.NUMBER,
+        placeholder="{{seed}}",
+        default=1,
+        user_configurable=True,
+        limits={"integer": True, "min": 10, "max": 19},  # type: ignore[arg-type]
+    )
+    inputs = fill("a", {"style": "b", "strength": 1}, seed=2**53 - 1, recipe=replace(RECIPE, properties=(seed,)))
+    assert inputs["seed"] == 10 + (2**53 - 1) % 10
+
+
+def test_a_seed_that_users_may_not_set_stays_the_workflows_own() -> None:
+    seed = Property(key="seed", type=PropertyType.NUMBER, placeholder="{{seed}}", default=7)
+    assert fill("a", {"style": "b", "strength": 1}, recipe=replace(RECIPE, properties=(seed,)))["seed"] == 7
+
+
+def test_a_step_that_fits_has_no_problems() -> None:
+    assert list(check_step(RECIPE, GRAPH, ALL, 1)) == []
+
+
+def step(name: str, position: int | None = None, slug: str | None = None) -> NewStep:
+    return NewStep(name=name, position=position, slug=slug, workflow="w")
+
+
+@given(some.permutations(range(1, 8)))
+def test_positions_in_any_order_without_a_gap_are_an_order(positions: list[int]) -> None:
+    ordered = in_order([step("s", position) for position in positions])
+    assert [each.position for _, each in ordered] == list(range(1, 8))
+    assert [positions[place] for place, _ in ordered] == list(range(1, 8))
+
+
+@given(some.lists(some.integers(1, 9), min_size=1, max_size=7))
+def test_positions_with_a_gap_or_a_circle_are_refused(positions: list[int]) -> None:
+    if sorted(positions) != list(range(1, len(positions) + 1)):
+        with pytest.raises(InvalidRequest):
+            in_order([step("s", position) for position in positions])
+
+
+def test_every_step_gets_a_folder_of_its_own() -> None:
+    steps = [step("Face fix!"), step("face fix"), step("日本"), step("Fix", slug="own"), step("own")]
+    assert slugs_of(steps) == ["face-fix", "face-fix-2", "step-3", "own", "own-5"]
+    assert slugs_of([step("a"), step("a"), step("b", slug="a-2")]) == ["a", "a-3", "a-2"]
+    with pytest.raises(InvalidRequest, match=r"steps\.0\.slug"):
+        slugs_of([step("a", slug="same"), step("b", slug="same")])
+
+
+@given(some.text())
+def test_a_folder_is_always_one_plain_segment(name: str) -> None:
+    folder = folder_of(name, UUID(int=2**120 + 5))
+    assert 0 < len(folder) <= 63
+    assert folder.strip("-") == folder
+    assert set(folder) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")
+    assert slug_of(folder) == folder
+
+
+def test_a_candidates_id_and_path_follow_from_its_job() -> None:
+    job_id = UUID(int=77)
+    first = candidate_id_of(job_id, 0, AT)
+    assert (first, first.version) == (candidate_id_of(job_id, 0, AT), 7)
+    assert first != candidate_id_of(job_id, 1, AT)
+    row = {"tenant_id": "t", "target_folder": "gym-shoot", "slug": "face-fix", "completed_at": AT}
+    assert path_of(row, first, "a/output-1.png") == f"tenants/t/runs/gym-shoot/face-fix/{first}_20251110002345.png"
+    assert path_of(row, first, "a/output.P/../x").endswith(".bin")

@@ -1,0 +1,100 @@
+"""A pipeline of four steps on a real renderer, by a real agent, to its leaves without anybody's help."""
+
+from __future__ import annotations
+
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+
+from callsheet.app import running_control_plane
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.settings import Settings
+from tests.support.catalog import Studio
+from tests.support.graphs import Graph, node, picture_graph
+from tests.support.installation import changed
+from tests.support.lightbox import lightbox_here
+from tests.support.people import People, Person
+from tests.support.waiting import until
+from tests.worker.harness import open_site
+
+LEAVES = 10
+PARENT = "{{parent_image_path}}"
+BASE: Graph = {
+    "paint": node("LightboxTextToImage", text="{{prompt}}", seed="{{seed}}", width=48, height=32, steps=1),
+    "save": node("SaveImage", images=["paint", 0], filename_prefix="base"),
+}
+GRADE = {"brightness": "{{brightness}}", "contrast": 1.0, "gamma": 1.0, "saturation": 1.0, "warmth": 0.0}
+FIX = picture_graph(PARENT, ("LightboxColorGrade", GRADE))
+UPSCALE = picture_graph(PARENT, ("ImageScaleBy", {"upscale_method": "bilinear", "scale_by": 2.0}))
+NEEDS: dict[str, dict[str, Any]] = {
+    "base": {"needs_run_prompt": True},
+    "face fix": {"needs_parent_image_path": True, "needs_run_variables": True},
+    "hand fix": {"needs_parent_image_path": True, "needs_run_variables": True},
+    "upscale": {"needs_parent_image_path": True},
+}
+
+
+async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, tmp_path: Path) -> None:
+    chosen = changed(settings, pipelines={"jobs_per_run": 2, "jobs_in_total": 2})
+    async with (
+        running_control_plane(chosen) as plane,
+        lightbox_here(tmp_path / "lightbox") as lightbox,
+        open_site(plane, tmp_path / "agent") as site,
+    ):
+        studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
+        ann = await studio.person(tokens=1000)
+        slugs = [await _sold(studio, graph) for graph in (BASE, FIX, FIX, UPSCALE)]
+        engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
+        site.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
+        steps = [
+            {"name": name, "workflow": slug, "max_children": 1, **needs}
+            for slug, (name, needs) in zip(slugs, NEEDS.items(), strict=True)
+        ]
+        await studio.made("/api/pipelines", {"slug": "gym", "name": "Gym", "steps": steps}, person=ann)
+        wanted = {"name": "Gym shoot", "prompt": "a gym at dawn", "variables": {"brightness": 1.5}, "budget": 300}
+        request = {**wanted, "target_leaves": LEAVES, "target_folder": "gym-shoot"}
+        run = await studio.made("/api/pipelines/gym/runs", request, person=ann)
+
+        async def is_over() -> bool:
+            shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+            return bool(shown["status"] != "active" or shown["reason"])
+
+        await until(is_over, 120)
+        shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+        assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
+        assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4
+        assert (shown["draws"], shown["spent"], shown["candidates"]) == (40, 200, 40)
+        assert await site.shop.balance(ann) == 800
+        tree = (await _shown(studio, ann, f"/api/runs/{run['id']}/tree"))["items"]
+        assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
+        await _check_pictures(studio, ann, run["id"])
+
+
+async def _sold(studio: Studio, graph: Graph) -> str:
+    picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save", "properties": []}
+    slug = str((await studio.workflow(graph=graph, **picture))["slug"])
+    await studio.effect(slug, credits_cost=5)
+    return slug
+
+
+async def _shown(studio: Studio, person: Person, path: str) -> dict[str, Any]:
+    answer = await studio.call("GET", path, person=person)
+    assert answer.status_code == 200, answer.text
+    shown: dict[str, Any] = answer.json()
+    return shown
+
+
+async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
+    """Leaves are twice as large as bases, and no two are the same: each has a seed of its own."""
+    seen = set()
+    for step, size in (("base", (48, 32)), ("upscale", (96, 64))):
+        page = await _shown(studio, ann, f"/api/runs/{run_id}/candidates?step={step}")
+        assert len(page["items"]) == LEAVES
+        for candidate in page["items"]:
+            content = (await studio.client.get(candidate["file"]["url"])).content
+            with Image.open(BytesIO(content)) as image:
+                assert image.size == size
+            seen.add(content)
+    assert len(seen) == 2 * LEAVES
