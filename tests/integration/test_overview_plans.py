@@ -139,7 +139,8 @@ def cases(rows: int) -> Mapping[str, Case]:
         "set_priority": Case(
             RECONCILE["set_priority"],
             {"tenant_id": TENANT, "job_id": job_id(200), "charge_cycle": 1, "priority": 3},
-            40,
+            # One row by its key; and where its page is full, a new entry in each of the job's indexes.
+            80,
         ),
         "list_jobs_of_tenant": Case(
             ADMIN_SQL["list_jobs_of_tenant"],
