@@ -1,4 +1,4 @@
-"""What admins see of the running installation and do to it, each with its line in the audit log (issue 4, item 8)."""
+"""What admins see of the running installation and do to it, each with its line in the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user is told of a job while it waits, runs and when it is done (issue 4, items 4 and 7)."""
+"""What a user is told of a job while it waits, runs and when it is done."""
 
 from __future__ import annotations
 

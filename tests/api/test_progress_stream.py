@@ -1,4 +1,4 @@
-"""Progress and previews in the streams: the latest value, live, once, and never as history (issue 4, item 7)."""
+"""Progress and previews in the streams: the latest value, live, once, and never as history."""
 
 from __future__ import annotations
 
