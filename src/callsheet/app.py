@@ -41,7 +41,7 @@ from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
 from callsheet.media.storage.routes import storage_router
-from callsheet.pipelines.candidate_routes import candidate_router, run_candidate_router
+from callsheet.pipelines.candidate_routes import candidate_router, guidance_router, run_candidate_router
 from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
@@ -337,7 +337,8 @@ def _pipeline_routers(rooms: Rooms) -> list[APIRouter]:
     return [
         pipeline_router(pipelines.pipelines, pipelines.runs, authentication),
         run_router(pipelines.runs, authentication),
-        run_candidate_router(guidance.gallery, guidance.votes, guidance.branches, guidance.exports, authentication),
+        run_candidate_router(guidance.gallery, guidance.exports, authentication),
+        guidance_router(guidance.votes, guidance.branches, authentication),
         candidate_router(guidance.gallery, guidance.branches, guidance.lineages, rooms.presenter, authentication),
     ]
 

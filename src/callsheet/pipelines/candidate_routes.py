@@ -38,9 +38,8 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 }
 
 
-def run_candidate_router(
-    gallery: Gallery, votes: Votes, branches: Branches, exports: Exports, authentication: Authentication
-) -> APIRouter:
+def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Authentication) -> APIRouter:
+    """What a run has made."""
     router = APIRouter(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/candidates")
@@ -67,6 +66,24 @@ def run_candidate_router(
     ) -> list[Candidate]:
         """The best that are left, by ELO; of equals the older first."""
         return await gallery.winners(principal, run_id, step, limit)
+
+    @router.get("/export", response_class=StreamingResponse, responses=ARCHIVE)
+    async def export_run(
+        run_id: UUID,
+        status: CandidateStatus | None = STATUS,
+        principal: Principal = Depends(authentication.user),
+    ) -> StreamingResponse:
+        """Everything the run has made as a zip, in folders by step, with `manifest.json` as its last entry."""
+        name, content = await exports.open(principal, run_id, status)
+        headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}
+        return StreamingResponse(content, media_type=ZIP, headers=headers)
+
+    return router
+
+
+def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> APIRouter:
+    """How people tell a run what they like."""
+    router = APIRouter(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/pair")
     async def get_pair(
@@ -111,17 +128,6 @@ def run_candidate_router(
     ) -> Approval:
         """Lets the candidates of a step that requires approval go on. Approving once more answers the same."""
         return await branches.approve(principal, run_id, step)
-
-    @router.get("/export", response_class=StreamingResponse, responses=ARCHIVE)
-    async def export_run(
-        run_id: UUID,
-        status: CandidateStatus | None = STATUS,
-        principal: Principal = Depends(authentication.user),
-    ) -> StreamingResponse:
-        """Everything the run has made as a zip, in folders by step, with `manifest.json` as its last entry."""
-        name, content = await exports.open(principal, run_id, status)
-        headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}
-        return StreamingResponse(content, media_type=ZIP, headers=headers)
 
     return router
 
