@@ -8,11 +8,11 @@ from uuid import UUID
 import pytest
 
 from callsheet.pipelines.gallery import SQL
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from tests.support.crowd import TENANT, quiet, user_id
-from tests.support.installation import installation, isolate
+from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 # In one run, of four steps; as many again in other runs of the tenant, and votes on every hundredth.
@@ -97,12 +97,8 @@ async def seen(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("candidate_crowd")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, home)
-        async with installation(postgres, templates, home) as settings:
-            databases = await open_databases(settings)
-            yield await _everything(databases)
-            await databases.close()
+    async with opened(postgres, templates, home) as databases:
+        yield await _everything(databases)
 
 
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:

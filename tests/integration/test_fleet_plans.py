@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 import pytest
 
 from callsheet.fleet.authentication import SQL
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from tests.support.crowd import fill_central, quiet
-from tests.support.installation import installation, isolate
+from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 WORKERS, DISPATCHES, LINES = 2000, 50_000, 200_000
@@ -130,10 +129,7 @@ async def seen(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("fleet")
-    async with AsyncExitStack() as stack:
-        isolate(stack.enter_context(pytest.MonkeyPatch.context()), home)
-        databases = await open_databases(await stack.enter_async_context(installation(postgres, templates, home)))
-        stack.push_async_callback(databases.close)
+    async with opened(postgres, templates, home) as databases:
         yield await look(databases)
 
 

@@ -11,11 +11,11 @@ from callsheet.jobs.moves import SQL as JOBS
 from callsheet.pipelines.definitions import SQL as PIPELINES
 from callsheet.pipelines.director import SQL as LOOP
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
 from tests.support.crowd import TENANT, job_id, numbered, quiet, user_id
-from tests.support.installation import installation, isolate
+from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 CANDIDATES = 100_000
@@ -192,12 +192,8 @@ async def seen(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("pipeline_crowd")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, home)
-        async with installation(postgres, templates, home) as settings:
-            databases = await open_databases(settings)
-            yield await _everything(databases)
-            await databases.close()
+    async with opened(postgres, templates, home) as databases:
+        yield await _everything(databases)
 
 
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:

@@ -297,7 +297,7 @@ class TestCallbacks:
     @pytest.mark.parametrize(
         ("outcome", "error", "error_type"),
         [
-            ("failed", "CUDA out of memory at /root/model.py with r8_0123456789abcdef0123", "provider_failed"),
+            ("failed", "CUDA out of memory at /src/model.py with r8_0123456789abcdef0123", "provider_failed"),
             ("canceled", None, "provider_canceled"),
             ("aborted", None, "provider_failed"),
         ],

@@ -7,19 +7,18 @@ kept for the life of a connection.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from hashlib import sha256
 
 import pytest
 
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from callsheet.webhooks.breakers import SQL as BREAKERS
 from callsheet.webhooks.gate import SQL as CALLS
 from tests.support.crowd import TENANT, fill_central, job_id, numbered, quiet
-from tests.support.installation import installation, isolate
+from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 SQL = {**CALLS, **BREAKERS}
@@ -151,10 +150,7 @@ async def seen(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("calls")
-    async with AsyncExitStack() as stack:
-        isolate(stack.enter_context(pytest.MonkeyPatch.context()), home)
-        databases = await open_databases(await stack.enter_async_context(installation(postgres, templates, home)))
-        stack.push_async_callback(databases.close)
+    async with opened(postgres, templates, home) as databases:
         yield await look(databases)
 
 

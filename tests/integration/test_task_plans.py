@@ -10,12 +10,12 @@ import pytest
 from callsheet.dispatch.overview import SQL as OVERVIEW
 from callsheet.dispatch.queue import SQL as QUEUE
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.tasks.products import SQL as POOL
 from tests.support.crowd import TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
-from tests.support.installation import installation, isolate
+from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 ROWS = 30_000
@@ -81,12 +81,8 @@ async def seen(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[dict[tuple[str, str], Seen]]:
     home = tmp_path_factory.mktemp("task_crowd")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, home)
-        async with installation(postgres, templates, home) as settings:
-            databases = await open_databases(settings)
-            yield await _everything(databases)
-            await databases.close()
+    async with opened(postgres, templates, home) as databases:
+        yield await _everything(databases)
 
 
 async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from callsheet.app import with_free_port
-from callsheet.plumbing.databases import SQL, Databases, add_pool
+from callsheet.plumbing.databases import SQL, Databases, add_pool, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
 
@@ -55,6 +55,19 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:
         await admin.close()
+
+
+@asynccontextmanager
+async def opened(postgres: EmbeddedPostgres, templates: Mapping[str, str], home: Path) -> AsyncIterator[Databases]:
+    """The databases of an installation that a whole module looks at, out of reach of the developer's settings."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, home)
+        async with installation(postgres, templates, home) as settings:
+            databases = await open_databases(settings)
+            try:
+                yield databases
+            finally:
+                await databases.close()
 
 
 # Children before parents; what migrations and registration wrote stays.
