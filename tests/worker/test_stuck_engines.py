@@ -45,9 +45,8 @@ async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it
     await site.engine.kill()
     site.engine.scenario = "SaveImage_batch3"
     await site.engine.start()
-    await site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
     for job_id in (first, second):
-        await site.ends(person, job_id)
+        await site.ends(person, job_id, hurry=True)
 
 
 async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(site: Site) -> None:
@@ -87,8 +86,7 @@ async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Sit
     await until(lambda: site.engine.called("/interrupt"))
     site.engine.scenario = "SaveImage_batch3"
     await until(lambda: site.engine.running is None)
-    await site.shop.central("UPDATE ai_job_dispatches SET not_before = NULL")
-    await site.ends(person, job_id)
+    await site.ends(person, job_id, hurry=True)
 
 
 async def test_a_node_that_hangs_in_a_real_engine_costs_its_own_job_an_attempt_and_no_other(
