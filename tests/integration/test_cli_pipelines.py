@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -89,6 +90,40 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     assert "paused (by_user)" in succeed(callsheet, "runs", "list", "--pipeline", "paused").out
     assert f"Run {run['id']} is active" in succeed(callsheet, "runs", "resume", run["id"]).out
     succeed(callsheet, "runs", "pause", run["id"])
+
+
+def test_a_run_is_watched_to_its_end_and_taken_away(directory: Path, callsheet: Callsheet) -> None:
+    file = directory / "watched.toml"
+    file.write_text(PIPELINE.replace("sketches", "watched"))
+    succeed(callsheet, "pipelines", "apply", str(file), "--yes")
+    start = ("runs", "start", "watched", "--name", "Three", "--leaves", "3", "--budget", "9", "--prompt", "a hill")
+    watched = succeed(callsheet, *start, "--folder", "three-hills", "--watch")
+    assert "3 candidates, 3 of 3 leaves, 3 of 9 tokens: target_reached" in watched.err
+    assert "(Three) is completed (target_reached): 3 of 9 tokens." in watched.out
+    run = succeed(callsheet, "runs", "list", "--pipeline", "watched", "--json").json[0]["id"]
+    assert "completed (target_reached)" in succeed(callsheet, "runs", "show", run).out
+    assert [one["number"] for one in succeed(callsheet, "runs", "winners", run, "--json").json] == [1, 2, 3]
+    assert "1000" in succeed(callsheet, "runs", "winners", run, "--limit", "1").out
+    target = directory / "hills.zip"
+    succeed(callsheet, "runs", "export", run, "--to", str(target))
+    with zipfile.ZipFile(target) as archive:
+        assert archive.testzip() is None
+        assert len([name for name in archive.namelist() if name.endswith(".png")]) == 3
+    nowhere = callsheet.call("runs", "export", run, "--to", str(directory / "no" / "x.zip"))
+    assert nowhere.code == 1
+    assert "x.zip cannot be written: No such file" in nowhere.err
+    assert "The run is completed." in refused(callsheet, "runs", "cancel", run)
+
+
+def test_watching_ends_where_the_run_waits_for_a_person(directory: Path, callsheet: Callsheet) -> None:
+    file = directory / "poor.toml"
+    file.write_text(PIPELINE.replace("sketches", "poor"))
+    succeed(callsheet, "pipelines", "apply", str(file), "--yes")
+    start = ("runs", "start", "poor", "--name", "Poor", "--leaves", "3", "--budget", "2", "--prompt", "a hill")
+    shown = succeed(callsheet, *start, "--watch", "--json").json
+    assert (shown["status"], shown["reason"], shown["candidates"]) == ("active", "budget_spent", 2)
+    assert f"Run {shown['id']} is canceled" in succeed(callsheet, "runs", "cancel", shown["id"]).out
+    assert "canceled" in succeed(callsheet, "runs", "watch", shown["id"]).out
 
 
 def test_what_cannot_be_done_is_told_in_one_sentence(directory: Path, callsheet: Callsheet) -> None:

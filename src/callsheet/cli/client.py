@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import mimetypes
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from pathlib import Path
 from random import Random
@@ -155,14 +155,14 @@ class Client:
 
     async def fetch(self, output: JobOutput, target: Path, counted: Counted) -> None:
         """Writes the file under its name only when all of it is there and is what it should be."""
-        if output.url is None:
+        url = output.url
+        if url is None:
             raise OperatorError(f"{output.name} cannot be fetched: it is not there any more.")
-        # Not from its name, which may be as long as a name can be.
-        part = target.with_name(f".{uuid.uuid4().hex}.part")
-        try:
+
+        async def all_of_it(part: Path) -> None:
             for attempt in range(1, ATTEMPTS + 1):
                 try:
-                    digest = await self._download(output.url, part, counted)
+                    digest = await _download(self._storage, url, part, counted)
                     break
                 except httpx.RequestError as error:
                     if attempt == ATTEMPTS:
@@ -170,25 +170,19 @@ class Client:
                     await _pause(attempt)
             if output.sha256 is not None and digest != output.sha256:
                 raise OperatorError(f"What was downloaded is not {output.name}: its checksum differs. Try again.")
-            part.replace(target)
-        except OSError as error:
-            raise OperatorError(f"{target} cannot be written: {error.strerror}.") from None
-        finally:
-            part.unlink(missing_ok=True)
 
-    async def _download(self, url: str, part: Path, counted: Counted) -> str:
-        digest, got = hashlib.sha256(), 0
-        async with self._storage.stream("GET", url) as answer:
-            if not answer.is_success:
-                await answer.aread()
-                raise _refusal(answer)
-            with part.open("wb") as file:
-                async for piece in answer.aiter_bytes(PIECE):
-                    await asyncio.to_thread(file.write, piece)
-                    digest.update(piece)
-                    got += len(piece)
-                    counted(got)
-        return digest.hexdigest()
+        await _written(target, all_of_it)
+
+    async def save(self, path: str, target: Path, counted: Counted) -> None:
+        """What the control plane answers there, in one piece: made for the asker, it cannot be resumed."""
+
+        async def all_of_it(part: Path) -> None:
+            try:
+                await _download(self._http, path, part, counted)
+            except httpx.RequestError as error:
+                raise OperatorError(f"The download broke off ({type(error).__name__}). Try again.") from None
+
+        await _written(target, all_of_it)
 
     async def events(self, job_id: str | UUID) -> AsyncGenerator[Told, None]:
         """Everything a job tells until it has ended; goes on where it was when the connection breaks (G9)."""
@@ -244,6 +238,35 @@ class Client:
                     raise _refusal(answer)
             await _pause(attempt)
         raise AssertionError("the last attempt returns or raises")
+
+
+async def _written(target: Path, write: Callable[[Path], Awaitable[None]]) -> None:
+    """The file has its name only when all of it is there."""
+    # Not from its name, which may be as long as a name can be.
+    part = target.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        await write(part)
+        part.replace(target)
+    except OSError as error:
+        raise OperatorError(f"{target} cannot be written: {error.strerror}.") from None
+    finally:
+        part.unlink(missing_ok=True)
+
+
+async def _download(http: httpx.AsyncClient, url: str, part: Path, counted: Counted) -> str:
+    """Its checksum."""
+    digest, got = hashlib.sha256(), 0
+    async with http.stream("GET", url) as answer:
+        if not answer.is_success:
+            await answer.aread()
+            raise _refusal(answer)
+        with part.open("wb") as file:
+            async for piece in answer.aiter_bytes(PIECE):
+                await asyncio.to_thread(file.write, piece)
+                digest.update(piece)
+                got += len(piece)
+                counted(got)
+    return digest.hexdigest()
 
 
 async def messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | None, str]]:

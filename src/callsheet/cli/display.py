@@ -127,7 +127,7 @@ class _Trail(TextColumn):
 
 
 @contextmanager
-def transfer(console: Console, what: str, size: int) -> Iterator[Callable[[int], object]]:
+def transfer(console: Console, what: str, size: int | None) -> Iterator[Callable[[int], object]]:
     """A bar of bytes; the caller says how many have gone so far."""
     if not console.is_terminal:
         console.print(what)

@@ -19,6 +19,7 @@ from callsheet.cli import (
     fleet,
     lightbox,
     pipelines,
+    runs,
     serve,
     settings,
     submit,
@@ -60,7 +61,7 @@ app.add_typer(fleet.workers, name="workers")
 app.add_typer(catalog.workflows, name="workflows")
 app.add_typer(catalog.effects, name="effects")
 app.add_typer(pipelines.pipelines, name="pipelines")
-app.add_typer(pipelines.runs, name="runs")
+app.add_typer(runs.runs, name="runs")
 
 
 @app.command()

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 from urllib.parse import quote
 
-from callsheet.cli.client import Client, Model, Refused
+from pydantic import RootModel
+
+from callsheet.cli.client import Client, Counted, Model, Refused
 from callsheet.wire.base import Page
-from callsheet.wire.pipelines import CreatePipeline, CreateRun, Pipeline, PipelineSummary, Run, RunSummary
+from callsheet.wire.pipelines import Candidate, CreatePipeline, CreateRun, Pipeline, PipelineSummary, Run, RunSummary
 
 NOT_FOUND = 404
 PAGE = 100
+
+
+Candidates = RootModel[list[Candidate]]
 
 
 class PipelineClient(Client):
@@ -42,6 +48,17 @@ class PipelineClient(Client):
     async def runs(self, pipeline: str | None) -> list[RunSummary]:
         narrowed = f"&pipeline={_quoted(pipeline)}" if pipeline is not None else ""
         return [each async for each in self._all(RunSummary, "/api/runs", narrowed)]
+
+    async def run(self, run_id: str) -> Run:
+        return await self._ask(Run, "GET", f"/api/runs/{_quoted(run_id)}")
+
+    async def winners(self, run_id: str, limit: int) -> list[Candidate]:
+        found = await self._ask(Candidates, "GET", f"/api/runs/{_quoted(run_id)}/winners?limit={limit}")
+        return found.root
+
+    async def export(self, run_id: str, target: Path, counted: Counted, *, everything: bool) -> None:
+        chosen = "" if everything else "?status=active"
+        await self.save(f"/api/runs/{_quoted(run_id)}/export{chosen}", target, counted)
 
     async def change_run(self, run_id: str, verb: str) -> Run:
         return await self._ask(Run, "POST", f"/api/runs/{_quoted(run_id)}/{verb}", {})

@@ -251,7 +251,7 @@ async def _shown(connection: Connection, row: Row) -> Run:
 
 def _require(run: Row, *statuses: str) -> None:
     if run["status"] not in statuses:
-        raise WrongState(f"The run is {run['status']}.", status=run["status"])
+        raise WrongState(f"The run is {run['status']}.")
 
 
 def _owner(principal: Principal, run_id: UUID) -> dict[str, Any]:

@@ -87,8 +87,10 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
         "title": refusal.title(),
         "status": status,
         "code": refusal.code,
-        **refusal.data,
     }
+    for name, value in refusal.data.items():
+        # What every problem has means the same in every problem.
+        body.setdefault(name, value)
     if refusal.detail:
         body["detail"] = refusal.detail
     if refusal.errors:

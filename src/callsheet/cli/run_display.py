@@ -1,0 +1,71 @@
+"""How a run is shown while it is watched: a table that grows on a terminal, a line per change elsewhere."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from callsheet.wire.pipelines import Run
+
+LINES = ("step", "candidates", "rejected", "under way", "waits for")
+
+
+def lines_of(run: Run) -> list[tuple[str, int, int, int, str]]:
+    """A line for each step."""
+    return [
+        (
+            each.step.name,
+            each.active,
+            each.candidates - each.active,
+            each.in_flight,
+            "approval" if each.step.requires_approval and not each.approved and each.active else "",
+        )
+        for each in run.steps
+    ]
+
+
+class RunDisplay:
+    def __init__(self, console: Console):
+        self._console = console
+        self._began = time.monotonic()
+        self._told = ""
+        self._live = Live(console=console, transient=True, auto_refresh=False)
+
+    def __enter__(self) -> RunDisplay:
+        if self._console.is_terminal:
+            self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._console.is_terminal:
+            self._live.stop()
+
+    def tell(self, run: Run) -> None:
+        line = summary_of(run)
+        if self._console.is_terminal:
+            self._live.update(Group(Text(f"{self._seconds():6.1f} s  {line}"), _table_of(run)), refresh=True)
+        elif line != self._told:
+            self._console.print(f"{self._seconds():6.1f} s  {line}")
+        self._told = line
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self._began
+
+
+def summary_of(run: Run) -> str:
+    leaves = run.steps[-1].active
+    told = f"{run.candidates} candidates, {leaves} of {run.target_leaves} leaves, {run.spent} of {run.budget} tokens"
+    return told if run.reason is None else f"{told}: {run.reason.value}"
+
+
+def _table_of(run: Run) -> Table:
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column in LINES:
+        table.add_column(column)
+    for line in lines_of(run):
+        table.add_row(*(Text(str(cell)) for cell in line))
+    return table

@@ -1,0 +1,206 @@
+"""`callsheet runs`: runs of pipelines, started, watched and taken away. HTTP only."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from callsheet.cli.console import checked, err, out, print_json, print_table
+from callsheet.cli.pipelines import AS_JSON, URL, with_client
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.pipelines import CreateRun, Run, RunReason, RunStatus, RunSummary
+
+if TYPE_CHECKING:
+    from callsheet.cli.pipeline_client import PipelineClient
+
+# How often a run is looked at while it is watched, in seconds.
+LOOK_SECONDS = 0.5
+
+runs = typer.Typer(help="Runs of pipelines.", no_args_is_help=True)
+
+RUN = typer.Argument(help="Id of the run.")
+
+
+@runs.command("start")
+def start_run(
+    pipeline: str = typer.Argument(help="Short name of the pipeline."),
+    name: str = typer.Option(..., help="What to call the run."),
+    budget: int = typer.Option(..., help="The most tokens it may use up."),
+    prompt: str | None = typer.Option(None, help="What {{prompt}} stands for."),
+    variables: list[str] = typer.Option([], "--set", help="A variable of the run: KEY=VALUE, as JSON or text."),
+    folder: str | None = typer.Option(None, help="Where its files go. Default: made of the name."),
+    strategy: str = typer.Option("finish_first", help="finish_first or breadth_first."),
+    seed: int | None = typer.Option(None, help="What everything it draws follows from. Default: a random one."),
+    leaves: int | None = typer.Option(None, help="T: how many finished candidates to aim at."),
+    children: int | None = typer.Option(None, help="N for every step, in place of the steps' own."),
+    concurrency: int | None = typer.Option(None, help="Jobs at once."),
+    watch: bool = typer.Option(False, "--watch", "-w", help="Show how it goes on until it ends."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Start a run."""
+    given = {
+        "target_folder": folder,
+        "seed": seed,
+        "target_leaves": leaves,
+        "max_children": children,
+        "concurrency": concurrency,
+        "prompt": prompt,
+    }
+    wanted = checked(
+        CreateRun,
+        name=name,
+        budget=budget,
+        strategy=strategy,
+        variables=dict(_pair(each) for each in variables),
+        **{key: value for key, value in given.items() if value is not None},
+    )
+
+    async def work(client: PipelineClient) -> None:
+        run = await client.start_run(pipeline, wanted)
+        if not as_json:
+            out.print(f"Run {run.id} is {_state(run)}, seed {run.seed}, files in {run.target_folder}.")
+        if watch:
+            run = await _watched(client, str(run.id))
+        if as_json:
+            print_json(run)
+        elif watch:
+            _print_run(run)
+
+    with_client(url, work)
+
+
+@runs.command("list")
+def list_runs(
+    pipeline: str | None = typer.Option(None, help="Only those of this pipeline."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List your runs, newest first."""
+    found = with_client(url, lambda client: client.runs(pipeline))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(row.id, row.name, _state(row), row.candidates, f"{row.spent}/{row.budget}") for row in found]
+    print_table(("id", "name", "status", "candidates", "tokens"), rows)
+
+
+@runs.command("show")
+def show_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """Show how far a run is, step by step."""
+    found = with_client(url, lambda client: client.run(run))
+    print_json(found) if as_json else _print_run(found)
+
+
+@runs.command("watch")
+def watch_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """Show how a run goes on until it has ended, was paused or waits for you."""
+    found = with_client(url, lambda client: _watched(client, run))
+    print_json(found) if as_json else _print_run(found)
+
+
+async def _watched(client: PipelineClient, run_id: str) -> Run:
+    from callsheet.cli.run_display import RunDisplay
+
+    with RunDisplay(err) as display:
+        while True:
+            run = await client.run(run_id)
+            display.tell(run)
+            if not _goes_on(run):
+                return run
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+@runs.command("winners")
+def list_winners(
+    run: str = RUN,
+    limit: int = typer.Option(10, min=1, max=100, help="How many."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List the best finished candidates by ELO, with addresses of their pictures."""
+    found = with_client(url, lambda client: client.winners(run, limit))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(row.number, row.elo, row.votes, row.id, row.file.url if row.file else None) for row in found]
+    print_table(("number", "elo", "votes", "id", "address"), rows)
+
+
+@runs.command("export")
+def export_run(
+    run: str = RUN,
+    to: Path | None = typer.Option(None, help="The zip file to write. Default: the run's folder, here."),
+    everything: bool = typer.Option(False, "--all", help="Also what was rejected."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Fetch a run's pictures as a zip, with a manifest of the tree."""
+    from callsheet.cli.display import transfer
+
+    async def work(client: PipelineClient) -> Path:
+        target = to or Path(f"{(await client.run(run)).target_folder}.zip")
+        with transfer(err, f"Fetching {target}", None) as counted:
+            await client.export(run, target, counted, everything=everything)
+        return target
+
+    target = with_client(url, work)
+    print_json({"file": str(target)}) if as_json else out.print(str(target))
+
+
+@runs.command("pause")
+def pause_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """Begin nothing more; what is under way comes to its end."""
+    _changed(run, "pause", url, as_json)
+
+
+@runs.command("resume")
+def resume_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """Go on with a run."""
+    _changed(run, "resume", url, as_json)
+
+
+@runs.command("cancel")
+def cancel_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """End a run; what is under way is canceled and refunded."""
+    _changed(run, "cancel", url, as_json)
+
+
+def _changed(run_id: str, verb: str, url: str | None, as_json: bool) -> None:
+    run: Run = with_client(url, lambda client: client.change_run(run_id, verb))
+    print_json(run) if as_json else out.print(f"Run {run.id} is {_state(run)}.")
+
+
+def _goes_on(run: Run) -> bool:
+    """False where it has ended, or waits for a person and not for a job."""
+    if run.status is not RunStatus.ACTIVE:
+        return False
+    waits = run.reason not in (None, RunReason.TOO_MANY_ACTIVE_JOBS)
+    return not waits or any(step.in_flight for step in run.steps)
+
+
+def _state(run: RunSummary) -> str:
+    return run.status.value if run.reason is None else f"{run.status.value} ({run.reason.value})"
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    key, separator, value = text.partition("=")
+    if not separator:
+        raise OperatorError(f"--set takes KEY=VALUE, not {text!r}.")
+    try:
+        return key, json.loads(value)
+    except ValueError:
+        return key, value
+
+
+def _print_run(run: Run) -> None:
+    from callsheet.cli.run_display import LINES, lines_of
+
+    out.print(f"Run {run.id} ({run.name}) is {_state(run)}: {run.spent} of {run.budget} tokens.")
+    if run.reason_detail:
+        out.print(run.reason_detail)
+    print_table(LINES, lines_of(run))
