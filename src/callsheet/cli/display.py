@@ -17,13 +17,14 @@ from callsheet.wire.worker import UPLOADING
 
 Stage = Literal["queue", "lease", "render", "upload", "done"]
 STAGES: tuple[Stage, ...] = ("queue", "lease", "render", "upload", "done")
+# What an actor does is neither a render nor an upload; it says itself what it is at.
+TASK_STAGES: tuple[Stage, ...] = ("queue", "lease", "done")
 # Where on the bar each stage begins. Rendering takes nearly all the time.
 BEGINS: dict[Stage, float] = {"queue": 0.0, "lease": 5.0, "render": 10.0, "upload": 95.0, "done": 100.0}
 
 
 BAR_WIDTH = 20
 SEPARATOR = " → "
-TRAIL_WIDTH = len(SEPARATOR.join(STAGES))
 
 
 def stage_of(told: JobEvent | JobProgress) -> Stage | None:
@@ -42,8 +43,9 @@ def stage_of(told: JobEvent | JobProgress) -> Stage | None:
 class JobDisplay:
     """`stages` says after how many seconds each began."""
 
-    def __init__(self, console: Console):
+    def __init__(self, console: Console, trail: tuple[Stage, ...] = STAGES):
         self.stages: dict[Stage, float] = {}
+        self.trail = trail
         self._console = console
         self._began = time.monotonic()
         self._stage: Stage = "queue"
@@ -73,17 +75,20 @@ class JobDisplay:
         stage = stage_of(told)
         if stage is None:
             return
+        if stage not in self.trail:
+            stage = "lease"
         for passed in self._passed(stage):
             self._reach(passed)
         self._reach(stage)
         percent = told.percent if isinstance(told, JobProgress) else None
         note = (told.message or "") if isinstance(told, JobProgress) else ""
-        place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * (stage == "render")
+        is_worked_on = stage in ("render", "lease") and percent is not None
+        place = BEGINS[stage] + (percent or 0.0) * (BEGINS["upload"] - BEGINS["render"]) / 100 * is_worked_on
         self._bar.update(self._task, completed=place, note=note[:40])
 
     def _passed(self, stage: Stage) -> tuple[Stage, ...]:
         """What a job that is done went through without a word: of its progress only the latest is told."""
-        return STAGES[STAGES.index(self._stage) + 1 : -1] if stage == "done" and self.stages else ()
+        return self.trail[self.trail.index(self._stage) + 1 : -1] if stage == "done" and self.stages else ()
 
     def _reach(self, stage: Stage) -> None:
         seconds = time.monotonic() - self._began
@@ -113,13 +118,14 @@ class _Trail(TextColumn):
     """The stages in their order: what is over, what is now and what comes."""
 
     def __init__(self, display: JobDisplay):
-        super().__init__("", table_column=Column(no_wrap=True, min_width=TRAIL_WIDTH))
+        super().__init__("", table_column=Column(no_wrap=True, min_width=len(SEPARATOR.join(display.trail))))
         self._display = display
 
     def render(self, task: object) -> Text:
-        now = STAGES.index(self._display.stage)
+        trail = self._display.trail
+        now = trail.index(self._display.stage)
         text = Text()
-        for place, stage in enumerate(STAGES):
+        for place, stage in enumerate(trail):
             over = place < now or stage == self._display.stage == "done"
             style = "green" if over else "bold cyan" if place == now else "dim"
             text.append(stage, style).append(SEPARATOR if stage != "done" else "", "dim")

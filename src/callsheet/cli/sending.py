@@ -15,7 +15,7 @@ from uuid import UUID
 
 from callsheet.cli.client import Client, Refused, media_type
 from callsheet.cli.console import err, out, print_json
-from callsheet.cli.display import JobDisplay, transfer
+from callsheet.cli.display import STAGES, TASK_STAGES, JobDisplay, transfer
 from callsheet.cli.login import login_of
 from callsheet.cli.values import read_values, with_article
 from callsheet.settings import load_settings
@@ -114,7 +114,7 @@ def _job_id(text: str) -> UUID:
 async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: bool) -> None:
     """Watches to the end, fetches, and says what it cost."""
     try:
-        ended = await follow(client, job, JobDisplay(err))
+        ended = await follow(client, job, JobDisplay(err, STAGES if job.effect_id is not None else TASK_STAGES))
     except asyncio.CancelledError:
         err.print(f"\nThe job goes on without you. Watch it again: callsheet watch {job.id}")
         raise

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from rich.console import Console
 
-from callsheet.cli.display import BAR_WIDTH, JobDisplay, transfer
+from callsheet.cli.display import BAR_WIDTH, TASK_STAGES, JobDisplay, transfer
 from callsheet.wire.jobs import JobEvent, JobProgress, JobStatus
 from callsheet.wire.worker import UPLOADING
 
@@ -50,6 +50,15 @@ def test_into_a_pipe_each_stage_is_one_line() -> None:
     display = watched(Console(file=written), *WHOLE_LIFE)
     assert [line.split()[-1] for line in written.getvalue().splitlines()] == list(display.stages)
     assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
+
+
+def test_of_a_task_no_stage_is_told_that_only_engines_have() -> None:
+    written = StringIO()
+    with JobDisplay(Console(file=written), TASK_STAGES) as display:
+        for told in WHOLE_LIFE:
+            display.tell(told)
+    assert list(display.stages) == ["queue", "lease", "done"]
+    assert len(written.getvalue().splitlines()) == 3
 
 
 @pytest.mark.parametrize("width", [80, 120])
