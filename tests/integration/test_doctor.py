@@ -11,8 +11,10 @@ from threading import Thread
 
 import asyncpg
 import pytest
+from pydantic import SecretStr
 
 from callsheet.cli.doctor import Finding, _clock, examine
+from callsheet.providers.replicate_config import ReplicateConfig
 from callsheet.settings import Settings
 from tests.support.commands import Callsheet
 from tests.support.installation import changed
@@ -91,6 +93,7 @@ async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settin
         ("clock", "ok"),
         ("storage", "ok"),
         ("engine", "ok"),
+        ("providers", "ok"),
     ]
     messages = {finding["part"]: finding["message"] for finding in shown}
     assert messages["engine"] == f"ComfyUI 0.7.0 at {url}."
@@ -105,6 +108,16 @@ async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     [line, advice] = [line for line in shown.splitlines() if "engine" in line.lower()][:2]
     assert line.startswith(f"warning  engine    No ComfyUI answers at {NOBODY} (")
     assert advice.strip().startswith("→ Only a machine that renders needs one: ")
+
+
+async def test_a_provider_that_could_not_call_back_is_a_warning(settings: Settings) -> None:
+    known = changed(settings, providers={"replicate": ReplicateConfig(token=SecretStr("r8_secret"))})
+    found = (await findings(known))["providers"]
+    assert found.status == "warning"
+    assert f"Replicate cannot call back to {settings.public_url}" in found.message
+    assert "r8_secret" not in found.message + found.advice
+    public = changed(known, server={"public_url": "https://callsheet.example.com"})
+    assert (await findings(public))["providers"].status == "ok"
 
 
 async def test_a_database_that_cannot_be_reached_fails_with_advice(settings: Settings, tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from callsheet.wire.errors import Refusal
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 CLOCK_TOLERANCE_SECONDS = 2.0
+LOOPBACK = ("localhost", "127.0.0.1", "::1", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,7 @@ class Finding:
 
 
 def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """Check database, storage, secrets, clock and engine. Exits 1 where something must be mended."""
+    """Check database, storage, secrets, clock, engine and providers. Exits 1 where something must be mended."""
     settings = load_settings()
     findings = asyncio.run(examine(settings))
     if as_json:
@@ -46,7 +47,8 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
 
 async def examine(settings: Settings) -> list[Finding]:
     findings = [_secrets(settings)]
-    for part, check in (("database", _database), ("storage", _storage), ("engine", _engine)):
+    checks = (("database", _database), ("storage", _storage), ("engine", _engine), ("providers", _providers))
+    for part, check in checks:
         findings.extend(await _guarded(part, check, settings))
     return findings
 
@@ -147,3 +149,26 @@ async def _engine(settings: Settings) -> list[Finding]:
             )
         ]
     return [Finding("engine", "ok", f"ComfyUI {version} at {url}.")]
+
+
+async def _providers(settings: Settings) -> list[Finding]:
+    """Nobody is called: a call may cost something."""
+    from urllib.parse import urlsplit
+
+    from callsheet.providers.registry import open_registry
+
+    registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
+    try:
+        found = f"Actors {', '.join(sorted(registry.actors))}; media by {', '.join(sorted(registry.media))}."
+    finally:
+        await registry.close()
+    if settings.providers.replicate.token is not None and urlsplit(settings.public_url).hostname in LOOPBACK:
+        return [
+            Finding(
+                "providers",
+                "warning",
+                f"{found} Replicate cannot call back to {settings.public_url}; its results are asked for.",
+                "Set CALLSHEET_SERVER__PUBLIC_URL to where the internet reaches this.",
+            )
+        ]
+    return [Finding("providers", "ok", found)]
