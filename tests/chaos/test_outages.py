@@ -98,7 +98,7 @@ class Scene:
             await task
 
     async def renders(self) -> None:
-        async with httpx.AsyncClient(base_url=self.lightbox.url, trust_env=False) as client:
+        async with httpx.AsyncClient(base_url=self.lightbox.url, trust_env=False, timeout=60) as client:
 
             async def is_running() -> bool:
                 return bool((await client.get("/queue")).json()["queue_running"])
@@ -110,7 +110,7 @@ class Scene:
         before = self.failures(*events)
         if self.is_long:
             await asyncio.sleep(seconds)
-        await until(lambda: self.failures(*events) >= before + (1 if self.is_long else FAILURES), 120)
+        await until(lambda: self.failures(*events) >= before + (1 if self.is_long else FAILURES))
 
     def failures(self, *events: str) -> int:
         text = self.said.getvalue()
@@ -122,7 +122,7 @@ class Scene:
             assert job["status"] in ("queued", "processing", "completed"), job
             return bool(job["status"] == "completed")
 
-        await until(has_ended, 120)
+        await until(has_ended)
         history: list[Row] = []
 
         async def is_closed() -> bool:

@@ -182,7 +182,7 @@ class Real:
         self.gate.set()
 
     async def _asked(self, method: str, path: str) -> Any:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             answer = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
         return answer.json() if answer.content else None
 

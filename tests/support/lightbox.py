@@ -18,7 +18,7 @@ import httpx
 
 from callsheet.lightbox.server import RunningLightbox, running_lightbox
 from callsheet.settings import LightboxSettings
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @asynccontextmanager
@@ -63,7 +63,7 @@ class LightboxProcess:
             env={**os.environ, "CALLSHEET_LOG__FORMAT": "json", **self.environment},
         )
         assert self._process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for line in self._process.stderr:
                 if found := re.search(rb"renders at http://[^ ]*:(\d+)", line):
                     self.port = int(found[1])
@@ -100,7 +100,7 @@ async def lightbox_process(directory: Path, **options: Any) -> AsyncIterator[Lig
         await process.end()
 
 
-async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = 60) -> dict[str, Any]:
+async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
     """The history entry of a prompt, once there is one."""
     entry: dict[str, Any] = {}
 

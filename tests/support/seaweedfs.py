@@ -19,7 +19,7 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 # Every port P of SeaweedFS comes with P + 10000 for gRPC, so both must be free and both must exist.
 GRPC_OFFSET = 10_000
 PARTS = ("master", "volume", "filer", "s3", "admin")
@@ -51,7 +51,7 @@ class S3Server:
         request = AWSRequest("PUT", f"{self.url}/{name}")
         credentials = ReadOnlyCredentials(self.access_key_id, self.secret_access_key, None)
         S3SigV4QueryAuth(credentials, "s3", REGION).add_auth(request)
-        httpx.put(request.url).raise_for_status()
+        httpx.put(request.url, timeout=60).raise_for_status()
 
 
 class SeaweedFS:

@@ -81,7 +81,7 @@ class Site:
         async def reached() -> bool:
             return (await self.get(task))["status"] == status
 
-        await until(reached, seconds=60)
+        await until(reached)
         return await self.get(task)
 
     async def workers(self) -> list[str]:
@@ -119,7 +119,7 @@ class Site:
                 assert process.returncode is None, (await saying).decode()
                 return name in await self.workers()
 
-            await until(registered, seconds=60)
+            await until(registered)
             yield process
         finally:
             if process.returncode is None:
@@ -168,7 +168,7 @@ async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(site: S
 async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: Site) -> None:
     async with site.worker("first") as first:
         task = await site.submit()
-        await until(lambda: site.pages.asked == 1, seconds=60)
+        await until(lambda: site.pages.asked == 1)
         first.kill()
         await first.wait()
     site.pages.gate.set()
@@ -195,12 +195,12 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
         httpx.AsyncClient(base_url=f"http://127.0.0.1:{other.server.port}", trust_env=False, timeout=60) as client,
     ):
         task = await site.submit()
-        await until(lambda: site.pages.asked == 1, seconds=60)
+        await until(lambda: site.pages.asked == 1)
         # Its client waits for the answer when everything goes down.
         asking = asyncio.create_task(
             client.post("/api/generate/scrape", json={"url": site.pages.url}, headers=site.person.headers)
         )
-        await until(lambda: site.pages.asked == 2, seconds=60)
+        await until(lambda: site.pages.asked == 2)
         await process.kill()
         with pytest.raises(httpx.TransportError):
             await asking
@@ -219,7 +219,7 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
 async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(site: Site) -> None:
     async with site.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
         task = await site.submit(max_retries=0)
-        await until(lambda: site.pages.asked == 1, seconds=60)
+        await until(lambda: site.pages.asked == 1)
         leaving.send_signal(signal.SIGTERM)
         assert await leaving.wait() == 0
         assert (await site.get(task))["status"] == "queued"
@@ -232,7 +232,7 @@ async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(sit
 async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
     async with site.worker("stopped"):
         task = await site.submit()
-        await until(lambda: site.pages.asked == 1, seconds=60)
+        await until(lambda: site.pages.asked == 1)
         answer = await site.desk.client.post(f"/api/task/{task['task_id']}/cancel", headers=site.person.headers)
         assert answer.json()["status"] == "canceled"
 
@@ -240,7 +240,7 @@ async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
             answer = await site.desk.get(site.desk.admin, "/api/admin/dispatches")
             return not answer.json()["items"]
 
-        await until(is_free, seconds=60)
+        await until(is_free)
     assert await balance(site) == 100
 
 
