@@ -33,6 +33,7 @@ from tests.support.breaking_line import BreakingLine, breaking_line_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node
 from tests.support.lightbox import lightbox_here
+from tests.support.ports import free_port
 
 
 class Hold(Node):
@@ -145,7 +146,7 @@ class Real:
     directory: Path
     as_cloud: bool
     lightbox: RunningLightbox | None = None
-    port: int = 0
+    port: int = field(default_factory=free_port)
     gate: threading.Event = field(default_factory=threading.Event)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -161,7 +162,6 @@ class Real:
         hold = type("HoldHere", (Hold,), {"gate": self.gate})
         with patch.object(probes, "NODES", (*probes.NODES, hold)):
             self.lightbox = await self._stack.enter_async_context(here)
-        self.port = int(self.lightbox.url.rpartition(":")[2])
 
     async def kill(self) -> None:
         await self._stack.aclose()
