@@ -9,6 +9,7 @@ from pathlib import Path
 
 import asyncpg
 import httpx
+import hypothesis
 import pytest
 import structlog
 
@@ -23,6 +24,15 @@ from tests.support.installation import empty, installation, isolate
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
+
+# An example that took 0.2 seconds because the machine was busy says nothing about the property.
+hypothesis.settings.register_profile(
+    "patient",
+    parent=hypothesis.settings.default,
+    deadline=None,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session", autouse=True)

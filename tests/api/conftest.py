@@ -10,11 +10,12 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.app import ControlPlane, running_control_plane, with_free_port
+from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.tasks import COSTS
 from tests.support.installation import changed, installation, isolate
+from tests.support.ports import free_port
 from tests.support.seaweedfs import S3Server
 from tests.support.troupe import Troupe, open_troupe
 from tests.support.workshop import Workshop, open_workshop
@@ -73,8 +74,8 @@ def started(settings: Settings) -> Started:
 
     @asynccontextmanager
     async def start(**sections: dict[str, Any]) -> AsyncIterator[tuple[ControlPlane, httpx.AsyncClient]]:
-        sections["server"] = {"port": 0, **sections.get("server", {})}
-        chosen = await with_free_port(changed(settings, **sections))
+        sections["server"] = {"port": free_port(), **sections.get("server", {})}
+        chosen = changed(settings, **sections)
         address = f"http://127.0.0.1:{chosen.server.port}"
         async with (
             running_control_plane(chosen) as plane,

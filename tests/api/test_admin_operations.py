@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -153,7 +153,7 @@ async def test_what_no_worker_holds_is_not_requeued(shop: Workshop, ann: Person)
     assert_refused(await ask(shop, "POST", path), 409, "wrong_state")
     worker = await shop.worker()
     leased = await worker.job()
-    later = datetime.now(UTC).replace(year=datetime.now(UTC).year + 1).isoformat()
+    later = (datetime.now(UTC) + timedelta(days=365)).isoformat()
     await worker.defer(leased, "prediction-1", later)
     problem = assert_refused(await ask(shop, "POST", path), 409, "wrong_state")
     assert "waiting" in problem["detail"]

@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 from pydantic import SecretStr
 from starlette.responses import StreamingResponse
 
-from callsheet.app import ControlPlane, running_control_plane, with_free_port
+from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.database import DatabaseError
 from callsheet.plumbing.edge import Edge
 from callsheet.plumbing.metrics import HttpMetrics
@@ -34,6 +34,7 @@ from callsheet.wire import errors
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.people import People
+from tests.support.ports import free_port
 from tests.support.waiting import until
 
 SECURITY_HEADERS = {"x-content-type-options": "nosniff", "x-frame-options": "DENY", "referrer-policy": "same-origin"}
@@ -263,7 +264,7 @@ async def test_while_the_database_is_away_requests_are_told_to_come_back(started
 
 
 async def test_g12_a_killed_database_costs_requests_a_503_and_nobody_has_to_repair_it(tmp_path: Path) -> None:
-    settings = await with_free_port(load_settings(home=tmp_path / "home", server={"port": 0}, log={"level": "error"}))
+    settings = load_settings(home=tmp_path / "home", server={"port": free_port()}, log={"level": "error"})
     async with (
         running_control_plane(settings) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=60) as client,

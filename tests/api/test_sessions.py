@@ -136,7 +136,7 @@ async def test_a_cookie_alone_changes_nothing(
 ) -> None:
     del browser.headers["x-csrf-token"]
     if token == "of another session":
-        async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False) as other:
+        async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=60) as other:
             token = (await sign_in(other, await people.user())).json()["csrf_token"]
     headers = {} if token is None else {"x-csrf-token": token.encode()}
     assert_refused(await browser.post("/api/keys", json={"name": "forged"}, headers=headers), 403, "csrf_failed")

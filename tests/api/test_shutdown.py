@@ -20,7 +20,7 @@ from callsheet.plumbing.databases import open_databases
 from callsheet.settings import Settings
 from tests.support.answers import assert_refused
 from tests.support.people import People, Person
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 def dsn(settings: Settings) -> str:
@@ -90,7 +90,7 @@ async def test_a_request_that_runs_when_the_signal_comes_is_finished(
         assert (process.returncode, slow.done()) == (None, False)
         await blocker.execute("ROLLBACK")
         assert (await slow).json()["email"] == person.user.email
-        _, log = await asyncio.wait_for(process.communicate(), 30)
+        _, log = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
         assert process.returncode == 0, log.decode()
         assert log.decode().splitlines()[-1].count("control_plane.stopped") == 1
         # The key that was used last is written on the way out.
@@ -109,7 +109,7 @@ async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
         stuck = asyncio.create_task(client.get("/api/me", headers=person.headers))
         await until(lambda: blocker.fetchval("SELECT true FROM pg_locks WHERE NOT granted LIMIT 1"))
         process.send_signal(signal.SIGTERM)
-        _, log = await asyncio.wait_for(process.communicate(), 30)
+        _, log = await asyncio.wait_for(process.communicate(), PATIENCE_SECONDS)
         assert process.returncode == 0, log.decode()
         assert_refused(await stuck, 503, "unavailable")
     await blocker.close()
@@ -118,7 +118,7 @@ async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
 async def test_a_second_server_on_the_same_port_says_so_and_ends(settings: Settings) -> None:
     async with serving(settings) as (_, client):
         second = await serve(settings)
-        _, complaint = await asyncio.wait_for(second.communicate(), 30)
+        _, complaint = await asyncio.wait_for(second.communicate(), PATIENCE_SECONDS)
         assert second.returncode == 1
         sentence = complaint.decode().splitlines()[-1]
         assert f"Cannot listen on 127.0.0.1:{settings.server.port}: Address already in use." in sentence

@@ -59,7 +59,7 @@ class Agency:
         return shown
 
     async def content(self, job: Json) -> list[bytes]:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             return [(await client.get(output["url"])).content for output in job["outputs"]]
 
     async def balance(self) -> int:

@@ -67,7 +67,7 @@ class Counter:
     async def call(self, job: Json) -> str:
         """What the actor of Replicate does with the address it was handed."""
         body = {"version": "1", "input": {}, "webhook": job["callback"]["url"]}
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             headers = {"authorization": f"Bearer {TOKEN}"}
             answer = await client.post(f"{self.replicate.url}/predictions", json=body, headers=headers)
         return str(answer.json()["id"])
@@ -84,7 +84,7 @@ class Counter:
         async def has() -> bool:
             return bool((await self.shop.shown(self.ann, str(job_id)))["status"] == status)
 
-        await until(has, 20)
+        await until(has)
         return await self.shop.shown(self.ann, str(job_id))
 
     async def providers(self) -> dict[str, Json]:
@@ -289,7 +289,7 @@ async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback
             async def has_ended(task_id: str = task_id) -> bool:
                 return (await shown(task_id))["status"] in ("completed", "failed", "expired")
 
-            await until(has_ended, 30)
+            await until(has_ended)
             task = await shown(task_id)
             assert task["status"] == "completed", task
             [url] = task["result"]["urls"]

@@ -302,7 +302,7 @@ class TestLongPolls:
             headers=shop.desk.admin.headers,
         )
         assert answer.status_code == 200, answer.text
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(50):
             assert await polling == {"job": None, "reason": "empty"}
         assert (await worker.poll())["job"] is not None
 

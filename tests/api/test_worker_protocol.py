@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
@@ -161,13 +162,16 @@ async def test_fresh_addresses_come_with_a_heartbeat(shop: Workshop) -> None:
 
 
 async def test_addresses_die_with_the_lease_and_are_replaced_by_a_heartbeat(shop: Workshop) -> None:
-    """With a lease of two seconds: its first addresses are refused when it has been renewed past them."""
+    """Given for two seconds, its first addresses are refused when the lease has been renewed past them."""
     worker = await shop.worker()
     person = await shop.desk.person(tokens=10)
-    await shop.engine_job(person)
-    await shop.central("UPDATE ai_job_dispatches SET lease_seconds = 2 WHERE status = 'queued'")
+    submitted = await shop.engine_job(person)
+    lasts = "UPDATE ai_job_dispatches SET lease_seconds = $2 WHERE tenant_job_id = $1"
+    await shop.central(lasts, UUID(submitted["id"]), 2)
     job = await worker.job()
     first = job["output_url"]
+    # From its next heartbeat on it does not end while the machine stands still.
+    await shop.central(lasts, UUID(submitted["id"]), 900)
 
     async def is_refused() -> bool:
         await worker.heartbeat(job)

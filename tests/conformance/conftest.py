@@ -14,8 +14,9 @@ from callsheet.media.storage.routes import storage_router
 from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.providers.registry import Registry, open_registry
 from callsheet.settings import Settings
-from tests.support.asgi_server import free_port, serving
+from tests.support.asgi_server import serving
 from tests.support.engine_stages import Bench, open_bench
+from tests.support.ports import free_port
 from tests.support.replicate_server import ReplicateServer, replicate_server
 from tests.support.seaweedfs import S3Server
 from tests.support.services import LOCAL, Hooks, listening_hooks, service_settings

@@ -217,7 +217,7 @@ async def test_the_engines_own_name_of_a_run_is_told(bench: Bench) -> None:
     assert (name == run.id) is not bench.as_cloud
     if isinstance(bench.stage, Real):
         path = f"/api/jobs/{name}"
-        async with httpx.AsyncClient(base_url=bench.stage.url, headers={"X-API-Key": bench.key}) as client:
+        async with httpx.AsyncClient(base_url=bench.stage.url, headers={"X-API-Key": bench.key}, timeout=60) as client:
             assert (await client.get(path)).json()["status"] == "completed"
     else:
         assert name in bench.recorded.history

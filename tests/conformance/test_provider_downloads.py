@@ -13,13 +13,18 @@ from callsheet.toolbox.http_client import GuardedClient
 from callsheet.webhooks.downloads import MOST_OUTPUTS, Downloads, NotNow, Unusable, Whose
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import ReplicateServer
-from tests.support.services import LOCAL
+from tests.support.services import HASTE_SECONDS, LOCAL, MOST_BYTES, PATIENCE_SECONDS
 
 
 @pytest.fixture
-async def downloads(storage: Storage) -> AsyncIterator[Downloads]:
-    async with GuardedClient(allow_networks=[LOCAL], timeout_seconds=0.5, max_bytes=1_000_000) as client:
-        yield Downloads(client, storage, "local")
+async def client() -> AsyncIterator[GuardedClient]:
+    async with GuardedClient(allow_networks=[LOCAL], timeout_seconds=PATIENCE_SECONDS, max_bytes=MOST_BYTES) as client:
+        yield client
+
+
+@pytest.fixture
+def downloads(client: GuardedClient, storage: Storage) -> Downloads:
+    return Downloads(client, storage, "local")
 
 
 @pytest.fixture
@@ -63,6 +68,7 @@ async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
     ],
 )
 async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
+    client: GuardedClient,
     downloads: Downloads,
     storage: Storage,
     whose: Whose,
@@ -70,6 +76,8 @@ async def test_of_what_cannot_be_had_nothing_is_left_nor_of_what_came_before_it(
     name: str,
     refusal: type[Exception],
 ) -> None:
+    if name == "slow.png":
+        client._timeout_seconds = HASTE_SECONDS
     with pytest.raises(refusal):
         await downloads.fetch(whose, [replicate.file("picture.png"), replicate.file(name)])
     assert await left(storage, whose) == set()

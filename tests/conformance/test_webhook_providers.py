@@ -6,6 +6,7 @@ Both kinds are run against one server that answers, signs and lies like Replicat
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.registry import Registry
 from tests.support.replicate_files import content_of
 from tests.support.replicate_server import TOKEN, ReplicateServer, Scenario
-from tests.support.services import Bench, Hooks
+from tests.support.services import HASTE_SECONDS, Bench, Hooks
 
 
 @pytest.fixture(params=["replicate", "described"])
@@ -27,6 +28,13 @@ def bench(
     tmp_path: Path,
 ) -> Bench:
     return Bench(replicate, hooks, provider_registry.media[request.param], tmp_path)
+
+
+@pytest.fixture
+def hasty(bench: Bench, provider_registry: Registry) -> Bench:
+    """Waits for no file for long."""
+    provider = bench.provider if bench.calls_back else provider_registry.media["hasty"]
+    return replace(bench, provider=provider, file_seconds=HASTE_SECONDS)
 
 
 @pytest.mark.parametrize("name", ["picture.png", "film.mp4", "sound.wav"])
@@ -129,7 +137,7 @@ async def test_an_output_cannot_lead_into_our_own_networks(bench: Bench, host: s
 
 
 @pytest.mark.parametrize("name", ["slow.png", "broken.png"])
-async def test_an_output_that_does_not_come_may_be_fetched_later(bench: Bench, name: str) -> None:
+async def test_an_output_that_does_not_come_may_be_fetched_later(hasty: Bench, name: str) -> None:
     with pytest.raises(ProviderUnavailable):
-        await bench.once(bench.callback(), Scenario(output=[bench.server.file(name)]))
-    assert list(bench.directory.iterdir()) == []
+        await hasty.once(hasty.callback(), Scenario(output=[hasty.server.file(name)]))
+    assert list(hasty.directory.iterdir()) == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import io
-import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +18,7 @@ from callsheet.settings import FleetSettings
 from callsheet.wire.errors import Forbidden
 from tests.support.core import Core, Row
 from tests.support.fleet import join, registry
+from tests.support.ports import free_port
 
 REGION = "eu-central-1"
 STRANGER = "i-0123456789abcdef0"
@@ -92,9 +92,7 @@ async def events(core: Core, worker_id: str) -> list[Row]:
 @pytest.fixture
 def nobody() -> str:
     """An address where nobody listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 async def test_an_instance_of_a_group_registers_and_its_group_is_written_down(

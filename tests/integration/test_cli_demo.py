@@ -122,8 +122,11 @@ def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: P
 def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         url = demo.wait_for("/docs").split()[-1].removesuffix("/docs")
-        assert httpx.get(f"{url}/readyz", trust_env=False).json()["databases"] == {"central": "ok", "pool_1": "ok"}
-        assert httpx.post(f"{url}/api/auth/login", json=LOGIN, trust_env=False).status_code == 200
+        assert httpx.get(f"{url}/readyz", trust_env=False, timeout=60).json()["databases"] == {
+            "central": "ok",
+            "pool_1": "ok",
+        }
+        assert httpx.post(f"{url}/api/auth/login", json=LOGIN, trust_env=False, timeout=60).status_code == 200
         status = callsheet.succeed("db", "status", "--json").json
         assert (status["server"], status["running"]) == ("embedded", True)
         assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]

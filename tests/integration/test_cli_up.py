@@ -31,13 +31,15 @@ def test_a_picture_is_made_with_nothing_else_started(callsheet: Callsheet) -> No
     key = everything.succeed("keys", "create", "--user", "ann@example.com", "--name", "test", "--json").json["key"]
     with everything.running("up", "--port", "0") as up:
         url = up.wait_for("Callsheet is at").split()[3]
-        with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False) as client:
+        with httpx.Client(
+            base_url=url, headers={"Authorization": f"Bearer {key}"}, trust_env=False, timeout=60
+        ) as client:
             answer = client.post("/api/task", json={"actor": "media", "payload": PICTURE})
             assert answer.status_code == 201, answer.text
             shown = ended(client, answer.json())
             assert shown["status"] == "completed", shown
             [address] = shown["result"]["urls"]
-            picture = Image.open(io.BytesIO(httpx.get(address, trust_env=False).content))
+            picture = Image.open(io.BytesIO(httpx.get(address, trust_env=False, timeout=60).content))
             assert picture.size == (64, 64)
         left = up.end(signal.SIGTERM)
     assert left.code == 0, left

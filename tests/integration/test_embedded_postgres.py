@@ -23,7 +23,7 @@ from callsheet.plumbing.database import create_database
 from callsheet.plumbing.embedded import EmbeddedPostgres, EmbeddedPostgresError, status, stop
 from callsheet.plumbing.embedded.account import CAPABILITIES, Account
 from callsheet.plumbing.embedded.launch import choose_port
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 USER_PROGRAM = Path(__file__).with_name("embedded_postgres_user.py")
 
@@ -215,7 +215,7 @@ async def test_a_killed_server_comes_back_on_its_port_with_what_was_committed(
                 os.kill(pid, signal.SIGKILL)
             await until(lambda: not set(pids) & set(processes_of(home)))
             restarted = False
-            async with asyncio.timeout(60):
+            async with asyncio.timeout(PATIENCE_SECONDS):
                 while not restarted:
                     restarted = await server.ensure_running()
         assert server.port == port

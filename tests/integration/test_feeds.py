@@ -16,7 +16,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InvalidTransition
 from tests.support.core import Core, Member, job_ids, open_core, report
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def following(core: Core, member: Member, job_id: object, after: int = 0) -> Asy
 async def collect(lines: AsyncIterator[Line | None], count: int | None = None) -> list[tuple[int, str]]:
     """(position, to_status) of the next lines; of all of them where the stream ends."""
     found: list[tuple[int, str]] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in lines:
             if line is not None:
                 found.append((line.position, str(line.event.to_status)))
@@ -110,7 +110,7 @@ async def test_a_reader_finds_what_no_notification_told_it(core: Core, monkeypat
     lines = following(core, ann, job.id)
     assert await collect(lines, 2) == [(1, "pending"), (2, "queued")]
     lines = following(core, ann, job.id, after=2)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         # None says that nothing came: it keeps the connection alive.
         assert await anext(lines) is None
         started = await silent.room.execution.lease_and_start(core.criteria(), "worker-1")
@@ -150,7 +150,7 @@ async def test_the_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_com
             started = await own.start(f"worker-{number}")
         await own.complete(started)
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await asyncio.gather(*(live(number) for number in range(20)))
     [row] = await core.rows(ann.pool, "SELECT last_seq FROM user_streams WHERE user_id = $1", ann.user_id)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 
 import asyncpg
 import pytest
@@ -14,6 +14,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.notify import MAX_PAYLOAD_BYTES, Listener, Notifier
 from callsheet.settings import DatabaseSettings
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 numbers = itertools.count(1)
 
@@ -47,7 +48,7 @@ class Inbox:
         self._arrived.set()
 
     async def until(self, condition: Callable[[list[str | None]], bool]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not condition(self.received):
                 await self._arrived.wait()
                 self._arrived.clear()
@@ -84,14 +85,6 @@ async def notifier(database: Database) -> AsyncIterator[Notifier]:
     notifier = Notifier(database)
     yield notifier
     await notifier.close()
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(30):
-        while True:
-            if await condition():
-                return
-            await asyncio.sleep(0.01)
 
 
 async def queries_like(database: Database, pattern: str) -> bool:

@@ -21,6 +21,7 @@ from tests.support.lives import (
     running,
     told,
 )
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 async def test_a_worker_gets_only_its_workflows_its_stage_and_its_providers(core: Core, ann: Member) -> None:
@@ -146,7 +147,7 @@ async def test_a_concurrency_limit_is_never_exceeded_and_never_left_unused(plane
             await plane.complete(started)
             done += 1
 
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await asyncio.gather(*(work(planes[number % 2], f"worker-{number}") for number in range(20)))
     assert (held, most) == (20, 3)
     await core.check_drained()

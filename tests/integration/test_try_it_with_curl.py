@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.plumbing.server import free_address
 from tests.support.commands import SECONDS, Callsheet, wait_until_nothing_runs_in
+from tests.support.ports import free_port
 
 HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
 PAGES = ["try-it-with-curl.md", "run-tasks.md"]
@@ -35,9 +35,8 @@ def steps_of(page: str) -> list[Step]:
 
 
 @pytest.fixture
-async def address() -> str:
-    host, port = await free_address("127.0.0.1", 0)
-    return f"http://{host}:{port}"
+def address() -> str:
+    return f"http://127.0.0.1:{free_port()}"
 
 
 @pytest.fixture

@@ -72,7 +72,7 @@ async def until_status(account: httpx.AsyncClient, job_id: str, status: str) -> 
 
 
 async def test_nothing_is_answered_without_the_key(cloud: RunningLightbox) -> None:
-    async with httpx.AsyncClient(base_url=cloud.url) as stranger:
+    async with httpx.AsyncClient(base_url=cloud.url, timeout=60) as stranger:
         for headers in ({}, {"X-API-Key": "wrong"}, {"X-API-Key": "nicht-äscii".encode("latin-1")}):
             for method, path in (("POST", "/api/prompt"), ("GET", "/api/jobs"), ("GET", "/api/view?filename=x")):
                 assert (await stranger.request(method, path, headers=headers)).status_code == 401
@@ -82,7 +82,7 @@ async def test_nothing_is_answered_without_the_key(cloud: RunningLightbox) -> No
 
 
 async def test_an_account_that_cannot_pay_is_told_so(cloud: RunningLightbox) -> None:
-    async with httpx.AsyncClient(base_url=cloud.url) as client:
+    async with httpx.AsyncClient(base_url=cloud.url, timeout=60) as client:
         for key, status in (("key-without-credits", 402), ("key-of-inactive-subscription", 429)):
             answer = await client.post("/api/prompt", json={"prompt": still(1)}, headers={"X-API-Key": key})
             assert answer.status_code == status
@@ -102,7 +102,7 @@ async def test_a_job_goes_to_success_and_its_file_is_behind_a_signed_address(
     view = await account.get("/api/view", params=file)
     assert view.status_code == 302
     location = view.headers["location"]
-    async with httpx.AsyncClient(base_url=cloud.url) as stranger:
+    async with httpx.AsyncClient(base_url=cloud.url, timeout=60) as stranger:
         content = await stranger.get(location)
         assert content.status_code == 200
         assert content.content == (cloud.folders.output / file["filename"]).read_bytes()

@@ -95,6 +95,6 @@ def run(directory: Path, *arguments: str, **environment: str) -> subprocess.Comp
         text=True,
         cwd=directory,
         env={**os.environ, **environment},
-        timeout=60,
+        timeout=300,
         check=False,
     )

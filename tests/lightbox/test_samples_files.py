@@ -90,7 +90,7 @@ async def test_an_upload_may_be_so_large_and_no_larger(tmp_path: Path) -> None:
     megabyte = 1024 * 1024
     async with (
         lightbox_here(tmp_path / "engine", max_upload_megabytes=1) as small,
-        httpx.AsyncClient(base_url=small.url) as client,
+        httpx.AsyncClient(base_url=small.url, timeout=60) as client,
     ):
         fits = await client.post("/upload/image", files={"image": ("big99.bin", bytes(megabyte - 4096))})
         assert fits.json() == UPLOADS["size_99MB"]["response"]["body"]

@@ -142,7 +142,10 @@ async def test_values_that_are_no_strict_json_come_back_as_recorded(client: http
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 async def test_a_node_that_ends_the_thread_wedges_the_engine_as_recorded(kind: str, tmp_path: Path) -> None:
     recorded = POISON[f"node_raises_{kind}"]
-    async with lightbox_here(tmp_path / "engine") as wedged, httpx.AsyncClient(base_url=wedged.url) as client:
+    async with (
+        lightbox_here(tmp_path / "engine") as wedged,
+        httpx.AsyncClient(base_url=wedged.url, timeout=60) as client,
+    ):
         graph = empty(1)
         graph["3"] = {"class_type": "ProbeFail", "inputs": {"image": ["1", 0], "message": "x", "kind": kind}}
         graph["2"]["inputs"]["images"] = ["3", 0]

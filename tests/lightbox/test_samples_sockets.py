@@ -18,7 +18,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from callsheet.lightbox.server import RunningLightbox
 from tests.support.lightbox import idle, render
 from tests.support.lightbox_samples import differences, only_entry, sample
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 Message = dict[str, Any]
 FLAGS = {"type": "feature_flags", "data": {"supports_preview_metadata": True}}
@@ -32,7 +32,7 @@ class Listener:
 
     async def hear_until(self, ends: Callable[[Message], bool]) -> list[Message]:
         heard: list[Message] = []
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             while not heard or not ends(heard[-1]):
                 heard.append(read(await self.socket.recv()))
         return heard

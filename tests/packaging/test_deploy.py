@@ -20,7 +20,7 @@ UNITS = sorted(path.stem for path in SYSTEMD.glob("*.service"))
 def install(root: Path, *units: str) -> subprocess.CompletedProcess[str]:
     environment = {"PATH": os.environ["PATH"], "DESTDIR": str(root)}
     return subprocess.run(
-        [SYSTEMD / "install", *units], env=environment, capture_output=True, text=True, check=False, timeout=30
+        [SYSTEMD / "install", *units], env=environment, capture_output=True, text=True, check=False, timeout=300
     )
 
 

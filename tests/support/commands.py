@@ -19,7 +19,7 @@ from unittest.mock import patch
 
 import callsheet.cli.main
 
-SECONDS = 120
+SECONDS = 300
 
 
 @dataclass(frozen=True, slots=True)

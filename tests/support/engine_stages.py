@@ -33,6 +33,7 @@ from tests.support.breaking_line import BreakingLine, breaking_line_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node
 from tests.support.lightbox import lightbox_here
+from tests.support.ports import free_port
 
 
 class Hold(Node):
@@ -145,7 +146,7 @@ class Real:
     directory: Path
     as_cloud: bool
     lightbox: RunningLightbox | None = None
-    port: int = 0
+    port: int = field(default_factory=free_port)
     gate: threading.Event = field(default_factory=threading.Event)
     _stack: AsyncExitStack = field(default_factory=AsyncExitStack)
 
@@ -161,7 +162,6 @@ class Real:
         hold = type("HoldHere", (Hold,), {"gate": self.gate})
         with patch.object(probes, "NODES", (*probes.NODES, hold)):
             self.lightbox = await self._stack.enter_async_context(here)
-        self.port = int(self.lightbox.url.rpartition(":")[2])
 
     async def kill(self) -> None:
         await self._stack.aclose()
@@ -182,7 +182,7 @@ class Real:
         self.gate.set()
 
     async def _asked(self, method: str, path: str) -> Any:
-        async with httpx.AsyncClient(trust_env=False) as client:
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
             answer = await client.request(method, f"{self.url}/api{path}", headers={"X-API-Key": KEY})
         return answer.json() if answer.content else None
 

@@ -22,6 +22,8 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from tests.support.ports import free_port
+
 SAMPLES = Path(__file__).parents[1] / "samples" / "comfyui"
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 8
 JPEG = bytes.fromhex("ffd8ffe0") + bytes(800)
@@ -124,8 +126,8 @@ class ReplayingEngine:
         await self._runner.setup()
         listening = socket.socket()
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.port = self.port or free_port()
         listening.bind(("127.0.0.1", self.port))
-        self.port = listening.getsockname()[1]
         await web.SockSite(self._runner, listening).start()
         self._executor = asyncio.create_task(self._execute())
 

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 
 from tests.support.people import Person
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class EventStream:
         self.answer = answer
         self._lines = answer.aiter_lines()
 
-    async def next(self, count: int, seconds: float = 30) -> list[Event]:
+    async def next(self, count: int, seconds: float = PATIENCE_SECONDS) -> list[Event]:
         """The next events; fewer where the stream ends before."""
         found: list[Event] = []
         async with asyncio.timeout(seconds):
@@ -44,7 +45,7 @@ class EventStream:
 
     async def comment(self, text: str) -> None:
         """Reads on until the server has sent this comment."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for line in self._lines:
                 if line == f": {text}":
                     return

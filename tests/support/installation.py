@@ -12,10 +12,10 @@ from typing import Any
 import asyncpg
 import pytest
 
-from callsheet.app import with_free_port
 from callsheet.plumbing.databases import SQL, Databases, add_pool, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
+from tests.support.ports import free_port
 
 _numbers = itertools.count(1)
 
@@ -41,7 +41,7 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
         settings = load_settings(
             home=home,
             database={"dsn": central},
-            server={"port": 0},
+            server={"port": free_port()},
             log={"level": "warning"},
             # A worker that nobody asked for would be counted, listed and waited for.
             tasks={"in_process": 0},
@@ -50,7 +50,7 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
         await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)
         await connection.close()
         await add_pool(settings, central, "pool_2", postgres.dsn(names["pool_2"]))
-        yield await with_free_port(settings)
+        yield settings
         for name in names.values():
             await admin.execute(f'DROP DATABASE "{name}" WITH (FORCE)')
     finally:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import re
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -18,7 +17,8 @@ import httpx
 
 from callsheet.lightbox.server import RunningLightbox, running_lightbox
 from callsheet.settings import LightboxSettings
-from tests.support.waiting import until
+from tests.support.ports import free_port
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 
 @asynccontextmanager
@@ -36,7 +36,7 @@ class LightboxProcess:
     directory: Path
     as_cloud: bool = False
     probes: bool = True
-    port: int = 0
+    port: int = field(default_factory=free_port)
     environment: dict[str, str] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
     _drain: asyncio.Task[None] | None = None
@@ -63,10 +63,9 @@ class LightboxProcess:
             env={**os.environ, "CALLSHEET_LOG__FORMAT": "json", **self.environment},
         )
         assert self._process.stderr is not None
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             async for line in self._process.stderr:
-                if found := re.search(rb"renders at http://[^ ]*:(\d+)", line):
-                    self.port = int(found[1])
+                if b"renders at http://" in line:
                     break
             else:
                 raise RuntimeError("Lightbox did not start")
@@ -100,7 +99,7 @@ async def lightbox_process(directory: Path, **options: Any) -> AsyncIterator[Lig
         await process.end()
 
 
-async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = 60) -> dict[str, Any]:
+async def finished(client: httpx.AsyncClient, prompt_id: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
     """The history entry of a prompt, once there is one."""
     entry: dict[str, Any] = {}
 

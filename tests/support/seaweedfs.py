@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -19,9 +18,13 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import ReadOnlyCredentials
 
-START_SECONDS = 60.0
+from tests.support.ports import is_free
+
+START_SECONDS = 180.0
 # Every port P of SeaweedFS comes with P + 10000 for gRPC, so both must be free and both must exist.
 GRPC_OFFSET = 10_000
+# Below those that systems give out, and so are the neighbours.
+PORTS = range(16_000, 22_000)
 PARTS = ("master", "volume", "filer", "s3", "admin")
 
 
@@ -51,7 +54,7 @@ class S3Server:
         request = AWSRequest("PUT", f"{self.url}/{name}")
         credentials = ReadOnlyCredentials(self.access_key_id, self.secret_access_key, None)
         S3SigV4QueryAuth(credentials, "s3", REGION).add_auth(request)
-        httpx.put(request.url).raise_for_status()
+        httpx.put(request.url, timeout=60).raise_for_status()
 
 
 class SeaweedFS:
@@ -127,12 +130,12 @@ def seaweedfs(directory: Path) -> Iterator[S3Server]:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports below the ephemeral range whose gRPC neighbour is free too, none a neighbour of another."""
+    """Ports whose gRPC neighbour is free too, none a neighbour of another."""
     found: list[int] = []
     while len(found) < count:
-        port = 10_000 + secrets.randbelow(20_000)
+        port = secrets.choice(PORTS)
         taken = {other + offset for other in found for offset in (0, GRPC_OFFSET)}
-        if not {port, port + GRPC_OFFSET} & taken and _is_free(port) and _is_free(port + GRPC_OFFSET):
+        if not {port, port + GRPC_OFFSET} & taken and is_free(port) and is_free(port + GRPC_OFFSET):
             found.append(port)
     return found
 
@@ -143,15 +146,6 @@ def _remove_sockets(ports: Iterable[int]) -> None:
         for number in (port, port + GRPC_OFFSET):
             for path in Path("/tmp").glob(f"seaweedfs-*-{number}.sock"):
                 path.unlink(missing_ok=True)
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-    return True
 
 
 def _wait_until_ready(server: S3Server, process: subprocess.Popen[bytes], log: Path) -> None:

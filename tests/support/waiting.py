@@ -6,8 +6,11 @@ import asyncio
 import inspect
 from collections.abc import Callable
 
+# A limit for what never comes: where nothing is wrong it costs nothing, on however slow a machine.
+PATIENCE_SECONDS = 180.0
 
-async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+
+async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
     """Asks again and again; `condition` may be a plain function or answer something to await."""
     async with asyncio.timeout(seconds):
         while True:

@@ -23,7 +23,7 @@ from tests.support.waiting import until
 from tests.support.workshop import Workshop, open_workshop
 
 _numbers = itertools.count(1)
-QUICK = Patience(stall=3600, absent=5, poll=0.05)
+QUICK = Patience(stall=3600, absent=120, poll=0.05)
 GRAPH: dict[str, Any] = {
     "1": {"class_type": "LoadImage", "inputs": {"image": "__INPUT_PATH__"}},
     "3": {"class_type": "ProbeSleep", "inputs": {"image": ["1", 0], "seconds": 1.0}},

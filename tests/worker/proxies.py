@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 import httpx
 from aiohttp import web
 
+from tests.support.ports import free_port
+
 
 class Wire:
     def __init__(self, target: str):
@@ -18,7 +20,7 @@ class Wire:
         self._target = (parts.hostname, parts.port or 80)
         self._server: asyncio.Server | None = None
         self._writers: set[asyncio.StreamWriter] = set()
-        self.port = 0
+        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -26,7 +28,6 @@ class Wire:
 
     async def connect(self) -> None:
         self._server = await asyncio.start_server(self._carry, "127.0.0.1", self.port)
-        self.port = self._server.sockets[0].getsockname()[1]
 
     async def cut(self) -> None:
         assert self._server is not None

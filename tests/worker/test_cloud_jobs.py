@@ -51,7 +51,9 @@ class Cloud:
         return await self.studio.effect(self.workflow, **changes)
 
     async def account(self, path: str) -> Any:
-        async with httpx.AsyncClient(base_url=self.url, headers={"X-API-Key": KEY}, trust_env=False) as client:
+        async with httpx.AsyncClient(
+            base_url=self.url, headers={"X-API-Key": KEY}, trust_env=False, timeout=60
+        ) as client:
             return (await client.get(path)).json()
 
 

@@ -17,7 +17,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.support.metadata_service import MetadataService, metadata_service
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import Site
 from tests.worker.processes import worker_process
 from tests.worker.test_interruptions import processing, put_back
@@ -69,7 +69,7 @@ async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
         await until(lambda: metadata.asked > asked + 10)
         assert process.poll() is None
         metadata.said[NOTICE] = notice(15)
-        assert await asyncio.to_thread(process.wait, 60) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     await put_back(site)
     assert await site.workers() == []
     assert site.engine.running is None
@@ -88,7 +88,7 @@ async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_an
         asked = metadata.asked
         await until(lambda: metadata.asked > asked + 10)
         site.engine.release.set()
-        assert await asyncio.to_thread(process.wait, 60) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     statuses = [(await site.shop.shown(person, job_id))["status"] for job_id in jobs]
     assert statuses == ["completed", "queued"]
     assert await site.workers() == []
@@ -171,5 +171,5 @@ async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_
         assert await asyncio.to_thread(group.instances) == []
         # What EC2 then says on the machine itself.
         metadata.said[LIFECYCLE] = "Terminated"
-        assert await asyncio.to_thread(process.wait, 60) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     assert await site.workers() == []

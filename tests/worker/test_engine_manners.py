@@ -17,7 +17,7 @@ from tests.support.breaking_line import breaking_line_to
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
 
-QUICK = Patience(stall=3600, absent=5, poll=0.05)
+QUICK = Patience(stall=3600, absent=120, poll=0.05)
 
 
 @pytest.fixture(autouse=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.worker.agent import Agent
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import Site
 from tests.worker.processes import worker_process
 from tests.worker.proxies import gate_to, wire_to
@@ -137,7 +137,7 @@ async def test_the_command_stops_on_a_signal_and_puts_its_job_back(
     with worker_process(site, tmp_path, "gpu-1") as process:
         await processing(site)
         process.send_signal(number)
-        assert await asyncio.to_thread(process.wait, 60) == 0
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == 0
     await put_back(site)
     assert await site.workers() == []
 
@@ -151,7 +151,7 @@ async def test_a_killed_agents_job_is_finished_by_the_next_one_on_the_machine_at
     with worker_process(site, tmp_path, "gpu-1") as process:
         await processing(site)
         process.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(process.wait, 60)
+        await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
     site.engine.scenario = "SaveImage_batch3"
     with worker_process(site, tmp_path, "gpu-1"):
         await site.ends(person, job_id)
@@ -171,7 +171,7 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
     with worker_process(site, tmp_path, "gpu-1") as process:
         await processing(site)
         process.send_signal(signal.SIGKILL)
-        await asyncio.to_thread(process.wait, 60)
+        await asyncio.to_thread(process.wait, PATIENCE_SECONDS)
     site.engine.release.set()
     site.agent(directory=tmp_path / "another machine")
 

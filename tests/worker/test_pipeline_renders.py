@@ -61,7 +61,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
             shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
             return bool(shown["status"] != "active" or shown["reason"])
 
-        await until(is_over, 120)
+        await until(is_over)
         shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
         assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
         assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4

@@ -15,7 +15,7 @@ COMMAND = [sys.executable, "-m", "callsheet"]
 
 def run(directory: Path, *arguments: str, **channels: IO[bytes] | int) -> subprocess.CompletedProcess[bytes]:
     environment = {**os.environ, "CALLSHEET_HOME": str(directory)}
-    return subprocess.run([*COMMAND, *arguments], cwd=directory, env=environment, check=False, timeout=60, **channels)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run([*COMMAND, *arguments], cwd=directory, env=environment, check=False, timeout=300, **channels)  # type: ignore[call-overload, no-any-return]
 
 
 @pytest.mark.parametrize("arguments", [("settings",), ("settings", "--json"), ("version",)])
@@ -36,6 +36,6 @@ def test_without_standard_output_or_standard_error_commands_work(tmp_path: Path)
             env={**os.environ, "CALLSHEET_HOME": str(tmp_path)},
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=300,
         )
         assert (ended.returncode, ended.stderr) == (0, b""), ended

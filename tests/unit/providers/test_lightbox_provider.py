@@ -133,7 +133,7 @@ async def test_a_run_that_is_stopped_or_takes_too_long_is_stopped_at_the_engine(
     engine_url: str, tmp_path: Path
 ) -> None:
     slow = Generation("graph", "", {"graph": graph(seconds=600)})
-    async with httpx.AsyncClient(base_url=engine_url, trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=engine_url, trust_env=False, timeout=60) as client:
 
         async def running() -> bool:
             return bool((await client.get("/queue")).json()["queue_running"])

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.toolbox.batching import Batcher
+from tests.support.waiting import PATIENCE_SECONDS
 
 
 class Work:
@@ -184,14 +185,14 @@ async def test_what_goes_wrong_in_telling_a_leaver_harms_nobody_who_stayed() -> 
     callers[0].cancel()
     await settle()
     work.gate.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         assert await asyncio.gather(callers[1], later) == [4, 6]
 
 
 async def test_a_cancelled_worker_cancels_its_callers_instead_of_leaving_them_for_ever() -> None:
     work = Work()
     work.poison[1] = asyncio.CancelledError()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         with pytest.raises(asyncio.CancelledError):
             await work.batcher(1)
         assert await work.batcher(2) == 4

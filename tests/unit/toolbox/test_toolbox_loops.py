@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 
 from callsheet.toolbox.clock import ManualClock
 from callsheet.toolbox.loops import Loop, LoopGroup
+from tests.support.waiting import PATIENCE_SECONDS
 
 Tick = Callable[["Sweeper"], Awaitable[object]]
 
@@ -35,14 +36,14 @@ class Sweeper(Loop):
         return await self._do(self) if self._do else None
 
     async def ticked(self, times: int) -> None:
-        async with asyncio.timeout(10), self._changed:
+        async with asyncio.timeout(PATIENCE_SECONDS), self._changed:
             await self._changed.wait_for(lambda: len(self.seen) >= times)
 
 
 async def ended() -> None:
     tasks = [task for task in asyncio.all_tasks() if task.get_name() == "loop:sweeper"]
     if tasks:
-        await asyncio.wait(tasks, timeout=10)
+        await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
 
 
 async def test_a_loop_ticks_at_once_with_the_time_of_its_clock() -> None:
@@ -131,7 +132,7 @@ async def test_wakes_do_not_shorten_the_wait_after_a_failure_but_stop_does() -> 
             loop.wake()
             await asyncio.sleep(0)
         assert len(loop.seen) == 1
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await loop.stop()
     assert loop.failures == 1
 
@@ -287,7 +288,7 @@ async def test_a_group_starts_all_and_stops_all_at_the_same_time() -> None:
     group.start()
     for loop in loops:
         await loop.ticked(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_SECONDS):
         await group.stop()
     assert not any(loop.running for loop in group)
     assert [loop.ticks for loop in loops] == [1, 1, 1]

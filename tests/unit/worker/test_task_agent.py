@@ -20,7 +20,7 @@ from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest, Work
 from callsheet.worker import task_agent, task_run
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 
 NOBODY = UUID(int=0)
 
@@ -194,7 +194,7 @@ async def test_a_worker_that_nobody_lets_in_can_still_be_told_to_stop(tmp_path: 
     async with working(tmp_path, plane) as (agent, running):
         await entering.wait()
         agent.departure.begin("stops", 0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_SECONDS):
             await running
     assert plane.asked == []
 
