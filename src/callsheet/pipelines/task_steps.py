@@ -70,14 +70,16 @@ class TaskSteps:
         """What keeps it from being a step, whatever the run. What runs give it is for each of them to answer."""
         payload = step.payload or {}
         problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
-        if problems:
+        if any(each.field.startswith(FIELD) for each in problems):
+            # What stands in the payload is not known, so nobody can say whether the actor would take it.
             return problems
         given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
         try:
             await self._planned(step.workflow, payload, {**given, **_samples()})
         except InvalidRequest as refusal:
-            return [each for each in refusal.errors if not names_behind(payload, each.field) - RESERVED]
-        return []
+            found = [(each, names_behind(payload, each.field)) for each in refusal.errors]
+            problems += [_explained(each, names) for each, names in found if not names - RESERVED]
+        return problems
 
     async def check_given(
         self, step: Row, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
@@ -155,6 +157,13 @@ def _foreign_fields(step: NewStep) -> list[FieldProblem]:
     if step.payload is None:
         problems.append(FieldProblem(FIELD, "is needed: what the actor is asked with"))
     return problems
+
+
+def _explained(problem: FieldProblem, names: set[str]) -> FieldProblem:
+    if PARENT not in names or problem.field == FIELD:
+        return problem
+    kinds = f"{placeholder(PARENT)} is an address, {placeholder(PARENT_FILE)} the id of the file"
+    return FieldProblem(problem.field, f"{problem.reason} ({kinds})")
 
 
 def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> None:
