@@ -205,6 +205,7 @@ def _assemble(
     task_runner = _task_runner(settings, rooms, providers)
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
+    rooms.pipelines.task_steps.plans = tasks.for_runs
     loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
         *_worker_routers(rooms),

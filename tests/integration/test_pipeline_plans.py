@@ -184,6 +184,13 @@ CASES: dict[str, Case] = {
     "pipeline_has_runs": (PIPELINES["pipeline_has_runs"], KEY, {"runs_of_pipeline"}, 10),
     "in_flight_of_run": (PIPELINES["in_flight_of_run"], RUN, {"open_slots"}, 10),
     "open_jobs_of_run": (PIPELINES["open_jobs_of_run"], RUN, {"open_slots"}, 10),
+    "list_jobs_of_run": (JOBS["list_jobs_of_run"], {**RUN, **PAGE, "status": None}, {"jobs_of_run"}, 60),
+    "list_jobs_of_run, far back": (
+        JOBS["list_jobs_of_run"],
+        {**RUN, **PAGE, "status": None, "before": job_id(CANDIDATES // 2)},
+        {"jobs_of_run"},
+        60,
+    ),
 }
 
 

@@ -63,7 +63,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
     _require_engine()
     started = time.perf_counter()
     stop = stop_requested()
-    settings = await with_free_port(settings)
+    settings = await _with_engine(await with_free_port(settings))
     failed = False
     async with AsyncExitStack() as parts:
         parts.enter_context(_alone(settings.home))
@@ -94,6 +94,22 @@ async def run_demo(settings: Settings, leave: bool) -> None:
             err.print("\nStopping …", style="dim")
     if failed:
         raise typer.Exit(1)
+
+
+async def _with_engine(settings: Settings) -> Settings:
+    """With a port for Lightbox, which starts later, and with it as the provider `lightbox` of tasks."""
+    from callsheet.plumbing.server import free_address
+
+    _, port = await free_address(DEMO_HOST, 0)
+    provider = settings.providers.lightbox
+    if provider.url is None:
+        provider = provider.model_copy(update={"url": f"http://{DEMO_HOST}:{port}"})
+    return settings.model_copy(
+        update={
+            "lightbox": settings.lightbox.model_copy(update={"host": DEMO_HOST, "port": port}),
+            "providers": settings.providers.model_copy(update={"lightbox": provider}),
+        }
+    )
 
 
 def _require_engine() -> None:
@@ -163,7 +179,7 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutin
 
 @asynccontextmanager
 async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[None]]:
-    """Lightbox on a free port and an agent beside it; the agent leaves before its engine does."""
+    """Lightbox and an agent beside it; the agent leaves before its engine does."""
     from callsheet.fleet.secret import fleet_secret
     from callsheet.lightbox.server import running_lightbox
     from callsheet.plumbing.secrets import master_secret
@@ -183,7 +199,7 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
         progress_seconds=0.25,
         capabilities={"gpu": "none: Lightbox renders on the CPU"},
     )
-    chosen = {"host": DEMO_HOST, "port": 0, "as_cloud": False, "probes": False}
+    chosen = {"as_cloud": False, "probes": False}
     async with running_lightbox(settings.lightbox.model_copy(update=chosen), directory) as engine:
         agent = Agent(config, [ComfyUI(engine.url, directory=directory)])
         running = asyncio.create_task(agent.run())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -13,6 +13,7 @@ from callsheet.dispatch.facts import Extended
 from callsheet.fleet.outputs import Expected, extension_of, output_key
 from callsheet.jobs.execution import Execution
 from callsheet.jobs.reports import Report, StartedLease
+from callsheet.jobs.task_files import addressed, files_of
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.port import LONGEST_URL_SECONDS
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -20,6 +21,8 @@ from callsheet.wire.worker import AnnouncedOutput, CallbackAddress, Input, Input
 
 # Of jobs that are out; each takes some hundred bytes.
 MOST_REMEMBERED = 20_000
+# How long a service that was handed an address may take to read it, at least.
+SERVICE_SECONDS = 3600
 
 
 class Undeliverable(Exception):
@@ -34,6 +37,8 @@ class Addresses:
     assets: Mapping[int, str]
     input_url: str | None
     output: SignedRequest | None
+    # Of files that a task reads, by their paths.
+    files: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def output_url(self) -> str | None:
@@ -68,8 +73,8 @@ class Deliveries:
             attempt=lease.attempts,
             provider=lease.provider,
             run_limit_seconds=lease.run_limit_seconds,
-            input_payload=with_addresses(payload, addresses.assets),
-            input_file=input_file(payload) if addresses.input_url else None,
+            input_payload=handed(lease.kind, payload, addresses),
+            input_file=(task_input(lease.kind, payload) or input_file(payload)) if addresses.input_url else None,
             output_file=output_file(expected) if addresses.output else None,
             input_url=addresses.input_url,
             output_url=addresses.output_url,
@@ -82,7 +87,7 @@ class Deliveries:
 
     def _signed(self, started: StartedLease, expected: Expected, ttl_seconds: float) -> Addresses:
         if not expected.is_engine:
-            return Addresses({}, None, None)
+            return self._signed_files(started)
         lease, seconds = started.lease, url_seconds(ttl_seconds)
         assets: dict[int, str] = {}
         primary: str | None = None
@@ -96,6 +101,20 @@ class Deliveries:
         except InvalidRequest as refusal:
             raise Undeliverable(str(refusal)) from refusal
         return Addresses(assets, primary, output)
+
+    def _signed_files(self, started: StartedLease) -> Addresses:
+        """Good for longer than the lease: who reads them may be a service that has others to do first."""
+        lease = started.lease
+        files = files_of(lease.kind, started.payload)
+        seconds = url_seconds(max(lease.run_limit_seconds, SERVICE_SECONDS))
+        try:
+            urls = {
+                file.path: self._storage.presign_get(own_path(file.path, lease.tenant_id), seconds=seconds).url
+                for file in files
+            }
+        except InvalidRequest as refusal:
+            raise Undeliverable(str(refusal)) from refusal
+        return Addresses({}, next(iter(urls.values()), None), None, urls)
 
     def uploads(self, extended: Extended, token: UUID, outputs: Sequence[AnnouncedOutput]) -> list[Upload]:
         """Where the announced outputs go; their size and checksum are part of the permission."""
@@ -151,6 +170,13 @@ def own_path(path: str, tenant_id: UUID) -> str:
     return path
 
 
+def handed(kind: str, payload: Mapping[str, Any], addresses: Addresses) -> dict[str, Any]:
+    """The payload with addresses, whichever kind of job it is."""
+    if addresses.files:
+        return addressed(kind, payload, addresses.files)
+    return with_addresses(payload, addresses.assets)
+
+
 def with_addresses(payload: Mapping[str, Any], urls: Mapping[int, str]) -> dict[str, Any]:
     """The payload with addresses instead of places in storage."""
     assets = payload.get("assets")
@@ -169,7 +195,15 @@ def fresh_inputs(payload: Mapping[str, Any], urls: Mapping[int, str]) -> list[In
     return [
         Input(key=_text(asset.get("key")), placeholder=_text(asset.get("placeholder")), download_url=urls[place])
         for place, asset, _ in stored_assets(payload)
+        # What a user calls assets in the payload of a task is not signed.
+        if place in urls
     ]
+
+
+def task_input(kind: str, payload: Mapping[str, Any]) -> InputFile | None:
+    for file in files_of(kind, payload):
+        return InputFile(name=file.name, mime_type=file.mime_type, content_hash=file.sha256)
+    return None
 
 
 def input_file(payload: Mapping[str, Any]) -> InputFile:

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 from uuid import UUID
 
 from callsheet.plumbing.sql import Row
 from callsheet.wire.identity import Role
+
+
+class Owner(Protocol):
+    """Whose something is, also where nobody is asking: a principal, or what a loop knows of one."""
+
+    @property
+    def user_id(self) -> UUID: ...
+    @property
+    def tenant_id(self) -> UUID: ...
+    @property
+    def pool(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

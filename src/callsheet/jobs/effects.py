@@ -12,7 +12,7 @@ from callsheet.catalog.payloads import FIELD, InputFile, Resolved, check_file, r
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
-from callsheet.identity.principal import Principal
+from callsheet.identity.principal import Owner, Principal
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database import Database
@@ -53,7 +53,11 @@ class EffectJobs:
         prepared = await self.prepare(principal, wanted)
         return await self._submission.submit(replace(prepared, request=request, idempotency_key=wanted.idempotency_key))
 
-    async def prepare(self, principal: Principal, wanted: SubmitEffectJob) -> NewJob:
+    async def check(self, wanted: SubmitEffectJob) -> None:
+        """What is wrong with it, whoever asks and whichever file it shall work on."""
+        resolve(await self._recipe(wanted.effect_id), wanted.input_payload)
+
+    async def prepare(self, principal: Owner, wanted: SubmitEffectJob) -> NewJob:
         """The job of an effect as it would be submitted: its rules checked, its payload built."""
         recipe = await self._recipe(wanted.effect_id)
         resolved = resolve(recipe, wanted.input_payload)
@@ -88,7 +92,7 @@ class EffectJobs:
         return recipe
 
     async def _inputs(
-        self, principal: Principal, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
+        self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
     ) -> tuple[InputFile | None, Mapping[UUID, InputFile]]:
         """The file the effect works on, and every file of the user's that the job reads."""
         pool = await self._databases.pool(principal.pool)
@@ -109,7 +113,7 @@ class EffectJobs:
         return found[primary_id] if primary_id else None, found
 
     async def _primary(
-        self, pool: Database, principal: Principal, wanted: SubmitEffectJob, primary: Property | None
+        self, pool: Database, principal: Owner, wanted: SubmitEffectJob, primary: Property | None
     ) -> tuple[str, UUID | None]:
         """The file the user sent for the effect to work on, and the field it was sent in."""
         field = "video_id" if wanted.video_id else "input_file_id"

@@ -24,21 +24,13 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.get("")
     async def list_jobs(
         status: JobStatus | None = Query(None, description="Only jobs of this status."),
+        run_id: UUID | None = Query(None, description="Only jobs that this run of a pipeline has begun."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Job]:
         """Your jobs, newest first. Pictures of running jobs come with the single job and in its stream."""
-        pool = await reader.pool(principal)
-        async with pool.connection() as connection:
-            rows = await SQL["list_jobs"].rows(
-                connection,
-                tenant_id=principal.tenant_id,
-                user_id=principal.user_id,
-                before=cursor,
-                status=status.value if status else None,
-                limit=limit + 1,
-            )
+        rows = await reader.rows(principal, run_id, status, cursor, limit + 1)
         page = page_of([job_view(row) for row in rows], limit)
         return page.model_copy(update={"items": await presenter.many(principal.tenant_id, page.items)})
 

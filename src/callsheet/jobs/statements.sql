@@ -79,7 +79,8 @@ SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
     job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
     job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,
-    job.completed_at, job.lease_seq, job.task_actor AS actor, job.queue_name, job.workflow_run_id
+    job.completed_at, job.lease_seq, job.task_actor AS actor, job.queue_name, job.workflow_run_id, guard.run_id,
+    guard.step_id, guard.parent_id AS parent_candidate_id
 FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
 
 -- name: move
@@ -265,6 +266,16 @@ WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
 ORDER BY id DESC LIMIT :limit
+
+-- name: list_jobs_of_run
+-- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
+-- table was empty.
+SELECT * FROM ai_jobs
+WHERE (run_id, id) >= (:run_id, '00000000-0000-0000-0000-000000000000'::uuid)
+  AND (run_id, id) < (:run_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
+  AND run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
+  AND (:status::text IS NULL OR status = :status)
+ORDER BY run_id DESC, id DESC LIMIT :limit
 
 -- name: lock_wallet
 SELECT wallet_lock(:tenant_id, :user_id)

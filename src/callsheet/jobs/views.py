@@ -18,6 +18,9 @@ def job_view(row: Row) -> Job:
         priority=row["priority"],
         effect_id=row["effect_id"],
         video_id=row["video_id"],
+        run_id=row["run_id"],
+        step_id=row["step_id"],
+        parent_candidate_id=row["parent_candidate_id"],
         result=row["result"],
         # Details and traceback are for admins; users see type and sentence.
         error=JobError(type=error["type"], message=error["message"]) if error else None,

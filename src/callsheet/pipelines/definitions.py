@@ -24,6 +24,7 @@ LONGEST_SLUG = 63
 STEP_COLUMNS = (
     "name",
     "workflow",
+    "payload",
     "values",
     "needs_run_prompt",
     "needs_parent_image_path",
@@ -118,7 +119,7 @@ class Pipelines:
                 continue
             problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in wrong]
             fields = step.model_dump(mode="json", include=set(STEP_COLUMNS))
-            found.append({**fields, "position": position, "slug": slug, "effect_id": str(effect_id)})
+            found.append({**fields, "position": position, "slug": slug, "effect_id": effect_id and str(effect_id)})
         if problems:
             raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
         return found
@@ -199,7 +200,9 @@ async def _declared(connection: Connection, pipeline: Row) -> list[dict[str, Any
     """The steps in force, in the form in which new ones are checked."""
     rows = await steps_of(connection, pipeline["tenant_id"], pipeline["id"], pipeline["version"])
     names = (*STEP_COLUMNS, "position", "slug")
-    return [{**{name: row[name] for name in names}, "effect_id": str(row["effect_id"])} for row in rows]
+    return [
+        {**{name: row[name] for name in names}, "effect_id": row["effect_id"] and str(row["effect_id"])} for row in rows
+    ]
 
 
 async def _with_steps(connection: Connection, row: Row) -> Pipeline:

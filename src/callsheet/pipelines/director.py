@@ -133,7 +133,7 @@ class Director(Loop):
             in_total=self._settings.jobs_in_total,
         )
         try:
-            new = await self._step_jobs.build(run, step, file, seed)
+            new = await self._step_jobs.build(pool.name, run, step, file, seed)
             await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
             submitted = await self._submission.submit(replace(new, slot=slot))
         except SlotRefused as refused:

@@ -12,6 +12,7 @@ from callsheet.pipelines.branches import Branches, Pruner
 from callsheet.pipelines.export import Exports
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
+from callsheet.pipelines.task_steps import TaskSteps
 from callsheet.pipelines.thumbnails import ThumbnailMaker
 from callsheet.pipelines.votes import Votes
 from callsheet.plumbing.databases import Databases
@@ -34,7 +35,12 @@ class Guidance:
 
 
 def open_guidance(
-    databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, wake: Callable[[], None]
+    databases: Databases,
+    catalog: CatalogRoom,
+    media: MediaRoom,
+    jobs: JobsRoom,
+    tasks: TaskSteps,
+    wake: Callable[[], None],
 ) -> Guidance:
     """`wake` is called when a run has something else to choose from."""
     gallery = Gallery(databases, media.files)
@@ -42,7 +48,7 @@ def open_guidance(
         gallery=gallery,
         votes=Votes(databases, gallery),
         branches=Branches(databases, gallery, jobs.endings, wake),
-        lineages=Lineages(databases, gallery, catalog, jobs.submission),
+        lineages=Lineages(databases, gallery, catalog, jobs.submission, tasks),
         exports=Exports(databases, gallery, media.files),
         pruner=Pruner(lambda: databases.pools, jobs.endings),
         thumbnails=ThumbnailMaker(lambda: databases.pools, media.files),

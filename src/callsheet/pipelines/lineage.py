@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.principal import Principal
 from callsheet.jobs.submission import NewJob, Submission, Submitted
+from callsheet.jobs.task_files import REPLAY, without_files
 from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.pipelines.step_jobs import sentence
+from callsheet.pipelines.task_steps import TaskSteps
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row
 from callsheet.wire.candidates import Ancestor, Lineage, Replay
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines import Step
 
-KIND = "replay"
-
 
 class Lineages:
-    def __init__(self, databases: Databases, gallery: Gallery, catalog: CatalogRoom, submission: Submission):
+    def __init__(
+        self,
+        databases: Databases,
+        gallery: Gallery,
+        catalog: CatalogRoom,
+        submission: Submission,
+        tasks: TaskSteps,
+    ):
+        self._tasks = tasks
         self._databases = databases
         self._gallery = gallery
         self._catalog = catalog
@@ -47,33 +57,41 @@ class Lineages:
         async with pool.connection() as connection:
             job = await SQL["job_of_candidate"].row(connection, tenant_id=principal.tenant_id, job_id=row["job_id"])
         assert job is not None, "jobs are never deleted, and a candidate names its own"
-        recipe = await self._catalog.effects.recipe(str(job["effect_id"])) if job["effect_id"] else None
+        new = await (self._of_effect(principal, job) if job["effect_id"] else self._of_actor(principal, job))
+        return await self._submission.submit(replace(new, request=request, idempotency_key=wanted.idempotency_key))
+
+    async def _of_actor(self, principal: Principal, job: Row) -> NewJob:
+        try:
+            return await self._tasks.again(principal, job)
+        except InvalidRequest as refusal:
+            raise InvalidRequest.field("candidate_id", f"it cannot be made again: {sentence(refusal)}") from None
+
+    async def _of_effect(self, principal: Principal, job: Row) -> NewJob:
+        recipe = await self._catalog.effects.recipe(str(job["effect_id"]))
         if recipe is None or not recipe.is_active or recipe.workflow_id != job["workflow_id"]:
             raise InvalidRequest.field("candidate_id", "its workflow takes no jobs for now, so it cannot be made again")
-        return await self._submission.submit(
-            NewJob(
-                tenant_id=principal.tenant_id,
-                user_id=principal.user_id,
-                kind=KIND,
-                workflow_id=job["workflow_id"],
-                payload=job["payload"],
-                cost=recipe.cost,
-                provider=recipe.provider,
-                stage=recipe.stage,
-                max_attempts=job["max_attempts"],
-                lease_seconds=job["lease_seconds"],
-                run_limit_seconds=job["run_limit_seconds"],
-                effect_id=job["effect_id"],
-                input_file_ids=tuple(job["input_file_ids"]),
-                request=request,
-                idempotency_key=wanted.idempotency_key,
-                actor=f"user:{principal.user_id}",
-            )
+        return NewJob(
+            tenant_id=principal.tenant_id,
+            user_id=principal.user_id,
+            kind=REPLAY,
+            workflow_id=job["workflow_id"],
+            payload=job["payload"],
+            cost=recipe.cost,
+            provider=recipe.provider,
+            stage=recipe.stage,
+            max_attempts=job["max_attempts"],
+            lease_seconds=job["lease_seconds"],
+            run_limit_seconds=job["run_limit_seconds"],
+            effect_id=job["effect_id"],
+            input_file_ids=tuple(job["input_file_ids"]),
+            actor=f"user:{principal.user_id}",
         )
 
 
 def ancestor_view(row: Row, step: Row) -> Ancestor:
     started, ended = row["started_at"], row["completed_at"]
+    by_actor = row["actor"] is not None and row["effect_id"] is None
+    asked = without_files(row["kind"], row["payload"]) if by_actor else None
     return Ancestor(
         candidate_id=row["id"],
         number=row["number"],
@@ -83,7 +101,8 @@ def ancestor_view(row: Row, step: Row) -> Ancestor:
         seed=row["seed"],
         draw=row["draw"],
         # Not the whole payload, which names objects in storage.
-        workflow=row["payload"].get("workflow") or {},
+        workflow={} if asked is not None else row["payload"].get("workflow") or {},
+        payload=asked,
         lineage=row["lineage"] or {},
         cost=row["cost"],
         elo=row["elo"],

@@ -220,11 +220,11 @@ WITH RECURSIVE line AS (
         SELECT id, parent_id FROM candidates WHERE tenant_id = :tenant_id AND id = line.parent_id LIMIT 1
     ) parent
 )
-SELECT c.*, slot.draw, slot.lineage, job.payload, job.cost, job.started_at, job.completed_at
+SELECT c.*, slot.draw, slot.lineage, job.kind, job.actor, job.effect_id, job.payload, job.cost, job.started_at, job.completed_at
 FROM line CROSS JOIN LATERAL (
     SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = line.id LIMIT 1
 ) c CROSS JOIN LATERAL (
-    SELECT payload, cost, started_at, completed_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
+    SELECT kind, actor, effect_id, payload, cost, started_at, completed_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = c.job_id LIMIT 1
 ) job LEFT JOIN LATERAL (
     SELECT draw, lineage FROM candidate_slots
     WHERE job_id = c.job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT 1

@@ -15,6 +15,7 @@ from callsheet.pipelines.guidance import Guidance, open_guidance
 from callsheet.pipelines.numbers import RunNumbers
 from callsheet.pipelines.runs import Runs
 from callsheet.pipelines.step_jobs import StepJobs
+from callsheet.pipelines.task_steps import TaskSteps
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
 from callsheet.settings import PipelineSettings
@@ -29,6 +30,8 @@ class PipelinesRoom:
     director: Director
     collector: Collector
     guidance: Guidance
+    # Asks the room of tasks what an actor takes: `task_steps.plans` is set by who puts the rooms together.
+    task_steps: TaskSteps
     numbers: RunNumbers
 
     @property
@@ -54,6 +57,7 @@ def open_pipelines(
         runs=Runs(databases, pipelines, step_jobs, jobs.endings, settings, wake=director.wake),
         director=director,
         collector=collector,
-        guidance=open_guidance(databases, catalog, media, jobs, wake=director.wake),
+        guidance=open_guidance(databases, catalog, media, jobs, step_jobs.tasks, wake=director.wake),
+        task_steps=step_jobs.tasks,
         numbers=RunNumbers(lambda: databases.pools, settings),
     )

@@ -7,12 +7,12 @@ ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
 RETURNING *
 
 -- name: add_steps
-INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, "values",
-    needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)
-SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s."values",
+INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, payload,
+    "values", needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)
+SELECT :tenant_id, s.id, :pipeline_id, :version, s.position, s.name, s.slug, s.workflow, s.effect_id, s.payload, s."values",
     s.needs_run_prompt, s.needs_parent_image_path, s.needs_run_variables, s.max_children, s.top_k, s.requires_approval
 FROM jsonb_to_recordset(:steps::jsonb) AS s (id uuid, position integer, name text, slug text, workflow text,
-    effect_id uuid, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
+    effect_id uuid, payload jsonb, "values" jsonb, needs_run_prompt boolean, needs_parent_image_path boolean,
     needs_run_variables boolean, max_children integer, top_k integer, requires_approval boolean)
 
 -- name: lock_pipeline

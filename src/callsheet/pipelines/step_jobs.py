@@ -1,4 +1,7 @@
-"""A step's workflow in the catalog: whether it can be a step, whether a run gives it what it needs, and its jobs."""
+"""A step's workflow: whether it can be a step, whether a run gives it what it needs, and its jobs.
+
+Workflows of the catalog are seen to here, actors in `task_steps`.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,9 @@ from callsheet.catalog.graphs import Graph
 from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, resolve
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.submission import NewJob
+from callsheet.jobs.task_files import PIPELINE
+from callsheet.pipelines.payload_templates import variables_in
+from callsheet.pipelines.task_steps import TaskSteps, is_actor
 from callsheet.pipelines.templates import (
     SEED,
     Needs,
@@ -26,7 +32,6 @@ from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
 from callsheet.wire.pipelines import NewStep
 
-KIND = "pipeline"
 # Where it is only checked whether everything is given.
 NO_FILE = UUID(int=0)
 SWITCHED_OFF = "is switched off, or its effect is not published any more"
@@ -44,9 +49,14 @@ class Given:
 class StepJobs:
     def __init__(self, catalog: CatalogRoom):
         self._catalog = catalog
+        self.tasks = TaskSteps()
 
-    async def effect_of(self, step: NewStep) -> UUID:
-        """The published effect that says what the step's workflow costs and who executes it."""
+    async def effect_of(self, step: NewStep) -> UUID | None:
+        """The published effect that says what the step's workflow costs and who executes it; none of an actor."""
+        if is_actor(step.workflow):
+            return None
+        if step.payload is not None:
+            raise InvalidRequest.field("payload", 'is for actors: workflow = "actor:NAME"')
         selling = await self._catalog.effects.selling(step.workflow)
         if selling is None:
             raise InvalidRequest.field("workflow", f"there is no workflow {step.workflow!r}")
@@ -61,17 +71,26 @@ class StepJobs:
             raise InvalidRequest.field("effect", f"is no published effect of the workflow {step.workflow!r}")
         return selling[step.effect]
 
-    async def check(self, step: NewStep, effect_id: UUID, position: int) -> list[FieldProblem]:
+    async def check(self, step: NewStep, effect_id: UUID | None, position: int) -> list[FieldProblem]:
+        needs = needs_of(step.model_dump())
+        if effect_id is None:
+            return await self.tasks.check(step, needs, position)
         recipe, graph = await self._open(effect_id)
-        return list(check_step(recipe, graph, needs_of(step.model_dump()), position))
+        return list(check_step(recipe, graph, needs, position))
 
     async def check_given(self, step: Row, given: Given) -> tuple[list[FieldProblem], set[str]]:
         """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
-        recipe, graph = await self._open(step["effect_id"])
         needs = needs_of(step)
+        no_prompt = [FieldProblem("prompt", f"is needed by the step {step['slug']!r}")]
+        if step["effect_id"] is None:
+            taken = variables_in(step["payload"], needs)
+            if needs.prompt and not given.prompt:
+                return no_prompt, taken
+            return await self.tasks.check_given(step, needs, given.prompt, given.variables), taken
+        recipe, graph = await self._open(step["effect_id"])
         taken = taken_variables(recipe, graph, needs)
         if needs.prompt and not given.prompt:
-            return [FieldProblem("prompt", f"is needed by the step {step['slug']!r}")], taken
+            return no_prompt, taken
         try:
             whole, values = _fitted(recipe, graph, needs, given)
             filled(whole, graph, resolve(whole, values).values)
@@ -79,10 +98,12 @@ class StepJobs:
             return [_of_run(problem, recipe, step) for problem in refusal.errors], taken
         return [], taken
 
-    async def build(self, run: Row, step: Row, parent: InputFile | None, seed: int) -> NewJob:
-        """Raises a refusal where its workflow cannot be used any more."""
-        recipe, graph = await self._open(step["effect_id"])
+    async def build(self, pool: str, run: Row, step: Row, parent: InputFile | None, seed: int) -> NewJob:
+        """Raises a refusal where its workflow cannot be used any more. `pool`: the database that the run lives in."""
         needs = needs_of(step)
+        if step["effect_id"] is None:
+            return await self.tasks.build(pool, run, step, needs, parent, seed)
+        recipe, graph = await self._open(step["effect_id"])
         given = Given(run["prompt"], run["variables"], seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
         files: dict[UUID, InputFile] = {}
@@ -99,7 +120,7 @@ class StepJobs:
         return NewJob(
             tenant_id=run["tenant_id"],
             user_id=run["user_id"],
-            kind=KIND,
+            kind=PIPELINE,
             workflow_id=recipe.workflow_id,
             payload=payload,
             cost=recipe.cost,

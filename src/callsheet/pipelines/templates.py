@@ -20,7 +20,7 @@ from callsheet.wire.errors import FieldProblem
 from callsheet.wire.pipelines import LARGEST_SEED
 
 PROMPT, PARENT, SEED = "prompt", "parent_image_path", "seed"
-_NAME = re.compile(r"\{\{([^{}]*)\}\}")
+NAME = re.compile(r"\{\{([^{}]*)\}\}")
 _KEY = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
@@ -41,7 +41,7 @@ def placeholder(name: str) -> str:
 
 def undescribed(recipe: Recipe, graph: Graph) -> set[str]:
     """Names between double braces in the graph that no property of the workflow describes."""
-    found = {name for text in texts_of(graph) for name in _NAME.findall(text.text)}
+    found = {name for text in texts_of(graph) for name in NAME.findall(text.text)}
     return {name for name in found if not any(placeholder(name) in each.placeholder for each in recipe.properties)}
 
 
@@ -89,9 +89,9 @@ def _type_of(value: object) -> PropertyType:
 def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Iterator[FieldProblem]:
     """What keeps this workflow from being a step, whatever the run; by the field of the step."""
     names = undescribed(recipe, graph)
-    unknown = [reason for name in sorted(names) if (reason := _unknown(name, needs))]
-    yield from (FieldProblem("workflow", reason) for reason in unknown)
-    if unknown:
+    refused = [reason for name in sorted(names) if (reason := unknown(name, needs))]
+    yield from (FieldProblem("workflow", reason) for reason in refused)
+    if refused:
         return
     whole = completed(recipe, graph, {})
     for problem in check_properties(whole.properties, graph):
@@ -103,7 +103,7 @@ def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Ite
     yield from _check_required(whole, needs)
 
 
-def _unknown(name: str, needs: Needs) -> str | None:
+def unknown(name: str, needs: Needs) -> str | None:
     if not _KEY.fullmatch(name):
         return f"has the placeholder {{{{{name[:100]}}}}}, which is no name"
     match name:
@@ -194,5 +194,5 @@ def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
     if not needs.variables:
         return set()
     described = {each.key for each in recipe.properties if each.type not in FILES}
-    braced = {name for each in recipe.properties for name in _NAME.findall(each.placeholder)}
+    braced = {name for each in recipe.properties for name in NAME.findall(each.placeholder)}
     return (described | braced | undescribed(recipe, graph)) - {PROMPT, PARENT}

@@ -28,6 +28,8 @@ class Plan:
     run_limit_seconds: int = 3600
     # Only where it finishes by `worker`.
     effect: EffectUse | None = None
+    # False where only texts or sounds can come of it: such a task is no step of a pipeline.
+    makes_pictures: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,8 @@ class Task:
     say: SayProgress
     # Only where its plan finishes by webhook.
     callback: Callback | None = None
+    # An address in the payload that the control plane has put there: of a file in its own storage, wherever that is.
+    input_url: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,13 +34,20 @@ async def download(
     stem: str,
     limits: Limits,
     headers: Mapping[str, str],
+    *,
+    follow_redirects: bool = True,
 ) -> MadeFile:
     """A new file in `directory`, called `stem` with the extension of what it is. Raises ProviderError."""
     unnamed = directory / f"{stem}.part"
     try:
         with _told_as_provider_errors(provider):
             async with client.stream(
-                "GET", url, headers=headers, timeout_seconds=limits.seconds, max_bytes=limits.max_bytes
+                "GET",
+                url,
+                headers=headers,
+                timeout_seconds=limits.seconds,
+                max_bytes=limits.max_bytes,
+                follow_redirects=follow_redirects,
             ) as answer:
                 media_type = await _saved(provider, answer, unnamed, limits)
         name = f"{stem}.{EXTENSIONS[media_type]}"

@@ -44,6 +44,7 @@ class Lightbox:
         self._config = config
         self._engine: Engine | None = None if config.url is None else ComfyUI(config.url)
         self._pictures = clients.guarded()
+        self._own_pictures = clients.trusted()
 
     @property
     def actions(self) -> frozenset[str]:
@@ -96,16 +97,21 @@ class Lightbox:
         await engine.describe()
         picture = None
         if generation.action == IMG2IMG:
-            picture = await self._picture_at_engine(engine, run_id, generation.params["image_url"], directory)
+            picture = await self._picture_at_engine(engine, run_id, generation, directory)
         graph, output_node = graph_of(generation, picture)
         run = Run(run_id, with_own_outputs(graph, run_id), output_node)
         outputs = await engine.run(run, _Watching(say))
         return await _fetched(engine, outputs[:MOST_FILES], directory)
 
-    async def _picture_at_engine(self, engine: Engine, run_id: str, url: str, directory: Path) -> str:
+    async def _picture_at_engine(self, engine: Engine, run_id: str, generation: Generation, directory: Path) -> str:
+        url = generation.params["image_url"]
+        is_own = url == generation.own_url
+        client = self._own_pictures if is_own else self._pictures
         limits = Limits(("image/*",), self._config.max_input_bytes, DOWNLOAD_SECONDS)
         try:
-            given = await download(self._pictures, "image_url", url, directory, "given", limits, {})
+            given = await download(
+                client, "image_url", url, directory, "given", limits, {}, follow_redirects=not is_own
+            )
         except ProviderError as wrong:
             # The user's address, not the engine, is at fault: that must not open the engine's breaker.
             raise ProviderError(

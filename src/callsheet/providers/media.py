@@ -37,6 +37,8 @@ class Generation:
     action: str
     prompt: str = ""
     params: Mapping[str, Any] = field(default_factory=dict)
+    # An address among the params that is our own storage's, and may therefore lead into a private network.
+    own_url: str | None = None
 
 
 # Percent (0 to 100, where known) and a sentence; called often, so it must not wait.

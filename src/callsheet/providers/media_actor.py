@@ -6,6 +6,7 @@ What can be asked for, how many at once and how it ends is the provider's to say
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from callsheet.providers.actor import Deferred, Done, Plan, Task
@@ -51,6 +52,7 @@ class MediaActor:
 
     async def run(self, task: Task) -> Done | Deferred:
         provider, generation = self._found(task.payload)
+        generation = replace(generation, own_url=task.input_url)
         match provider.finish:
             case Finish.SYNC:
                 made = await cast("SyncProvider", provider).generate(generation, task.directory, task.say)

@@ -70,7 +70,7 @@ class CopyActor:
         seconds = int(self._config.request_seconds) + MARGIN_SECONDS
         remote = self._writer.provider == COPYWRITING
         limit = Concurrency(COPYWRITING, self._config.max_concurrent) if remote else None
-        return Plan(self._writer.provider, Finish.SYNC, limit, seconds)
+        return Plan(self._writer.provider, Finish.SYNC, limit, seconds, makes_pictures=False)
 
     async def run(self, task: Task) -> Done:
         return Done(await self._writer.write(read_again(CopyInput, task.payload)))
@@ -87,7 +87,8 @@ class ScrapeActor:
         read(ScrapeInput, payload)
         # The rules of two sites, the page, and the reading of it.
         seconds = int(3 * self._config.timeout_seconds + self._config.read_seconds) + MARGIN_SECONDS
-        return Plan(concurrency=Concurrency(self.name, self._config.max_concurrent), run_limit_seconds=seconds)
+        limit = Concurrency(self.name, self._config.max_concurrent)
+        return Plan(concurrency=limit, run_limit_seconds=seconds, makes_pictures=False)
 
     async def run(self, task: Task) -> Done:
         url = read_again(ScrapeInput, task.payload).url
@@ -100,6 +101,7 @@ class _CallingBack(Generic[Input]):
 
     name: ClassVar[str]
     model: ClassVar[type[UserRequest]]
+    makes_pictures: ClassVar[bool] = True
 
     def __init__(self, context: Context):
         self._context = context
@@ -109,7 +111,13 @@ class _CallingBack(Generic[Input]):
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         provider, generation = self._generation(payload)
-        return Plan(provider.name, provider.finish, provider.concurrency(generation), provider.run_limit_seconds)
+        return Plan(
+            provider=provider.name,
+            finish=provider.finish,
+            concurrency=provider.concurrency(generation),
+            run_limit_seconds=provider.run_limit_seconds,
+            makes_pictures=self.makes_pictures,
+        )
 
     async def run(self, task: Task) -> Deferred:
         if task.callback is None:
@@ -163,6 +171,7 @@ class VideoActor(_CallingBack[VideoInput]):
 class SpeechActor(_CallingBack[SpeechInput]):
     name = "tts"
     model = SpeechInput
+    makes_pictures = False
 
     def asked(self, wanted: SpeechInput) -> Asked:
         return speech_asked(wanted)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.principal import Owner
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.submission import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan
@@ -53,7 +53,14 @@ class Plans:
         self._limits = limits
         self._settings = settings
 
-    async def job(self, principal: Principal, wanted: Wanted) -> NewJob:
+    async def check_effect(self, use: EffectUse) -> None:
+        """Of a task that would become the job of an effect. Raises InvalidRequest with fields of the task's payload."""
+        try:
+            await self._effects.check(effect_job(use, priority=0))
+        except Refusal as refusal:
+            raise _as_payload(refusal, use) from None
+
+    async def job(self, principal: Owner, wanted: Wanted) -> NewJob:
         """Raises InvalidRequest where the actor, its queue or the payload will not do."""
         actor = self._actors.named(wanted.actor)
         workflow_id = await self._actors.workflow(wanted.actor, wanted.queue_name)
@@ -75,7 +82,7 @@ class Plans:
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
 
-    def _for_actor(self, principal: Principal, wanted: Wanted, plan: Plan, workflow_id: int) -> NewJob:
+    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow_id: int) -> NewJob:
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
@@ -90,15 +97,13 @@ class Plans:
             actor=f"user:{principal.user_id}",
         )
 
-    async def _for_engine(self, principal: Principal, wanted: Wanted, plan: Plan) -> NewJob:
+    async def _for_engine(self, principal: Owner, wanted: Wanted, plan: Plan) -> NewJob:
         """The task becomes the job of an effect: its price, its route, and a payload that the catalog builds."""
         assert plan.effect is not None, "checked when it was planned"
         try:
             new = await self._effects.prepare(principal, effect_job(plan.effect, wanted.priority))
         except Refusal as refusal:
-            problems = [_of_payload(each, plan.effect.places) for each in refusal.errors]
-            detail = "; ".join(f"{each.field}: {each.reason}" for each in problems)
-            raise InvalidRequest(detail or refusal.detail, errors=problems) from None
+            raise _as_payload(refusal, plan.effect) from None
         return replace(new, payload={**new.payload, SENT: dict(wanted.payload)})
 
 
@@ -157,6 +162,12 @@ def effect_job(use: EffectUse, priority: int) -> SubmitEffectJob:
         error = invalid.errors()[0]
         problem = FieldProblem(".".join(map(str, error["loc"])), reason_of(error))
         raise InvalidRequest(f"{problem.field}: {problem.reason}", errors=[problem]) from None
+
+
+def _as_payload(refusal: Refusal, use: EffectUse) -> InvalidRequest:
+    problems = [_of_payload(each, use.places) for each in refusal.errors]
+    detail = "; ".join(f"{each.field}: {each.reason}" for each in problems)
+    return InvalidRequest(detail or refusal.detail, errors=problems)
 
 
 def _of_payload(problem: FieldProblem, places: Mapping[str, str]) -> FieldProblem:

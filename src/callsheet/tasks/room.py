@@ -11,6 +11,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.providers.registry import Registry
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors
+from callsheet.tasks.for_runs import RunTasks
 from callsheet.tasks.generation import Generation
 from callsheet.tasks.limits import Limits
 from callsheet.tasks.plans import Plans
@@ -26,6 +27,7 @@ class TasksRoom:
     products: Products
     generation: Generation
     at_once: AtOnce
+    for_runs: RunTasks
 
 
 def open_tasks(
@@ -48,4 +50,5 @@ def open_tasks(
         products=products,
         generation=Generation(databases, plans, jobs.submission, products, at_once),
         at_once=at_once,
+        for_runs=RunTasks(actors, plans),
     )

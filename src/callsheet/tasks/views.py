@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from callsheet.jobs.task_files import without_files
 from callsheet.plumbing.sql import Row
 from callsheet.tasks.plans import SENT
 from callsheet.wire.generation import Product
@@ -34,7 +35,7 @@ def task_view(row: Row, job: Job) -> Task:
         status=job.status,
         priority=job.priority,
         cost=job.cost,
-        payload=_payload(row),
+        payload=_payload(row, job.kind),
         workflow_run_id=row["workflow_run_id"],
         progress=_progress(row, job),
         result=_result(job),
@@ -57,10 +58,12 @@ def retry_count(row: Row) -> int:
     return max(0, int(row["lease_seq"]) - 1) + int(row["charge_cycle"]) - 1
 
 
-def _payload(row: Row) -> dict[str, Any]:
+def _payload(row: Row, kind: str) -> dict[str, Any]:
     """What its user sent. What the catalog made of it names objects in storage."""
     payload: Mapping[str, Any] = row["payload"]
-    return dict(payload) if row["effect_id"] is None else dict(payload.get(SENT) or {})
+    if row["effect_id"] is not None:
+        return dict(payload.get(SENT) or {})
+    return without_files(kind, payload)
 
 
 def _progress(row: Row, job: Job) -> TaskProgress:

@@ -94,6 +94,9 @@ class Job(Answer):
     priority: int
     effect_id: UUID | None = None
     video_id: UUID | None = None
+    run_id: UUID | None = Field(None, description="The run of a pipeline that it was begun for.")
+    step_id: UUID | None = None
+    parent_candidate_id: UUID | None = Field(None, description="The candidate of that run that it makes a child of.")
     result: dict[str, Any] | None = None
     outputs: list[JobOutput] = Field(default_factory=list, description="Of a completed job; the first is the main one.")
     error: JobError | None = None

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from callsheet.wire.base import WHOLE, Answer, Line, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
@@ -72,7 +72,14 @@ class NewStep(UserRequest):
     position: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = Field(
         None, description="From 1, without a gap. Default: as listed."
     )
-    workflow: WorkflowSlug
+    workflow: WorkflowSlug = Field(
+        description="What makes its candidates: a workflow, or an actor of tasks as `actor:NAME` or `actor:NAME:QUEUE`."
+    )
+    payload: Document | None = Field(
+        None,
+        description="What the actor is asked with, where it is one. In its texts may stand `{{prompt}}`, `{{seed}}`, "
+        "`{{parent_image_path}}` (an address of the parent's picture), `{{parent_file_id}}`, and variables.",
+    )
     effect: Slug | None = Field(
         None, description="The published effect of the workflow that prices it. Needed where there are several."
     )
@@ -109,7 +116,10 @@ class Step(Answer):
     name: str
     slug: str
     workflow: str
-    effect_id: UUID
+    effect_id: UUID | None = Field(
+        None, description="What prices it; null where it is an actor, priced by the settings."
+    )
+    payload: dict[str, Any] | None = None
     values: dict[str, Any]
     needs_run_prompt: bool
     needs_parent_image_path: bool

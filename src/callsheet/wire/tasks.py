@@ -34,6 +34,15 @@ def workflow_slug(actor: str, queue_name: str = "default") -> str:
     return f"actor:{actor}" if queue_name == "default" else f"actor:{actor}:{queue_name}"
 
 
+def actor_of(slug: str) -> tuple[str, str] | None:
+    """The actor and the queue that a workflow stands for; None where it is one of an engine."""
+    kind, _, rest = slug.partition(":")
+    if kind != "actor":
+        return None
+    actor, _, queue_name = rest.partition(":")
+    return actor, queue_name or "default"
+
+
 def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
     """What an actor answered, with what the control plane made of it (the product of a scrape), of a job's result."""
     answered = result.get("result")

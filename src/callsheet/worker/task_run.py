@@ -131,6 +131,7 @@ class TaskRun:
             directory=directory,
             say=self._keeper.progressed,
             callback=callback,
+            input_url=job.input_url,
         )
 
     async def _report_of(self, came: Done | Deferred) -> Report:

@@ -1,0 +1,123 @@
+"""The payload of a step that is an actor: what stands for what in its texts, and where. Pure.
+
+As in graphs, values are put into parsed texts in one pass: what was put in is not looked at again. A text that is
+nothing but one placeholder becomes the value with its type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from callsheet.catalog.placeholders import as_text
+from callsheet.jobs.task_files import KEY, Place
+from callsheet.pipelines.templates import NAME, PARENT, PROMPT, SEED, Needs, placeholder, unknown
+from callsheet.wire.errors import FieldProblem
+
+FIELD = "payload"
+PARENT_FILE = "parent_file_id"
+# What the run or the loop gives; all other names are variables.
+RESERVED = frozenset({PROMPT, PARENT, PARENT_FILE, SEED})
+# Services take seeds of 31 bits and seldom larger ones, and an actor does not say how large one may be.
+LARGEST_SEED = 2**31 - 1
+
+
+def field_of(place: Place) -> str:
+    return ".".join(map(str, (FIELD, *place)))
+
+
+def texts_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Every text in a document and where it stands; keys are no texts."""
+    match value:
+        case str():
+            yield place, value
+        case dict():
+            for name, member in value.items():
+                yield from texts_in(member, (*place, name))
+        case list():
+            for number, item in enumerate(value):
+                yield from texts_in(item, (*place, number))
+
+
+def names_in(payload: Mapping[str, Any]) -> set[str]:
+    return {name for _, text in texts_in(payload) for name in NAME.findall(text)}
+
+
+def variables_in(payload: Mapping[str, Any], needs: Needs) -> set[str]:
+    """Which variables of a run it makes something of; one that is called `seed` takes the place of the drawn one."""
+    return names_in(payload) - (RESERVED - {SEED}) if needs.variables else set()
+
+
+def address_places(payload: Mapping[str, Any]) -> list[Place]:
+    """Where an address of the parent's picture goes."""
+    return [place for place, text in texts_in(payload) if text == placeholder(PARENT)]
+
+
+def filled(payload: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """The payload with `values`, by name; a placeholder whose value is not given stays."""
+    made: dict[str, Any] = _filled(payload, values)
+    return made
+
+
+def _filled(value: Any, values: Mapping[str, Any]) -> Any:
+    match value:
+        case str():
+            return _filled_text(value, values)
+        case dict():
+            return {name: _filled(member, values) for name, member in value.items()}
+        case list():
+            return [_filled(item, values) for item in value]
+    return value
+
+
+def _filled_text(text: str, values: Mapping[str, Any]) -> Any:
+    only = NAME.fullmatch(text)
+    if only is not None:
+        return values.get(only[1], text)
+    return NAME.sub(lambda found: as_text(values[found[1]]) if found[1] in values else found[0], text)
+
+
+def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> Iterator[FieldProblem]:
+    """What keeps this payload from being a step's, whatever its actor says of it; by the field of the step."""
+    yield from _misplaced(payload)
+    if KEY in payload:
+        yield FieldProblem(f"{FIELD}.{KEY}", "is a name that is taken")
+    for place, text in texts_in(payload):
+        names = NAME.findall(text)
+        reasons = [unknown(PARENT if name == PARENT_FILE else name, needs) for name in names]
+        yield from (FieldProblem(field_of(place), reason) for reason in reasons if reason)
+        if PARENT in names and text != placeholder(PARENT):
+            yield FieldProblem(
+                field_of(place), f"must be {placeholder(PARENT)} and nothing else: it becomes an address"
+            )
+    names_there = names_in(payload)
+    if needs.prompt and PROMPT not in names_there:
+        yield FieldProblem("needs_run_prompt", "the payload has no {{prompt}}")
+    if needs.parent and position == 1:
+        yield FieldProblem("needs_parent_image_path", "the first step has no parent")
+    elif needs.parent and not names_there & {PARENT, PARENT_FILE}:
+        reason = f"the payload has neither {placeholder(PARENT)} nor {placeholder(PARENT_FILE)}"
+        yield FieldProblem("needs_parent_image_path", reason)
+
+
+def _misplaced(value: Any, place: Place = ()) -> Iterator[FieldProblem]:
+    members: Iterable[tuple[str | int, Any]] = ()
+    match value:
+        case dict():
+            members = value.items()
+        case list():
+            members = enumerate(value)
+    for name, member in members:
+        if isinstance(name, str) and NAME.search(name):
+            yield FieldProblem(field_of(place), "has a placeholder in a key, where nothing is put in")
+        yield from _misplaced(member, (*place, name))
+
+
+def names_behind(payload: Mapping[str, Any], field: str) -> set[str]:
+    """The placeholders in what a field of a filled payload was made of: of itself, what is below it, or above it."""
+    found: set[str] = set()
+    for place, text in texts_in(payload):
+        here = field_of(place)
+        if here == field or here.startswith(f"{field}.") or field.startswith(f"{here}."):
+            found.update(NAME.findall(text))
+    return found

@@ -1,0 +1,180 @@
+"""Steps whose workflow is an actor: whether it can be a step, whether a run gives it what it needs, and its jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+from uuid import UUID
+
+from callsheet.catalog.payloads import InputFile
+from callsheet.identity.principal import Owner
+from callsheet.jobs.submission import NewJob
+from callsheet.jobs.task_files import REPLAY, TaskFile, files_of, put_in, with_files, without_files
+from callsheet.pipelines.payload_templates import (
+    FIELD,
+    LARGEST_SEED,
+    PARENT_FILE,
+    RESERVED,
+    address_places,
+    check_payload,
+    field_of,
+    filled,
+    names_behind,
+    names_in,
+    variables_in,
+)
+from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.pipelines import NewStep
+from callsheet.wire.tasks import actor_of, workflow_slug
+
+# What stands for an address while it is only asked whether the actor would take one: it is signed when a worker has it.
+SAMPLE_URL = "https://storage.invalid/parent.png"
+SAMPLE_ID = str(UUID(int=0))
+SAMPLE_TEXT = "text"
+
+
+class TaskPlans(Protocol):
+    """What this room asks of the room of tasks, a sibling."""
+
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
+        """Whether it becomes the job of an effect. Raises InvalidRequest with fields `workflow` and `payload.…`."""
+        ...
+
+    async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob: ...
+
+
+class NoTasks:
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
+        raise InvalidRequest.field("workflow", "is an actor, and nobody takes tasks here")
+
+    async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
+        raise InvalidRequest.field("workflow", "is an actor, and nobody takes tasks here")
+
+
+@dataclass(frozen=True, slots=True)
+class RunOwner:
+    user_id: UUID
+    tenant_id: UUID
+    pool: str
+
+
+class TaskSteps:
+    def __init__(self) -> None:
+        # Set where the rooms are put together.
+        self.plans: TaskPlans = NoTasks()
+
+    async def check(self, step: NewStep, needs: Needs, position: int) -> list[FieldProblem]:
+        """What keeps it from being a step, whatever the run. What runs give it is for each of them to answer."""
+        payload = step.payload or {}
+        problems = [*_foreign_fields(step), *check_payload(payload, needs, position)]
+        if any(each.field.startswith(FIELD) for each in problems):
+            # What stands in the payload is not known, so nobody can say whether the actor would take it.
+            return problems
+        given = dict.fromkeys(names_in(payload), SAMPLE_TEXT)
+        try:
+            await self._planned(step.workflow, payload, {**given, **_samples()})
+        except InvalidRequest as refusal:
+            found = [(each, names_behind(payload, each.field)) for each in refusal.errors]
+            problems += [_explained(each, names) for each, names in found if not names - RESERVED]
+        return problems
+
+    async def check_given(
+        self, step: Row, needs: Needs, prompt: str | None, variables: Mapping[str, Any]
+    ) -> list[FieldProblem]:
+        """What a run does not give the step, or gives it wrongly. Raises where the step itself will not do any more."""
+        payload = step["payload"]
+        where = f"by the step {step['slug']!r}"
+        wanted = variables_in(payload, needs) - {SEED}
+        missing = [
+            FieldProblem(f"variables.{name}", f"is needed {where}") for name in sorted(wanted - variables.keys())
+        ]
+        if missing:
+            return missing
+        given = {**_samples(), **_own(needs, variables), **({PROMPT: prompt} if needs.prompt else {})}
+        try:
+            await self._planned(step["workflow"], payload, given)
+        except InvalidRequest as refusal:
+            found = [(each, _given_by_run(payload, needs, each.field)) for each in refusal.errors]
+            of_step = [each for each, field in found if field is None]
+            if of_step:
+                raise InvalidRequest(str(refusal), errors=of_step) from None
+            return [FieldProblem(field, f"{each.reason} ({where})") for each, field in found if field is not None]
+        return []
+
+    async def build(self, pool: str, run: Row, step: Row, needs: Needs, parent: InputFile | None, seed: int) -> NewJob:
+        """Raises a refusal where its actor cannot be used any more."""
+        payload = step["payload"]
+        given: dict[str, Any] = {SEED: seed % (LARGEST_SEED + 1), **_own(needs, run["variables"])}
+        if needs.prompt:
+            given[PROMPT] = run["prompt"] or ""
+        read = parent if needs.parent else None
+        if read is not None:
+            given[PARENT_FILE] = str(read.id)
+        made = filled(payload, given)
+        places = address_places(payload) if read is not None else []
+        owner = RunOwner(run["user_id"], run["tenant_id"], pool)
+        new = await self.plans.job(owner, step["workflow"], put_in(made, ((place, SAMPLE_URL) for place in places)))
+        _refuse_addresses(bool(new.effect_id), places)
+        new = replace(new, actor=f"run:{run['id']}")
+        if read is None or new.effect_id is not None:
+            # The job of an effect has its files in its own payload.
+            return new
+        files = [TaskFile(str(read.id), read.path, read.name, read.mime_type, read.sha256, places)] if places else []
+        return replace(new, payload=with_files(made, files), input_file_ids=(read.id,))
+
+    async def again(self, owner: Owner, job: Row) -> NewJob:
+        """The same task as that of a job that was begun for a run, at today's price."""
+        payload = without_files(job["kind"], job["payload"])
+        places = [place for file in files_of(job["kind"], job["payload"]) for place in file.places]
+        sample = put_in(payload, ((place, SAMPLE_URL) for place in places))
+        new = await self.plans.job(owner, workflow_slug(job["actor"], job["queue_name"]), sample)
+        return replace(new, kind=REPLAY, payload=job["payload"], input_file_ids=tuple(job["input_file_ids"]))
+
+    async def _planned(self, workflow: str, payload: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        places = address_places(payload)
+        _refuse_addresses(await self.plans.check(workflow, filled(payload, given)), places)
+
+
+def is_actor(workflow: str) -> bool:
+    return actor_of(workflow) is not None
+
+
+def _own(needs: Needs, variables: Mapping[str, Any]) -> dict[str, Any]:
+    """Those variables of a run that are variables to a step too."""
+    return {name: value for name, value in variables.items() if needs.variables and name not in RESERVED - {SEED}}
+
+
+def _samples() -> dict[str, Any]:
+    return {PROMPT: SAMPLE_TEXT, PARENT: SAMPLE_URL, PARENT_FILE: SAMPLE_ID, SEED: LARGEST_SEED}
+
+
+def _foreign_fields(step: NewStep) -> list[FieldProblem]:
+    fields = [name for name in ("effect", "values") if getattr(step, name)]
+    problems = [FieldProblem(name, f"is nothing that an actor takes; write it in `{FIELD}`") for name in fields]
+    if step.payload is None:
+        problems.append(FieldProblem(FIELD, "is needed: what the actor is asked with"))
+    return problems
+
+
+def _explained(problem: FieldProblem, names: set[str]) -> FieldProblem:
+    if PARENT not in names or problem.field == FIELD:
+        return problem
+    kinds = f"{placeholder(PARENT)} is an address, {placeholder(PARENT_FILE)} the id of the file"
+    return FieldProblem(problem.field, f"{problem.reason} ({kinds})")
+
+
+def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> None:
+    if for_engine and places:
+        reason = f"is a file of an effect's job, not an address: write {placeholder(PARENT_FILE)}"
+        raise InvalidRequest.field(field_of(places[0]), reason)
+
+
+def _given_by_run(payload: Mapping[str, Any], needs: Needs, field: str) -> str | None:
+    """Where whoever starts the run wrote what the actor refuses; None where it is the step's own."""
+    names = names_behind(payload, field)
+    for name in sorted(names & variables_in(payload, needs)):
+        return f"variables.{name}"
+    return "prompt" if needs.prompt and PROMPT in names else None

@@ -1,0 +1,72 @@
+"""Tasks that runs of pipelines begin: what the room of pipelines asks of this one, handed to it where both are put
+together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.identity.principal import Owner
+from callsheet.jobs.submission import NewJob
+from callsheet.jobs.task_files import PIPELINE
+from callsheet.providers.actor import Plan
+from callsheet.providers.media import Finish
+from callsheet.tasks.actors import Actors
+from callsheet.tasks.plans import FIELD, Plans, Wanted, planned
+from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.tasks import actor_of
+
+WORKFLOW = "workflow"
+NO_PICTURES = "makes neither pictures nor films, so no candidates"
+
+
+class RunTasks:
+    def __init__(self, actors: Actors, plans: Plans):
+        self._actors = actors
+        self._plans = plans
+
+    async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
+        """Whether it becomes the job of an effect. Raises InvalidRequest with fields `workflow` and `payload.…`."""
+        try:
+            name, queue_name = _named(workflow)
+            actor = self._actors.named(name)
+            await self._actors.workflow(name, queue_name)
+            plan = planned(actor, payload)
+            if plan.effect is not None:
+                await self._plans.check_effect(plan.effect)
+        except InvalidRequest as refusal:
+            raise _by_field_of_step(refusal) from None
+        _require_pictures(plan)
+        return plan.finish is Finish.WORKER
+
+    async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
+        """Ready to be submitted, at today's price."""
+        try:
+            name, queue_name = _named(workflow)
+            wanted = Wanted(PIPELINE, name, payload, request={}, queue_name=queue_name)
+            return await self._plans.job(owner, wanted)
+        except InvalidRequest as refusal:
+            raise _by_field_of_step(refusal) from None
+
+
+def _named(workflow: str) -> tuple[str, str]:
+    found = actor_of(workflow)
+    if found is None:
+        raise InvalidRequest.field(WORKFLOW, "is no actor")
+    return found
+
+
+def _require_pictures(plan: Plan) -> None:
+    if not plan.makes_pictures:
+        raise InvalidRequest.field(WORKFLOW, NO_PICTURES)
+
+
+def _by_field_of_step(refusal: InvalidRequest) -> InvalidRequest:
+    """A step has no fields `actor`, `queue_name` or `provider`: what is wrong with those is wrong with its workflow."""
+    problems = [
+        each
+        if each.field == FIELD or each.field.startswith(f"{FIELD}.")
+        else FieldProblem(WORKFLOW, each.reason if each.field == WORKFLOW else f"{each.field} {each.reason}")
+        for each in refusal.errors or [FieldProblem(FIELD, refusal.detail or refusal.title())]
+    ]
+    return InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems)

@@ -1,0 +1,328 @@
+"""Runs whose steps are actors, over HTTP: a service that calls back, and payloads that are right or refused."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.providers.config import ProvidersConfig
+from callsheet.settings.tasks import COSTS
+from tests.support.catalog import Studio
+from tests.support.installation import changed, installation, isolate
+from tests.support.people import People, Person
+from tests.support.replicate_files import content_of
+from tests.support.replicate_server import ReplicateServer, Scenario, replicate_server
+from tests.support.services import LOCAL, service_settings
+from tests.support.waiting import until
+
+Json = dict[str, Any]
+_numbers = itertools.count(1)
+COST = 4
+REPLICATE = {"provider": "replicate", "action_type": "txt2img"}
+WORDS: Json = {**REPLICATE, "prompt": "{{prompt}}, {{style}}", "params": {"seed": "{{seed}}", "steps": "{{steps}}"}}
+AGAIN: Json = {**REPLICATE, "prompt": "again", "params": {"image": "{{parent_image_path}}"}}
+VARIABLES = {"style": 'in "oil"', "steps": 4}
+BASE: Json = {
+    "name": "Base",
+    "workflow": "actor:media",
+    "payload": WORDS,
+    "needs_run_prompt": True,
+    "needs_run_variables": True,
+    "max_children": 1,
+}
+CHILD: Json = {"name": "Child", "workflow": "actor:media", "payload": AGAIN, "needs_parent_image_path": True}
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    plane: ControlPlane
+    studio: Studio
+    replicate: ReplicateServer
+    ann: Person
+
+    async def ask(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        return await self.studio.call(method, path, body, person=self.ann)
+
+    async def get(self, path: str) -> Json:
+        answer = await self.ask("GET", path)
+        assert answer.status_code == 200, answer.text
+        shown: Json = answer.json()
+        return shown
+
+    async def define(self, *steps: Json) -> httpx.Response:
+        request = {"slug": f"floor-{next(_numbers)}", "name": "A pipeline", "steps": list(steps)}
+        return await self.ask("POST", "/api/pipelines", request)
+
+    async def begin(self, *steps: Json, **changes: Any) -> Json:
+        made = await self.define(*steps)
+        assert made.status_code == 201, made.text
+        answer = await self.start(made.json()["slug"], **changes)
+        assert answer.status_code == 201, answer.text
+        run: Json = answer.json()
+        return run
+
+    async def start(self, pipeline: str, **changes: Any) -> httpx.Response:
+        request = {"name": "A run", "prompt": "a gym", "variables": VARIABLES, "budget": 100, "target_leaves": 1}
+        return await self.ask("POST", f"/api/pipelines/{pipeline}/runs", {**request, **changes})
+
+    async def becomes(self, run: Json, status: str) -> Json:
+        async def has() -> bool:
+            return bool((await self.get(f"/api/runs/{run['id']}"))["status"] == status)
+
+        await until(has)
+        return await self.get(f"/api/runs/{run['id']}")
+
+    async def prediction(self, number: int) -> Json:
+        """The n-th that was asked of the service, as soon as our side knows that it waits for it."""
+        await until(lambda: len(self.replicate.predictions) >= number)
+        prediction = list(self.replicate.predictions.values())[number - 1]
+
+        async def is_waited_for() -> bool:
+            query = "SELECT 1 FROM ai_job_dispatches WHERE status = 'waiting' AND provider_job_id = $1"
+            async with self.plane.databases.central.connection() as connection:
+                return bool(await connection.fetchval(query, prediction["id"]))
+
+        await until(is_waited_for)
+        return prediction
+
+    async def candidates(self, run: Json) -> list[Json]:
+        items: list[Json] = (await self.get(f"/api/runs/{run['id']}/candidates"))["items"]
+        return sorted(items, key=lambda each: int(each["number"]))
+
+    async def balance(self) -> int:
+        return int((await self.get("/api/wallet"))["balance"])
+
+
+@pytest.fixture(scope="module")
+async def running(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Floor]:
+    directory = tmp_path_factory.mktemp("actor-steps")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with (
+            replicate_server() as replicate,
+            installation(postgres, templates, directory / "home") as settings,
+        ):
+            services = service_settings(replicate)
+            described = services.http["described"].model_copy(update={"secret": None})
+            providers = ProvidersConfig(replicate=services.replicate, http={"described": described})
+            chosen = changed(
+                settings,
+                providers=dict(providers),
+                outgoing={"allow_networks": (LOCAL,)},
+                tasks={"in_process": 4, "costs": {**COSTS, "media": COST}},
+            )
+            async with (
+                running_control_plane(chosen) as plane,
+                httpx.AsyncClient(base_url=chosen.public_url, trust_env=False, timeout=60) as client,
+            ):
+                await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
+                studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
+                yield Floor(plane, studio, replicate, studio.admin)
+
+
+@pytest.fixture
+async def floor(running: Floor) -> Floor:
+    """Everybody has a wallet of their own."""
+    running.replicate.forget()
+    return Floor(running.plane, running.studio, running.replicate, await running.studio.person())
+
+
+async def test_a_callback_ends_the_job_and_makes_the_candidate(floor: Floor) -> None:
+    floor.replicate.scenario = Scenario(held=True)
+    run = await floor.begin(BASE, CHILD)
+    asked = await floor.prediction(1)
+    assert asked["input"]["prompt"] == 'a gym, in "oil"'
+    assert asked["input"]["steps"] == 4
+    assert isinstance(asked["input"]["seed"], int)
+    assert await floor.candidates(run) == []
+    await floor.replicate.finish(asked["id"])
+    again = await floor.prediction(2)
+    # The address is good without a key, and leads to the parent's picture.
+    parent = await floor.studio.client.get(again["input"]["image"])
+    assert parent.content == content_of("picture.png")
+    await floor.replicate.finish(again["id"], Scenario(output="{files}/picture-2.png"))
+    ended = await floor.becomes(run, "completed")
+    assert (ended["reason"], ended["spent"], ended["draws"]) == ("target_reached", 2 * COST, 2)
+    [base, leaf] = await floor.candidates(run)
+    assert leaf["parent_id"] == base["id"]
+    assert (await floor.studio.client.get(leaf["file"]["url"])).content == content_of("picture-2.png")
+    assert await floor.balance() == 100 - 2 * COST
+
+
+async def test_every_picture_of_a_prediction_is_a_candidate(floor: Floor) -> None:
+    floor.replicate.scenario = Scenario(output=["{files}/picture.png", "{files}/picture-2.png"])
+    run = await floor.becomes(await floor.begin(BASE), "completed")
+    assert [(one["number"], one["output_index"]) for one in await floor.candidates(run)] == [(1, 0), (2, 1)]
+    assert run["spent"] == COST
+
+
+async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(floor: Floor) -> None:
+    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
+    other = await floor.becomes(await floor.begin(BASE), "completed")
+    jobs = (await floor.get(f"/api/ai-jobs?run_id={run['id']}"))["items"]
+    [base, leaf] = await floor.candidates(run)
+    assert [(job["id"], job["run_id"], job["parent_candidate_id"]) for job in jobs] == [
+        (leaf["job_id"], run["id"], base["id"]),
+        (base["job_id"], run["id"], None),
+    ]
+    assert jobs[1]["step_id"] == run["steps"][0]["step"]["id"]
+    assert len((await floor.get("/api/ai-jobs"))["items"]) == 3
+    page = await floor.get(f"/api/ai-jobs?run_id={run['id']}&limit=1")
+    following = await floor.get(f"/api/ai-jobs?run_id={run['id']}&limit=1&cursor={page['next_cursor']}")
+    assert [job["id"] for job in (*page["items"], *following["items"])] == [leaf["job_id"], base["job_id"]]
+    assert (await floor.get(f"/api/ai-jobs?run_id={run['id']}&status=failed"))["items"] == []
+    bob = await floor.studio.person()
+    answer = await floor.studio.call("GET", f"/api/ai-jobs?run_id={other['id']}", person=bob)
+    assert answer.json()["items"] == []
+
+
+async def test_a_task_of_a_run_is_shown_without_places_in_storage(floor: Floor) -> None:
+    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
+    [_, leaf] = await floor.candidates(run)
+    tasks = (await floor.get("/api/task"))["items"]
+    assert tasks[0]["job_id"] == leaf["job_id"]
+    assert tasks[0]["payload"] == AGAIN
+    told = (await floor.get(f"/api/candidates/{leaf['id']}/lineage"))["ancestors"]
+    assert [one["payload"] for one in told][1] == AGAIN
+    assert told[0]["payload"]["params"]["steps"] == 4
+
+
+async def test_predictions_that_fail_are_strikes_and_refunded(floor: Floor) -> None:
+    floor.replicate.scenario = Scenario(held=True)
+    run = await floor.begin(BASE, CHILD)
+    first = await floor.prediction(1)
+    floor.replicate.scenario = Scenario(outcome="failed", error="NSFW")
+    await floor.replicate.finish(first["id"])
+    stopped = await floor.becomes(run, "paused")
+    assert stopped["reason"] == "base_failed"
+    assert "NSFW" in stopped["reason_detail"]
+    [base] = await floor.candidates(run)
+    assert (base["failure_count"], base["child_count"], base["in_flight"]) == (3, 0, 0)
+    assert (stopped["spent"], await floor.balance()) == (COST, 100 - COST)
+
+
+async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(floor: Floor) -> None:
+    floor.replicate.scenario = Scenario(held=True)
+    run = await floor.begin(BASE, CHILD)
+    await floor.replicate.finish((await floor.prediction(1))["id"])
+    under_way = await floor.prediction(2)
+    await floor.ask("POST", f"/api/runs/{run['id']}/pause")
+    [base] = await floor.candidates(run)
+    killed = await floor.ask("POST", f"/api/candidates/{base['id']}/kill")
+    assert (killed.json()["rejected"], killed.json()["canceled_jobs"]) == (1, 1)
+    await until(lambda: under_way["status"] == "canceled")
+
+    async def is_given_back() -> bool:
+        return bool((await floor.get(f"/api/runs/{run['id']}"))["spent"] == COST)
+
+    await until(is_given_back)
+    assert await floor.balance() == 100 - COST
+    assert len(await floor.candidates(run)) == 1
+
+
+async def test_a_replay_of_what_an_actor_made_is_made_by_it_again(floor: Floor) -> None:
+    run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
+    [_, leaf] = await floor.candidates(run)
+    answer = await floor.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
+    assert answer.status_code == 201, answer.text
+    job = answer.json()
+    assert (job["kind"], job["cost"], job["run_id"]) == ("replay", COST, None)
+    repeated = await floor.ask("POST", f"/api/candidates/{leaf['id']}/replay", {"idempotency_key": "again"})
+    assert (repeated.status_code, repeated.json()["id"]) == (200, job["id"])
+
+    async def has_ended() -> bool:
+        return bool((await floor.get(f"/api/ai-jobs/{job['id']}"))["status"] == "completed")
+
+    await until(has_ended)
+    first, second = (each.body["input"]["image"] for each in floor.replicate.submitted[1:])
+    assert first.partition("?")[0] == second.partition("?")[0]
+
+
+def problems(answer: httpx.Response) -> dict[str, str]:
+    assert answer.status_code == 422, answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+    return {error["field"]: error["reason"] for error in answer.json()["errors"]}
+
+
+PRODUCT = {"title": "Lamp"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"workflow": "actor:nobody"}, "workflow", "there is none of this name; there are: copy, media"),
+        ({"workflow": "actor:media:night"}, "workflow", "queue_name there is none of this name"),
+        ({"workflow": "actor:"}, "workflow", "there is none of this name"),
+        ({"workflow": "actor:copy", "payload": {"product": PRODUCT}}, "workflow", "makes neither pictures nor films"),
+        ({"workflow": "actor:scrape", "payload": {"url": "https://a.test/"}}, "workflow", "makes neither"),
+        ({"workflow": "actor:tts", "payload": {"text": "Hello."}}, "workflow", "provider is not set up for tts"),
+        ({"payload": None}, "payload", "is needed"),
+        ({"payload": []}, "payload", "should be a valid dictionary"),
+        ({"payload": {}}, "payload.provider", "is required"),
+        ({"payload": {**WORDS, "provider": "nowhere"}}, "payload.provider", "is none of those there are"),
+        ({"payload": {**WORDS, "provider": "lightbox"}}, "payload.provider", "is not set up"),
+        ({"payload": {**WORDS, "provider": "described"}}, "payload.provider", "is not set up"),
+        ({"payload": {**WORDS, "action_type": "fly"}}, "payload.action_type", "is nothing that replicate does"),
+        ({"payload": {**WORDS, "colour": "red"}}, "payload.colour", "is not a field of a media task"),
+        ({"payload": {**WORDS, "params": []}}, "payload.params", "should be an object"),
+        ({"payload": {**WORDS, "prompt": "{{Prompt}}"}}, "payload.prompt", "which is no name"),
+        ({"needs_run_variables": False}, "payload.prompt", "unknown placeholder {{style}}"),
+        ({"needs_run_prompt": False}, "payload.prompt", "the step needs the run's prompt"),
+        ({"needs_parent_image_path": True}, "needs_parent_image_path", "the first step has no parent"),
+        ({"effect": "glow"}, "effect", "is nothing that an actor takes"),
+        ({"values": {"strength": 1}}, "values", "is nothing that an actor takes"),
+        ({"workflow": "demo-imagine"}, "payload", "is for actors"),
+    ],
+    ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
+)
+async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
+    floor: Floor, changes: Json, field: str, reason: str
+) -> None:
+    found = problems(await floor.define({**BASE, **changes}))
+    assert reason in found[f"steps.0.{field}"], found
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "reason"),
+    [
+        ({"variables": {"style": "oil"}}, "variables.steps", "is needed by the step 'base'"),
+        ({"variables": {**VARIABLES, "colour": "red"}}, "variables.colour", "is taken by no step"),
+        ({"prompt": None}, "prompt", "is needed by the step 'base'"),
+    ],
+)
+async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_field(
+    floor: Floor, changes: Json, field: str, reason: str
+) -> None:
+    made = (await floor.define(BASE)).json()
+    assert reason in problems(await floor.start(made["slug"], **changes))[field]
+    assert (await floor.get("/api/runs"))["items"] == []
+
+
+async def test_a_variable_that_the_actor_refuses_is_told_as_the_runs(floor: Floor) -> None:
+    """When the pipeline was made nobody knew what it would be."""
+    sized = {**BASE, "payload": {**WORDS, "action_type": "{{action}}"}}
+    made = (await floor.define(sized)).json()
+    found = problems(await floor.start(made["slug"], variables={**VARIABLES, "action": "fly"}))
+    assert "is nothing that replicate does" in found["variables.action"]
+    started = await floor.start(made["slug"], variables={**VARIABLES, "action": "txt2img"})
+    assert (await floor.becomes(started.json(), "completed"))["candidates"] == 1
+
+
+async def test_a_change_of_the_payload_is_a_new_version_and_the_same_one_is_none(floor: Floor) -> None:
+    made = (await floor.define(BASE)).json()
+    assert made["steps"][0]["payload"] == WORDS
+    assert made["steps"][0]["effect_id"] is None
+    same = await floor.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [BASE]})
+    assert same.json()["version"] == 1
+    other = {**BASE, "payload": {**WORDS, "interaction_id": "7"}}
+    changed_one = await floor.ask("PATCH", f"/api/pipelines/{made['slug']}", {"steps": [other]})
+    assert changed_one.json()["version"] == 2

@@ -1,0 +1,85 @@
+"""Steps that are actors are begun behind the same fence: whoever stood still while another took over begins nothing."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.pipelines import Run, RunStatus
+from tests.interleaving.test_pipeline_races import Planes
+from tests.support.actor_steps import actor_step, give_actors
+from tests.support.crashes import crashed_at
+from tests.support.holding import stalled_at
+from tests.support.race import Race
+from tests.support.shoot import NOW, open_shoot
+from tests.support.stage import open_stage, principal_of
+from tests.support.troupe import Player
+
+CHOSEN = Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT
+BASE = actor_step("painter", {"words": "{{prompt}}"}, needs_run_prompt=True, max_children=1)
+CHILD = actor_step("painter", {"image": "{{parent_image_path}}"}, needs_parent_image_path=True, max_children=1)
+
+
+@pytest.fixture
+async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
+    async with AsyncExitStack() as stack:
+        shoots = []
+        for core in (race.one, race.two):
+            stage = await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
+            shoot = open_shoot(core, race.ann, stage, jobs_per_run=3, jobs_in_total=3)
+            await give_actors(shoot, Player("painter"), painter=5)
+            shoots.append(shoot)
+        yield Planes(*shoots)
+
+
+async def begun(planes: Planes, *steps: dict[str, Any]) -> Run:
+    return await planes.one.run(await planes.one.define(list(steps)), target_leaves=1)
+
+
+async def with_base(planes: Planes) -> Run:
+    run = await begun(planes, BASE, CHILD)
+    await planes.one.tick()
+    await planes.one.deliver(await planes.one.start())
+    await planes.one.room.collector.tick(NOW)
+    return run
+
+
+async def test_a_task_that_was_chosen_before_another_plane_took_over_is_not_begun(planes: Planes) -> None:
+    run = await with_base(planes)
+    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+        await planes.two.due(run)
+        run = await planes.two.finish(run)
+        assert run.status is RunStatus.COMPLETED
+    await stopped
+    assert await planes.one.work() == 0
+    assert (await planes.one.shown(run)).spent == 10
+    assert await planes.one.shape(run) == {1: 1, 2: 1}
+    await planes.one.check(run)
+
+
+async def test_a_task_whose_parent_was_killed_meanwhile_is_not_begun(planes: Planes) -> None:
+    run = await with_base(planes)
+    ann = principal_of(planes.two.ann)
+    async with stalled_at(CHOSEN, planes.one.room.director.tick(NOW)) as stopped:
+        [base] = await planes.two.candidates(run)
+        await planes.two.room.guidance.branches.kill(ann, base["id"])
+        await planes.two.room.runs.pause(ann, run.id)
+    await stopped
+    assert [slot["position"] for slot in await planes.one.slots(run)] == [1]
+    await planes.one.check(run)
+
+
+async def test_a_plane_that_dies_before_its_task_is_in_the_queue_has_begun_it_once(planes: Planes) -> None:
+    run = await begun(planes, BASE)
+    assert await crashed_at(Failpoint.SUBMIT_BEFORE_RELAY, planes.one.room.director.tick(NOW))
+    assert [slot["status"] for slot in await planes.two.slots(run)] == ["open"]
+    await planes.two.core.relay()
+    await planes.two.due(run)
+    run = await planes.two.finish(run)
+    assert (run.status, run.draws, run.candidates) == (RunStatus.COMPLETED, 1, 1)
+    await planes.two.check(run)
