@@ -113,6 +113,8 @@ class Pipelines:
             try:
                 effect_id = await self._step_jobs.effect_of(step)
                 wrong = await self._step_jobs.check(step, effect_id, position)
+                if position == len(ordered):
+                    wrong += gates_behind(step)
             except InvalidRequest as refusal:
                 problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
                 continue
@@ -152,6 +154,12 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
     if problems:
         raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
     return sorted(enumerate(steps), key=lambda numbered: numbered[1].position or 0)
+
+
+def gates_behind(last: NewStep) -> list[FieldProblem]:
+    """What would hold nobody back: leaves go nowhere."""
+    gates = {"top_k": last.top_k is not None, "requires_approval": last.requires_approval}
+    return [FieldProblem(name, "nothing follows the last step") for name, is_set in gates.items() if is_set]
 
 
 def slug_of(text: str) -> str:
