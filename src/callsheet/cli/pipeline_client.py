@@ -24,15 +24,17 @@ class PipelineClient(Client):
             raise
 
     async def pipelines(self) -> list[PipelineSummary]:
-        return [each async for each in self._all(PipelineSummary, "/api/pipelines", "")]
+        return [each async for each in self._all(PipelineSummary, "/api/pipelines")]
 
-    async def create_pipeline(self, wanted: CreatePipeline) -> Pipeline:
+    async def create_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
+        body = wanted.model_dump(mode="json")
         # Once: after an answer that was lost it would be refused as taken. Applying again finds it there.
-        return await self._ask(Pipeline, "POST", "/api/pipelines", wanted.model_dump(mode="json"), attempts=1)
+        return await self._ask(Pipeline, "POST", f"/api/pipelines{_planned(dry_run)}", body, attempts=1)
 
-    async def update_pipeline(self, wanted: CreatePipeline) -> Pipeline:
+    async def update_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json", exclude={"slug"})
-        return await self._ask(Pipeline, "PATCH", f"/api/pipelines/{_quoted(wanted.slug)}", body)
+        path = f"/api/pipelines/{_quoted(wanted.slug)}{_planned(dry_run)}"
+        return await self._ask(Pipeline, "PATCH", path, body)
 
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
         body = wanted.model_dump(mode="json", exclude_none=True)
@@ -40,21 +42,25 @@ class PipelineClient(Client):
         return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body, attempts=1)
 
     async def runs(self, pipeline: str | None) -> list[RunSummary]:
-        narrowed = f"&pipeline={_quoted(pipeline)}" if pipeline is not None else ""
-        return [each async for each in self._all(RunSummary, "/api/runs", narrowed)]
+        path = "/api/runs" if pipeline is None else f"/api/pipelines/{_quoted(pipeline)}/runs"
+        return [each async for each in self._all(RunSummary, path)]
 
     async def change_run(self, run_id: str, verb: str) -> Run:
         return await self._ask(Run, "POST", f"/api/runs/{_quoted(run_id)}/{verb}", {})
 
-    async def _all(self, model: type[Model], path: str, narrowed: str) -> AsyncIterator[Model]:
+    async def _all(self, model: type[Model], path: str) -> AsyncIterator[Model]:
         cursor = ""
         while True:
-            page = await self._ask(Page[model], "GET", f"{path}?limit={PAGE}{narrowed}{cursor}")  # type: ignore[valid-type]
+            page = await self._ask(Page[model], "GET", f"{path}?limit={PAGE}{cursor}")  # type: ignore[valid-type]
             for item in page.items:
                 yield item
             if page.next_cursor is None:
                 return
             cursor = f"&cursor={_quoted(page.next_cursor)}"
+
+
+def _planned(dry_run: bool) -> str:
+    return "?dry_run=true" if dry_run else ""
 
 
 def _quoted(text: str) -> str:

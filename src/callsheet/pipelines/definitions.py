@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.pipelines.step_jobs import StepJobs
+from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, Row, statements
@@ -39,13 +41,13 @@ class Pipelines:
         self._databases = databases
         self._step_jobs = step_jobs
 
-    async def create(self, principal: Principal, request: CreatePipeline) -> Pipeline:
+    async def create(self, principal: Principal, request: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "reads like an id; choose a name")
         steps = await self._checked(request.steps)
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
-        async with pool.transaction() as connection:
+        async with _writing(pool, dry_run) as connection:
             row = await SQL["create_pipeline"].row(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -61,11 +63,13 @@ class Pipelines:
             await _add_steps(connection, row, steps)
             return await _with_steps(connection, row)
 
-    async def update(self, principal: Principal, id_or_slug: str, request: UpdatePipeline) -> Pipeline:
+    async def update(
+        self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
+    ) -> Pipeline:
         """Runs that have begun go on with the steps they began with."""
         steps = await self._checked(request.steps) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
-        async with pool.transaction() as connection:
+        async with _writing(pool, dry_run) as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
             current = await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id))
             if current is None:
@@ -132,6 +136,20 @@ class Pipelines:
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
             )
         return page_of([PipelineSummary.model_validate(dict(row)) for row in rows], limit)
+
+
+class _NotKept(Exception):
+    pass
+
+
+@asynccontextmanager
+async def _writing(pool: Database, dry_run: bool) -> AsyncIterator[Connection]:
+    """A transaction; of a dry run everything is done, and refused, as it would be, and then taken back."""
+    with suppress(_NotKept):
+        async with pool.transaction() as connection:
+            yield connection
+            if dry_run:
+                raise _NotKept
 
 
 def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
