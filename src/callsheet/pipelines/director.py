@@ -65,15 +65,27 @@ class Director(Loop):
 
     async def direct(self, pool: Database) -> bool:
         """Begins jobs until there is no room or nothing is due; true where it stopped before."""
+        failed: Exception | None = None
         for _ in range(AT_ONCE):
-            async with pool.connection() as connection:
-                if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
-                    return False
-                run = await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
+            run = await self._claim(pool)
             if run is None:
-                return False
-            await self.advance(pool, run)
-        return True
+                break
+            try:
+                await self.advance(pool, run)
+            except Exception as error:
+                # It has its next turn like everybody, and holds up no other meanwhile.
+                log.exception("pipeline.run_not_advanced", run_id=str(run["id"]))
+                failed = error
+        if failed is not None:
+            raise failed
+        return run is not None
+
+    async def _claim(self, pool: Database) -> Row | None:
+        """The run whose turn it is, where there is room for one more job."""
+        async with pool.connection() as connection:
+            if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
+                return None
+            return await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
 
     async def advance(self, pool: Database, run: Row) -> None:
         picture = await look(pool, run)
