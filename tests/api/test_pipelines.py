@@ -95,6 +95,24 @@ async def test_a_pipeline_is_made_read_changed_and_deleted(desk: Desk) -> None:
     assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).status_code == 404
 
 
+async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(desk: Desk) -> None:
+    steps = await desk.steps()
+    request = {"slug": "planned", "name": "Planned", "steps": steps}
+    planned = await desk.call("POST", "/api/pipelines?dry_run=true", request)
+    assert (planned.status_code, planned.json()["version"], len(planned.json()["steps"])) == (200, 1, 2)
+    assert (await desk.call("GET", "/api/pipelines/planned")).status_code == 404
+    made = await desk.pipeline(steps)
+    assert problems(await desk.call("POST", "/api/pipelines?dry_run=true", {**request, "slug": made["slug"]}), 409) == {
+        "slug": "is taken already"
+    }
+    path = f"/api/pipelines/{made['slug']}"
+    planned = await desk.call("PATCH", f"{path}?dry_run=true", {"name": "Other", "steps": steps[:1]})
+    assert (planned.json()["name"], planned.json()["version"], len(planned.json()["steps"])) == ("Other", 2, 1)
+    assert (await desk.call("GET", path)).json() == made
+    wrong = {"steps": [{**steps[0], "workflow": "nowhere"}]}
+    assert "steps.0.workflow" in problems(await desk.call("PATCH", f"{path}?dry_run=true", wrong))
+
+
 async def test_a_slug_is_taken_once_and_is_no_id(desk: Desk) -> None:
     made = await desk.pipeline()
     assert problems(await desk.define(await desk.steps(), slug=made["slug"]), 409) == {"slug": "is taken already"}

@@ -66,6 +66,9 @@ def test_every_command_of_the_page_prints_what_the_page_says(directory: Path) ->
 def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "sketches.toml"
     file.write_text(PIPELINE)
+    dry = succeed(callsheet, "pipelines", "apply", str(file), "--dry-run")
+    assert "+ pipeline sketches\n+ step Base" in dry.err
+    assert "would be as sketches.toml says: version 1" in dry.out
     asked = callsheet.call("pipelines", "apply", str(file))
     assert asked.code == 1
     assert "+ pipeline sketches\n+ step Base" in asked.err
@@ -76,6 +79,8 @@ def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Pa
     file.write_text(PIPELINE + "max_children = 3\n")
     changed = succeed(callsheet, "pipelines", "apply", str(file), "--yes", "--json")
     assert changed.json["changes"] == ["~ step Base: max_children: 5 → 3"]
+    dry = succeed(callsheet, "pipelines", "apply", str(file), "--dry-run", "--json")
+    assert (dry.json["changes"], dry.json["pipeline"]["version"]) == ([], 2)
     assert changed.json["pipeline"]["version"] == 2
     assert "Sketches" in succeed(callsheet, "pipelines", "list").out
 
@@ -88,6 +93,9 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     run = succeed(callsheet, *start, "--json").json
     assert "paused (by_user)" in succeed(callsheet, "runs", "pause", run["id"]).out
     assert "paused (by_user)" in succeed(callsheet, "runs", "list", "--pipeline", "paused").out
+    file.write_text(PIPELINE.replace("sketches", "without-runs"))
+    succeed(callsheet, "pipelines", "apply", str(file), "--yes")
+    assert succeed(callsheet, "runs", "list", "--pipeline", "without-runs", "--json").json == []
     assert f"Run {run['id']} is active" in succeed(callsheet, "runs", "resume", run["id"]).out
     succeed(callsheet, "runs", "pause", run["id"])
 
@@ -129,9 +137,10 @@ def test_watching_ends_where_the_run_waits_for_a_person(directory: Path, callshe
 def test_what_cannot_be_done_is_told_in_one_sentence(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "wrong.toml"
     file.write_text(PIPELINE.replace("demo-imagine", "nowhere"))
-    told = callsheet.call("pipelines", "apply", str(file), "--yes")
-    assert told.code == 1
-    assert "steps.0.workflow: there is no workflow 'nowhere'" in told.err
+    for how in ("--yes", "--dry-run"):
+        told = callsheet.call("pipelines", "apply", str(file), how)
+        assert told.code == 1
+        assert "steps.0.workflow: there is no workflow 'nowhere'" in told.err
     assert "no such pipeline" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "1")
     assert "budget" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "0")
     assert "KEY=VALUE" in refused(callsheet, "runs", "start", "x", "--name", "x", "--budget", "1", "--set", "colour")

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.jobs.moves import SQL as JOBS
 from callsheet.pipelines.definitions import SQL as PIPELINES
-from callsheet.pipelines.director import SQL as LOOP
+from callsheet.pipelines.strikes import SQL as LOOP
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -117,6 +117,7 @@ NEW_JOB = {
     "per_run": 5,
     "in_total": 50,
 }
+BEST = {"begun_parents", "candidates_by_elo"}
 # By name: the statement, its arguments, the indexes it must use, the most blocks it may touch.
 Case = tuple[Statement, Mapping[str, object], set[str], int]
 CASES: dict[str, Case] = {
@@ -129,7 +130,7 @@ CASES: dict[str, Case] = {
     "read_steps, the best only": (LOOP["read_steps"], {**RUN, **VERSION, "best_only": True}, {"eligible_parents"}, 100),
     "count_active_up_to": (LOOP["count_active_up_to"], {**RUN, "position": 4, "most": 10}, {"candidates_by_elo"}, 30),
     "eligible_parents": (LOOP["eligible_parents"], {**RUN, "position": 3}, {"eligible_parents"}, 2 * ELIGIBLE),
-    "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, {"candidates_by_elo"}, 40),
+    "best_parents": (LOOP["best_parents"], {**RUN, "position": 3, "top_k": 10}, BEST, 40),
     "numbered_candidate": (LOOP["numbered_candidate"], {**RUN, "number": 777}, set(), 10),
     "room_for_jobs": (LOOP["room_for_jobs"], {"in_total": 50}, set(), 60),
     "claim_run": (LOOP["claim_run"], {"later_seconds": 10}, {"runs_due"}, 100),
@@ -138,7 +139,7 @@ CASES: dict[str, Case] = {
     "block_run": (LOOP["block_run"], {**KEY, **REASON, "due_at": "2020-01-01", "later_seconds": 1}, set(), 40),
     "finish_run": (LOOP["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
     "stop_run": (LOOP["stop_run"], {**RUN, **REASON}, set(), 40),
-    "strike_out": (LOOP["strike_out"], {"tenant_id": TENANT, "candidate_id": candidate_id(7)}, set(), 100),
+    "strike_out": (LOOP["strike_out"], {**RUN, "candidate_id": candidate_id(7)}, set(), 100),
     "ended_jobs": (LOOP["ended_jobs"], {"limit": 100}, {"open_slots"}, 500),
     "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),
     "jobs_of_canceled_runs": (LOOP["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),

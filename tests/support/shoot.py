@@ -169,7 +169,9 @@ class Shoot:
         by_id = {row["id"]: row for row in rows}
         for row in rows:
             children = [each for each in rows if each["parent_id"] == row["id"]]
-            assert row["child_count"] == len(children)
+            counted = [each for each in children if each["rejected_with"] != each["id"] or each["rejected_by"]]
+            assert row["child_count"] == len(counted)
+            assert row["child_count"] + row["in_flight"] <= row["max_children"]
             assert all(child["position"] == row["position"] + 1 for child in children)
             of_it = [slot for slot in slots if slot["parent_id"] == row["id"]]
             assert row["slots"] == len(of_it)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, Step
 
 LARGEST_FILE = 1024 * 1024
-# Where a step stands is told by the order in the file; the rest is compared when the file names it.
-PLACED = frozenset({"name", "position", "slug", "effect"})
+# What tells a step from the others, and what the control plane gives it.
+IDENTITY = {"id", "name", "position"}
+# Follow from its name and its workflow unless the file says otherwise: of a new step there is nothing to tell.
+DERIVED = {"slug", "effect_id"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,62 +52,58 @@ def read_declaration(file: Path) -> CreatePipeline:
         raise OperatorError(f"{file}: {wrong}") from None
 
 
-def changes(found: Pipeline | None, wanted: CreatePipeline, effects: Mapping[str, str]) -> list[Change]:
-    """What makes `wanted` of `found`. `effects`: ids of the effects that the file names, by slug."""
-    ordered = _ordered(wanted.steps)
+def changes(found: Pipeline | None, planned: Pipeline) -> list[Change]:
+    """What makes `planned` of `found`."""
     if found is None:
-        added = [Change("+", f"step {step.name}", after=_told(step)) for step in ordered]
-        return [Change("+", f"pipeline {wanted.slug}"), *added]
+        added = [Change("+", f"step {step.name}", after=_told(step)) for step in planned.steps]
+        return [Change("+", f"pipeline {planned.slug}"), *added]
     changed = [
-        Change("~", name, getattr(found, name), getattr(wanted, name))
+        Change("~", name, getattr(found, name), getattr(planned, name))
         for name in ("name", "description")
-        if getattr(found, name) != getattr(wanted, name)
+        if getattr(found, name) != getattr(planned, name)
     ]
-    return [*changed, *_steps(found.steps, ordered, effects)]
+    return [*changed, *_steps(found.steps, planned.steps)]
 
 
-def _ordered(steps: Sequence[NewStep]) -> list[NewStep]:
-    return sorted(steps, key=lambda step: step.position or 0)
-
-
-def _steps(found: Sequence[Step], wanted: Sequence[NewStep], effects: Mapping[str, str]) -> Iterator[Change]:
-    before, after = _keyed(found), _keyed(wanted)
-    for key, (_, gone) in before.items():
+def _steps(found: Sequence[Step], planned: Sequence[Step]) -> Iterator[Change]:
+    before, after = _keyed(found), _keyed(planned)
+    for key, gone in before.items():
         if key not in after:
             yield Change("-", f"step {gone.name}")
-    for key, (place, step) in after.items():
+    for key, step in after.items():
         if key not in before:
             yield Change("+", f"step {step.name}", after=_told(step))
             continue
-        old_place, old = before[key]
-        if old_place != place:
-            yield Change("~", f"step {step.name}: place", old_place, place)
-        for name, value in _compared(step, effects).items():
-            there = getattr(old, name)
-            if (str(there) if name == "effect_id" else there) != value:
-                yield Change("~", f"step {step.name}: {name}", there, value)
+        old = before[key]
+        if old.position != step.position:
+            yield Change("~", f"step {step.name}: place", old.position, step.position)
+        there = _fields(old)
+        for name, value in _fields(step).items():
+            if there[name] != value:
+                yield Change("~", f"step {step.name}: {name}", there[name], value)
 
 
-def _keyed(steps: Sequence[Any]) -> dict[tuple[str, int], tuple[int, Any]]:
+def _keyed(steps: Sequence[Step]) -> dict[tuple[str, int], Step]:
     """By name, and where several have it by which of them it is."""
-    keyed: dict[tuple[str, int], tuple[int, Any]] = {}
-    for place, step in enumerate(steps, start=1):
+    keyed: dict[tuple[str, int], Step] = {}
+    for step in steps:
         number = sum(1 for name, _ in keyed if name == step.name)
-        keyed[step.name, number] = (place, step)
+        keyed[step.name, number] = step
     return keyed
 
 
-def _compared(step: NewStep, effects: Mapping[str, str]) -> dict[str, Any]:
-    fields = {name: value for name, value in step.model_dump(mode="json").items() if name not in PLACED}
-    if step.slug is not None:
-        fields["slug"] = step.slug
-    if step.effect is not None:
-        fields["effect_id"] = effects[step.effect]
-    return fields
+def _fields(step: Step) -> dict[str, Any]:
+    return step.model_dump(mode="json", exclude=IDENTITY)
 
 
-def _told(step: NewStep) -> dict[str, Any]:
-    return step.model_dump(mode="json", exclude_defaults=True, exclude={"name", "position"})
+def _told(step: Step) -> dict[str, Any]:
+    """What is not as it would be anyway."""
+    usual = NewStep(name=step.name, workflow=step.workflow).model_dump(mode="json", exclude={"workflow"})
+    return {
+        name: value
+        for name, value in _fields(step).items()
+        if name not in DERIVED and (name not in usual or usual[name] != value)
+    }
 
 
 def _shown(value: Any) -> str:

@@ -32,13 +32,15 @@ class PipelineClient(Client):
     async def pipelines(self) -> list[PipelineSummary]:
         return [each async for each in self._all(PipelineSummary, "/api/pipelines")]
 
-    async def create_pipeline(self, wanted: CreatePipeline) -> Pipeline:
+    async def create_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
+        body = wanted.model_dump(mode="json")
         # Once: after an answer that was lost it would be refused as taken. Applying again finds it there.
-        return await self._ask(Pipeline, "POST", "/api/pipelines", wanted.model_dump(mode="json"), attempts=1)
+        return await self._ask(Pipeline, "POST", f"/api/pipelines{_planned(dry_run)}", body, attempts=1)
 
-    async def update_pipeline(self, wanted: CreatePipeline) -> Pipeline:
+    async def update_pipeline(self, wanted: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         body = wanted.model_dump(mode="json", exclude={"slug"})
-        return await self._ask(Pipeline, "PATCH", f"/api/pipelines/{_quoted(wanted.slug)}", body)
+        path = f"/api/pipelines/{_quoted(wanted.slug)}{_planned(dry_run)}"
+        return await self._ask(Pipeline, "PATCH", path, body)
 
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
         body = wanted.model_dump(mode="json", exclude_none=True)
@@ -72,6 +74,10 @@ class PipelineClient(Client):
             if page.next_cursor is None:
                 return
             cursor = f"&cursor={_quoted(page.next_cursor)}"
+
+
+def _planned(dry_run: bool) -> str:
+    return "?dry_run=true" if dry_run else ""
 
 
 def _quoted(text: str) -> str:

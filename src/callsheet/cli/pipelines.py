@@ -14,9 +14,7 @@ from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
-    from callsheet.cli.declarations import Change
     from callsheet.cli.pipeline_client import PipelineClient
-    from callsheet.wire.pipelines import CreatePipeline, Pipeline
 
 Result = TypeVar("Result")
 
@@ -32,40 +30,34 @@ AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 def apply(
     file: Path = typer.Argument(help="A TOML file that declares a pipeline."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what it would change, and write nothing."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Make a pipeline what a file says. What is so already stays; runs keep the steps they began with."""
-    from callsheet.cli.declarations import read_declaration
+    from callsheet.cli.declarations import changes, read_declaration
 
     wanted = read_declaration(file)
 
     async def work(client: PipelineClient) -> None:
-        found, changed = await _compared(client, wanted)
-        written = found
-        if changed:
-            for change in changed:
-                err.print(str(change))
+        found = await client.pipeline(wanted.slug)
+        write = client.create_pipeline if found is None else client.update_pipeline
+        # The control plane says what the file comes to: short names, effects, and whatever is wrong with it.
+        planned = await write(wanted, dry_run=True)
+        changed = changes(found, planned)
+        for change in changed:
+            err.print(str(change))
+        if changed and not dry_run:
             if not yes and not _agreed():
                 raise OperatorError("Nothing was written. Add --yes to write it.")
-            written = await (client.create_pipeline(wanted) if found is None else client.update_pipeline(wanted))
-        assert written is not None, "what is not there differs"
+            planned = await write(wanted)
         if as_json:
-            print_json({"changes": [str(change) for change in changed], "pipeline": written})
+            print_json({"changes": [str(change) for change in changed], "pipeline": planned})
         else:
-            state = "is" if changed else "was"
-            out.print(f"Pipeline {written.slug} {state} as {file.name} says: version {written.version}.")
+            state = "was" if not changed else "would be" if dry_run else "is"
+            out.print(f"Pipeline {planned.slug} {state} as {file.name} says: version {planned.version}.")
 
     with_client(url, work)
-
-
-async def _compared(client: PipelineClient, wanted: CreatePipeline) -> tuple[Pipeline | None, list[Change]]:
-    from callsheet.cli.declarations import changes
-
-    found = await client.pipeline(wanted.slug)
-    named = {step.effect for step in wanted.steps if step.effect is not None} if found is not None else set()
-    effects = {slug: str((await client.effect(slug)).id) for slug in sorted(named)}
-    return found, changes(found, wanted, effects)
 
 
 @pipelines.command("list")

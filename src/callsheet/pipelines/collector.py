@@ -16,8 +16,8 @@ from uuid import UUID
 from callsheet.jobs.endings import Endings
 from callsheet.media.files import Files, ReadyFile, listed_files
 from callsheet.pipelines.branches import cancel_jobs
-from callsheet.pipelines.director import SQL
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
+from callsheet.pipelines.strikes import SQL, stop_where_hopeless
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
@@ -27,7 +27,6 @@ from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import NotFound, Unavailable
 from callsheet.wire.jobs import JobStatus
-from callsheet.wire.pipelines import STRIKES, RunReason
 
 log = get_logger(__name__)
 BATCH = 100
@@ -200,25 +199,9 @@ class Collector(Loop):
                 is_refunded=refunded,
             )
             assert run is not None, "its slot refers to it"
-            reason = why_stopped(run)
-            if reason is not None and run["status"] == "active":
-                detail = f"{STOPPED[reason]} The last one, in the step {row['slug']!r}: {message}"[:1000]
-                await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)
+            await stop_where_hopeless(connection, names, run, row["slug"], message)
         log.info("pipeline.job_without_result", run_id=str(row["run_id"]), job_id=str(row["job_id"]), status=status)
         return True
-
-
-STOPPED = {
-    RunReason.BASE_FAILED: f"{STRIKES} jobs of the first step failed in a row.",
-    RunReason.BRANCHES_FAILED: f"{STRIKES} branches in a row failed {STRIKES} times each and have no child.",
-}
-
-
-def why_stopped(run: Row) -> RunReason | None:
-    """Going on would only spend the budget on more of the same."""
-    if run["base_failures"] >= STRIKES:
-        return RunReason.BASE_FAILED
-    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= STRIKES else None
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:

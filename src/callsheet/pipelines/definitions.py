@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from itertools import count
 from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.pipelines.step_jobs import StepJobs
+from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, Row, statements
@@ -40,13 +42,13 @@ class Pipelines:
         self._databases = databases
         self._step_jobs = step_jobs
 
-    async def create(self, principal: Principal, request: CreatePipeline) -> Pipeline:
+    async def create(self, principal: Principal, request: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "reads like an id; choose a name")
         steps = await self._checked(request.steps)
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
-        async with pool.transaction() as connection:
+        async with _writing(pool, dry_run) as connection:
             row = await SQL["create_pipeline"].row(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -62,11 +64,13 @@ class Pipelines:
             await _add_steps(connection, row, steps)
             return await _with_steps(connection, row)
 
-    async def update(self, principal: Principal, id_or_slug: str, request: UpdatePipeline) -> Pipeline:
+    async def update(
+        self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
+    ) -> Pipeline:
         """Runs that have begun go on with the steps they began with."""
         steps = await self._checked(request.steps) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
-        async with pool.transaction() as connection:
+        async with _writing(pool, dry_run) as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
             current = await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id))
             if current is None:
@@ -114,6 +118,8 @@ class Pipelines:
             try:
                 effect_id = await self._step_jobs.effect_of(step)
                 wrong = await self._step_jobs.check(step, effect_id, position)
+                if position == len(ordered):
+                    wrong += gates_behind(step)
             except InvalidRequest as refusal:
                 problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
                 continue
@@ -131,6 +137,20 @@ class Pipelines:
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
             )
         return page_of([PipelineSummary.model_validate(dict(row)) for row in rows], limit)
+
+
+class _NotKept(Exception):
+    pass
+
+
+@asynccontextmanager
+async def _writing(pool: Database, dry_run: bool) -> AsyncIterator[Connection]:
+    """A transaction; of a dry run everything is done, and refused, as it would be, and then taken back."""
+    with suppress(_NotKept):
+        async with pool.transaction() as connection:
+            yield connection
+            if dry_run:
+                raise _NotKept
 
 
 def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
@@ -153,6 +173,12 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
     if problems:
         raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
     return sorted(enumerate(steps), key=lambda numbered: numbered[1].position or 0)
+
+
+def gates_behind(last: NewStep) -> list[FieldProblem]:
+    """What would hold nobody back: leaves go nowhere."""
+    gates = {"top_k": last.top_k is not None, "requires_approval": last.requires_approval}
+    return [FieldProblem(name, "nothing follows the last step") for name, is_set in gates.items() if is_set]
 
 
 def slug_of(text: str) -> str:

@@ -14,10 +14,11 @@ from typing import Any
 from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
-from callsheet.pipelines.step_jobs import StepJobs, lineage_of, sentence
+from callsheet.pipelines.step_jobs import StepJobs, UnfitParent, lineage_of, sentence
+from callsheet.pipelines.strikes import SQL, stop_where_hopeless
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row, statements
+from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -25,7 +26,6 @@ from callsheet.toolbox.together import all_of
 from callsheet.wire.errors import InsufficientTokens, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
 
-SQL = statements("callsheet.pipelines", "loop_statements.sql")
 log = get_logger(__name__)
 # Looked at in one tick; there may be more.
 AT_ONCE = 100
@@ -65,15 +65,27 @@ class Director(Loop):
 
     async def direct(self, pool: Database) -> bool:
         """Begins jobs until there is no room or nothing is due; true where it stopped before."""
+        failed: Exception | None = None
         for _ in range(AT_ONCE):
-            async with pool.connection() as connection:
-                if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
-                    return False
-                run = await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
+            run = await self._claim(pool)
             if run is None:
-                return False
-            await self.advance(pool, run)
-        return True
+                break
+            try:
+                await self.advance(pool, run)
+            except Exception as error:
+                # It has its next turn like everybody, and holds up no other meanwhile.
+                log.exception("pipeline.run_not_advanced", run_id=str(run["id"]))
+                failed = error
+        if failed is not None:
+            raise failed
+        return run is not None
+
+    async def _claim(self, pool: Database) -> Row | None:
+        """The run whose turn it is, where there is room for one more job."""
+        async with pool.connection() as connection:
+            if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
+                return None
+            return await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
 
     async def advance(self, pool: Database, run: Row) -> None:
         picture = await look(pool, run)
@@ -96,9 +108,7 @@ class Director(Loop):
         step = picture.steps[choice.position]
         file = await self._file(pool, run, parent)
         if parent is not None and file is None and step["needs_parent_image_path"]:
-            async with pool.connection() as connection:
-                await SQL["strike_out"].run(connection, tenant_id=run["tenant_id"], candidate_id=parent["id"])
-            await self._again(pool, run)
+            await self._leave_alone(pool, run, step, parent, "its picture is gone")
             return
         begun = await self._begin(pool, run, step, parent, file, draw.seed())
         if begun and in_flight + 1 < self._at_once(run):
@@ -118,8 +128,32 @@ class Director(Loop):
     async def _begin(
         self, pool: Database, run: Row, step: Row, parent: Row | None, file: ReadyFile | None, seed: int
     ) -> bool:
+        try:
+            new, used_seed = await self._step_jobs.build(pool.name, run, step, file, seed)
+            await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
+            submitted = await self._submission.submit(replace(new, slot=self._slot(run, step, parent, used_seed)))
+        except SlotRefused as refused:
+            await self._refused(pool, run, new.cost, refused.reason)
+        except UnfitParent as unfit:
+            assert parent is not None, "it was handed to the step"
+            await self._leave_alone(pool, run, step, parent, str(unfit))
+        except InsufficientTokens as refusal:
+            await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
+        except TooManyActiveJobs as refusal:
+            await self._block(pool, run, RunReason.TOO_MANY_ACTIVE_JOBS, sentence(refusal))
+        except Refusal as refusal:
+            await self._block(pool, run, RunReason.CANNOT_BUILD, f"step {step['slug']!r}: {sentence(refusal)}"[:1000])
+        else:
+            job_id = str(submitted.job.id)
+            draw = run["draws"] + 1
+            log.info("pipeline.job_begun", run_id=str(run["id"]), job_id=job_id, step=step["slug"], draw=draw)
+            self.begun(job_id)
+            return True
+        return False
+
+    def _slot(self, run: Row, step: Row, parent: Row | None, seed: int) -> NewSlot:
         draw = run["draws"] + 1
-        slot = NewSlot(
+        return NewSlot(
             run_id=run["id"],
             step_id=step["id"],
             position=step["position"],
@@ -132,24 +166,6 @@ class Director(Loop):
             per_run=self._settings.jobs_per_run,
             in_total=self._settings.jobs_in_total,
         )
-        try:
-            new = await self._step_jobs.build(pool.name, run, step, file, seed)
-            await hit(Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT)
-            submitted = await self._submission.submit(replace(new, slot=slot))
-        except SlotRefused as refused:
-            await self._refused(pool, run, new.cost, refused.reason)
-        except InsufficientTokens as refusal:
-            await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
-        except TooManyActiveJobs as refusal:
-            await self._block(pool, run, RunReason.TOO_MANY_ACTIVE_JOBS, sentence(refusal))
-        except Refusal as refusal:
-            await self._block(pool, run, RunReason.CANNOT_BUILD, f"step {step['slug']!r}: {sentence(refusal)}"[:1000])
-        else:
-            job_id = str(submitted.job.id)
-            log.info("pipeline.job_begun", run_id=str(run["id"]), job_id=job_id, step=step["slug"], draw=draw)
-            self.begun(job_id)
-            return True
-        return False
 
     async def _refused(self, pool: Database, run: Row, cost: int, reason: str) -> None:
         match reason:
@@ -186,6 +202,16 @@ class Director(Loop):
                 )
             if finished is not None:
                 log.info("pipeline.run_completed", run_id=str(run["id"]), reason=reason.value)
+
+    async def _leave_alone(self, pool: Database, run: Row, step: Row, parent: Row, why: str) -> None:
+        """Nothing can be made of this parent. Drawing again would fall on it again, so it is struck out at once."""
+        names = {"tenant_id": run["tenant_id"], "run_id": run["id"]}
+        async with pool.transaction() as connection:
+            await SQL["lock_run_of_slot"].value(connection, **names)
+            found = await SQL["strike_out"].row(connection, **names, candidate_id=parent["id"])
+            if found is not None:
+                await stop_where_hopeless(connection, names, found, step["slug"], why)
+        log.info("pipeline.parent_left_alone", run_id=str(run["id"]), candidate_id=str(parent["id"]), reason=why)
 
     async def _again(self, pool: Database, run: Row) -> None:
         async with pool.connection() as connection:
@@ -233,6 +259,7 @@ async def look(pool: Database, run: Row) -> Picture:
                 has_eligible=step["has_eligible"],
                 in_flight=step["in_flight"],
                 is_gated=step["requires_approval"] and not step["is_approved"],
+                is_narrowed=breadth_first and step["top_k"] is not None,
             )
             for step in steps
         ],

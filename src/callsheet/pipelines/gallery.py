@@ -12,11 +12,12 @@ from callsheet.plumbing.sql import Row, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import File
-from callsheet.wire.pipelines import Candidate, CandidateStatus
+from callsheet.wire.pipelines import Candidate, CandidateStatus, Rejection
 
 SQL = statements("callsheet.pipelines", "people_statements.sql")
 NO_SUCH_CANDIDATE = "There is no such candidate."
-PICTURES = ("file", "thumbnail")
+# What a candidate is shown with and is no column of it.
+ADDED = ("file", "thumbnail", "rejection")
 
 
 class Gallery:
@@ -133,5 +134,14 @@ class Gallery:
 
 
 def candidate_view(row: Row, file: File | None, thumbnail: File | None) -> Candidate:
-    plain = {name: row[name] for name in Candidate.model_fields if name not in PICTURES}
-    return Candidate(**plain, file=file, thumbnail=thumbnail)
+    plain = {name: row[name] for name in Candidate.model_fields if name not in ADDED}
+    return Candidate(**plain, rejection=rejection_of(row), file=file, thumbnail=thumbnail)
+
+
+def rejection_of(row: Row) -> Rejection | None:
+    if row["rejected_with"] is None:
+        return None
+    if row["rejected_with"] != row["id"]:
+        return Rejection.KILLED_WITH_ANCESTOR
+    # Nobody rejects what was born so.
+    return Rejection.SURPLUS if row["rejected_by"] is None else Rejection.KILLED

@@ -50,12 +50,21 @@ LEFT JOIN LATERAL (
     ORDER BY c.number LIMIT 1
 ) anyone ON true
 LEFT JOIN LATERAL (
-    SELECT true AS is_eligible FROM (
+    -- The same as best_parents.
+    WITH begun AS MATERIALIZED (
         SELECT c.child_count + c.in_flight < c.max_children AND c.failure_count < 3 AS can FROM candidates c
-        WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active'
+        WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-        ORDER BY c.elo DESC, c.number LIMIT s.top_k
-    ) top WHERE top.can LIMIT 1
+          AND (c.failure_count < 3 OR c.child_count > 0)
+        LIMIT s.top_k
+    ), fresh AS (
+        SELECT FROM candidates c
+        WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
+          AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
+          AND c.failure_count < 3 AND c.max_children > 0
+        ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM begun), 0)
+    )
+    SELECT true AS is_eligible WHERE EXISTS (SELECT FROM begun WHERE can) OR EXISTS (SELECT FROM fresh)
 ) best ON true
 ORDER BY s.position
 
@@ -77,15 +86,21 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 ) parent
 
 -- name: best_parents
+-- As many as may go on: those that have begun to, and then the best of the others. Votes do not take a place away that
+-- money was spent on, or more would go on than may. Whoever failed without a child takes no place.
+WITH begun AS MATERIALIZED (
+    SELECT number, elo, child_count + in_flight < max_children AND failure_count < 3 AS can FROM candidates
+    WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (failure_count < 3 OR child_count > 0)
+    LIMIT :top_k
+), fresh AS (
+    SELECT number, elo FROM candidates
+    WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < 3 AND max_children > 0
+    ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM begun), 0)
+)
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
-    SELECT number, elo FROM (
-        SELECT * FROM candidates
-        WHERE run_id = :run_id AND position = :position AND status = 'active'
-          AND tenant_id IS NOT DISTINCT FROM :tenant_id
-        ORDER BY elo DESC, number LIMIT :top_k
-    ) top
-    WHERE child_count + in_flight < max_children AND failure_count < 3
-    ORDER BY number
+    SELECT number, elo FROM begun WHERE can UNION ALL SELECT number, elo FROM fresh ORDER BY number
 ) parent
 
 -- name: numbered_candidate
@@ -108,8 +123,15 @@ WHERE r.tenant_id = :tenant_id AND r.id = :id AND r.status = 'active' AND r.due_
 RETURNING id
 
 -- name: strike_out
--- What it was made from is gone: it will never be a parent again.
-UPDATE candidates SET failure_count = greatest(failure_count, 3) WHERE tenant_id = :tenant_id AND id = :candidate_id
+-- The run is locked. Of this candidate nothing can be made: it will never be a parent again.
+WITH parent AS (
+    UPDATE candidates SET failure_count = 3 WHERE tenant_id = :tenant_id AND id = :candidate_id AND failure_count < 3
+    RETURNING (child_count + in_flight = 0)::integer AS died
+)
+UPDATE pipeline_runs r SET dead_branches = r.dead_branches + parent.died, due_at = clock_timestamp(),
+    updated_at = clock_timestamp()
+FROM parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
+RETURNING r.base_failures, r.dead_branches, r.status
 
 -- name: ended_jobs
 -- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
@@ -157,16 +179,25 @@ WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status 
 
 -- name: accept_candidates
 -- The run is locked and the slot is open. What was made from a parent that was rejected meanwhile is rejected with it.
+-- Every picture becomes a candidate, but no parent has more children than it may: a job counts as one while it is under
+-- way, and of what it brought those are kept that leave room for the others. The rest is born rejected, with itself.
 WITH made AS MATERIALIZED (
-    SELECT * FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid, path text)
+    SELECT *, row_number() OVER (ORDER BY output_index)::integer AS place
+    FROM jsonb_to_recordset(:made::jsonb) AS m (id uuid, output_index integer, file_id uuid, path text)
+), room AS MATERIALIZED (
+    SELECT greatest(max_children - child_count - in_flight + 1, 0) AS children FROM candidates
+    WHERE tenant_id = :tenant_id AND id = :parent_id
 ), parent AS (
-    UPDATE candidates SET child_count = child_count + (SELECT count(*) FROM made), in_flight = in_flight - 1
+    UPDATE candidates SET in_flight = in_flight - 1,
+        child_count = child_count + (SELECT count(*) FROM made WHERE place <= (SELECT children FROM room))
     WHERE tenant_id = :tenant_id AND id = :parent_id
     RETURNING status, rejected_with
 ), run AS (
     UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM made)::integer,
         base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
-        dead_branches = CASE WHEN :parent_id::uuid IS NULL THEN r.dead_branches ELSE 0 END,
+        -- Where a branch is finished before the next is begun, only a leaf shows that no step is broken.
+        dead_branches = CASE WHEN :position = r.steps OR r.strategy = 'breadth_first' AND :position > 1 THEN 0
+            ELSE r.dead_branches END,
         due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
     WHERE r.tenant_id = :tenant_id AND r.id = :run_id
     RETURNING r.candidates
@@ -180,14 +211,17 @@ WITH made AS MATERIALIZED (
     -- The objects it was copied from.
     INSERT INTO output_sweeps (tenant_id, job_id) VALUES (:tenant_id, :job_id)
     ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
+), child AS (
+    SELECT made.*, coalesce(parent.rejected_with, CASE WHEN made.place > room.children THEN made.id END) AS rejected_with
+    FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
 )
 INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,
     max_children, status, rejected_at, rejected_with)
-SELECT :tenant_id, made.id, :run_id,
-    run.candidates - (SELECT count(*) FROM made)::integer + row_number() OVER (ORDER BY made.output_index)::integer,
-    :step_id, :position, :parent_id, :job_id, made.output_index, made.file_id, :seed, :max_children,
-    coalesce(parent.status, 'active'), CASE WHEN parent.status = 'rejected' THEN clock_timestamp() END, parent.rejected_with
-FROM made CROSS JOIN run LEFT JOIN parent ON true
+SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM made)::integer + child.place,
+    :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
+    CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
+    CASE WHEN child.rejected_with IS NOT NULL THEN clock_timestamp() END, child.rejected_with
+FROM child CROSS JOIN run
 
 -- name: give_up_slot
 -- The run is locked and the slot is open. What a job cost that did not complete has been refunded. A failure is a strike against its branch;

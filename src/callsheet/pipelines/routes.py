@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Response
 
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
@@ -28,15 +28,24 @@ from callsheet.wire.pipelines import (
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
 STATUS = Query(None, description="Only runs of this status.")
+DRY_RUN = Query(False, description="Answer what would be there, and write nothing. Ids of new steps are not kept.")
+PLANNED: dict[int | str, dict[str, Any]] = {200: {"model": Pipeline, "description": "A dry run: nothing was written."}}
 
 
 def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> APIRouter:
     router = APIRouter(prefix="/api/pipelines", tags=["pipelines"])
 
-    @router.post("", status_code=201)
-    async def create_pipeline(body: CreatePipeline, principal: Principal = Depends(authentication.user)) -> Pipeline:
+    @router.post("", status_code=201, responses=PLANNED)
+    async def create_pipeline(
+        body: CreatePipeline,
+        response: Response,
+        dry_run: bool = DRY_RUN,
+        principal: Principal = Depends(authentication.user),
+    ) -> Pipeline:
         """Steps in order. Each names a workflow, and says what of a run goes into it."""
-        return await pipelines.create(principal, body)
+        if dry_run:
+            response.status_code = 200
+        return await pipelines.create(principal, body, dry_run=dry_run)
 
     @router.get("")
     async def list_pipelines(
@@ -52,10 +61,13 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
 
     @router.patch("/{pipeline}")
     async def update_pipeline(
-        pipeline: PipelineName, body: UpdatePipeline, principal: Principal = Depends(authentication.user)
+        pipeline: PipelineName,
+        body: UpdatePipeline,
+        dry_run: bool = DRY_RUN,
+        principal: Principal = Depends(authentication.user),
     ) -> Pipeline:
         """Steps are given whole, and make a new version; runs that have begun keep theirs."""
-        return await pipelines.update(principal, pipeline, body)
+        return await pipelines.update(principal, pipeline, body, dry_run=dry_run)
 
     @router.delete("/{pipeline}", status_code=204)
     async def delete_pipeline(pipeline: PipelineName, principal: Principal = Depends(authentication.user)) -> None:

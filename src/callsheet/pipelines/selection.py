@@ -44,6 +44,8 @@ class StepState:
     """Jobs under way that make candidates of this step."""
     is_gated: bool = False
     """Whether its candidates wait for a person's approval."""
+    is_narrowed: bool = False
+    """Whether only its best go on, however many there are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,10 +96,7 @@ def _finish_first(run: RunState) -> Choice:
 def _breadth_first(run: RunState) -> Choice:
     """As many bases as leaves are wanted, then step by step. A step is filled before its best go on, or those who come
     last would never be among them."""
-    first = run.steps[0]
-    if len(run.steps) == 1:
-        return Choice(Mode.BASE_GENERATION) if run.leaves + run.in_flight < run.target_leaves else _rest(run)
-    if run.bases + first.in_flight < run.target_leaves:
+    if run.bases + run.steps[0].in_flight < run.target_leaves:
         return Choice(Mode.BASE_GENERATION)
     for step in _parents(run):
         if step.in_flight:
@@ -106,6 +105,9 @@ def _breadth_first(run: RunState) -> Choice:
             return Choice(Mode.NO_WORK, idle=Idle.APPROVAL_NEEDED)
         if step.has_eligible:
             return Choice(Mode.CHILD_GENERATION, step.position)
+    if run.leaves + run.in_flight < run.target_leaves and not any(step.is_narrowed for step in _parents(run)):
+        # Branches were left alone, or leaves killed. Where only the best go on, a new base need not be among them.
+        return Choice(Mode.BASE_GENERATION)
     return _rest(run)
 
 

@@ -26,6 +26,7 @@ from callsheet.pipelines.templates import (
     file_property,
     given_values,
     property_of,
+    seed_used,
     taken_variables,
 )
 from callsheet.plumbing.sql import Row
@@ -44,6 +45,10 @@ class Given:
     prompt: str | None
     variables: Mapping[str, Any]
     seed: int
+
+
+class UnfitParent(Exception):
+    """The step's workflow cannot work on what this parent is; it says why."""
 
 
 class StepJobs:
@@ -98,8 +103,11 @@ class StepJobs:
             return [_of_run(problem, recipe, step) for problem in refusal.errors], taken
         return [], taken
 
-    async def build(self, pool: str, run: Row, step: Row, parent: InputFile | None, seed: int) -> NewJob:
-        """Raises a refusal where its workflow cannot be used any more. `pool`: the database that the run lives in."""
+    async def build(self, pool: str, run: Row, step: Row, parent: InputFile | None, seed: int) -> tuple[NewJob, int]:
+        """The job, and the seed that stands in it. Raises a refusal where its workflow cannot be used any more.
+
+        `pool`: the database that the run lives in.
+        """
         needs = needs_of(step)
         if step["effect_id"] is None:
             return await self.tasks.build(pool, run, step, needs, parent, seed)
@@ -110,14 +118,14 @@ class StepJobs:
         place = file_property(whole) if needs.parent else None
         if place is not None and parent is not None:
             if problems := check_file("parent_image_path", place, parent):
-                raise InvalidRequest(problems[0].reason, errors=problems)
+                raise UnfitParent(f"{problems[0].field}: {problems[0].reason}")
             files[parent.id] = parent
         primary = parent if place is not None and place.is_primary_input else None
         resolved = resolve(whole, values)
         payload = await self._catalog.payloads.build(whole, resolved, primary, files)
         if not await self._catalog.effects.mark_used(recipe):
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
-        return NewJob(
+        job = NewJob(
             tenant_id=run["tenant_id"],
             user_id=run["user_id"],
             kind=PIPELINE,
@@ -131,6 +139,7 @@ class StepJobs:
             input_file_ids=tuple(files),
             actor=f"run:{run['id']}",
         )
+        return job, _seed_of(whole, resolved.values, seed)
 
     async def _open(self, effect_id: UUID) -> tuple[Recipe, Graph]:
         recipe = await self._catalog.effects.recipe(str(effect_id))
@@ -163,13 +172,19 @@ def lineage_of(run: Row, step: Row, seed: int) -> dict[str, Any]:
 def _fitted(
     recipe: Recipe, graph: Graph, needs: Needs, given: Given, parent_id: UUID = NO_FILE
 ) -> tuple[Recipe, dict[str, Any]]:
-    named = {**given.variables, SEED: given.variables.get(SEED, given.seed)}
-    whole = completed(recipe, graph, named)
-    values = given_values(whole, needs, given.prompt, given.variables, given.seed)
+    variables = given.variables if needs.variables else {}
+    whole = completed(recipe, graph, {SEED: given.seed, **variables})
+    values = given_values(whole, needs, given.prompt, variables, given.seed)
     place = file_property(whole)
     if needs.parent and place is not None and not place.is_primary_input:
         values[place.key] = str(parent_id)
     return whole, values
+
+
+def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
+    """What the engine gets: brought within the workflow's limits, or set by the step, the run or the effect."""
+    each = property_of(recipe, SEED)
+    return seed_used(values.get(each.placeholder) if each is not None else None, drawn)
 
 
 def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:

@@ -24,7 +24,7 @@ from callsheet.pipelines.payload_templates import (
     names_in,
     variables_in,
 )
-from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder
+from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder, seed_used
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.pipelines import NewStep
@@ -104,10 +104,13 @@ class TaskSteps:
             return [FieldProblem(field, f"{each.reason} ({where})") for each, field in found if field is not None]
         return []
 
-    async def build(self, pool: str, run: Row, step: Row, needs: Needs, parent: InputFile | None, seed: int) -> NewJob:
-        """Raises a refusal where its actor cannot be used any more."""
+    async def build(
+        self, pool: str, run: Row, step: Row, needs: Needs, parent: InputFile | None, drawn: int
+    ) -> tuple[NewJob, int]:
+        """The job, and the seed that stands in it. Raises a refusal where its actor cannot be used any more."""
         payload = step["payload"]
-        given: dict[str, Any] = {SEED: seed % (LARGEST_SEED + 1), **_own(needs, run["variables"])}
+        given: dict[str, Any] = {SEED: drawn % (LARGEST_SEED + 1), **_own(needs, run["variables"])}
+        seed = seed_used(given[SEED], drawn)
         if needs.prompt:
             given[PROMPT] = run["prompt"] or ""
         read = parent if needs.parent else None
@@ -121,9 +124,9 @@ class TaskSteps:
         new = replace(new, actor=f"run:{run['id']}")
         if read is None or new.effect_id is not None:
             # The job of an effect has its files in its own payload.
-            return new
+            return new, seed
         files = [TaskFile(str(read.id), read.path, read.name, read.mime_type, read.sha256, places)] if places else []
-        return replace(new, payload=with_files(made, files), input_file_ids=(read.id,))
+        return replace(new, payload=with_files(made, files), input_file_ids=(read.id,)), seed
 
     async def again(self, owner: Owner, job: Row) -> NewJob:
         """The same task as that of a job that was begun for a run, at today's price."""

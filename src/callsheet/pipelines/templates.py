@@ -196,3 +196,10 @@ def taken_variables(recipe: Recipe, graph: Graph, needs: Needs) -> set[str]:
     described = {each.key for each in recipe.properties if each.type not in FILES}
     braced = {name for each in recipe.properties for name in NAME.findall(each.placeholder)}
     return (described | braced | undescribed(recipe, graph)) - {PROMPT, PARENT}
+
+
+def seed_used(value: object, drawn: int) -> int:
+    """The seed that stands in a job, where that is a seed, or else the one that was drawn for it."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= LARGEST_SEED:
+        return value
+    return drawn

@@ -64,6 +64,15 @@ class CandidateStatus(StrEnum):
     REJECTED = "rejected"
 
 
+class Rejection(StrEnum):
+    """How a candidate came to be rejected: by a person, with one it descends from, or because its job made more
+    pictures than its parent may have children."""
+
+    KILLED = "killed"
+    KILLED_WITH_ANCESTOR = "killed_with_ancestor"
+    SURPLUS = "surplus"
+
+
 class NewStep(UserRequest):
     """One step. `max_children`, `top_k` and `requires_approval` are about its candidates as parents of the next."""
 
@@ -215,7 +224,8 @@ class Candidate(Answer):
     elo: int
     votes: int
     status: CandidateStatus
-    child_count: int
+    rejection: Rejection | None = Field(None, description="How it came to be rejected.")
+    child_count: int = Field(description="Not counted: children that were surplus.")
     in_flight: int
     max_children: int
     failure_count: int

@@ -47,19 +47,20 @@ def declared(**changed: Any) -> CreatePipeline:
     return CreatePipeline.model_validate({"slug": "portraits", "name": "Portraits", "steps": steps, **changed})
 
 
-def there(wanted: CreatePipeline) -> Pipeline:
+def there(wanted: CreatePipeline, effect_id: UUID = EFFECT) -> Pipeline:
     """As the control plane answers once this was applied."""
+    ordered = sorted(wanted.steps, key=lambda step: step.position or 0)
     steps = [
         Step(
             id=UUID(int=place),
-            effect_id=EFFECT,
+            effect_id=effect_id,
             **{
                 **step.model_dump(exclude={"effect"}),
                 "position": place,
                 "slug": step.slug or step.name.lower().replace(" ", "-"),
             },
         )
-        for place, step in enumerate(wanted.steps, start=1)
+        for place, step in enumerate(ordered, start=1)
     ]
     return Pipeline(
         id=UUID(int=1),
@@ -74,7 +75,7 @@ def there(wanted: CreatePipeline) -> Pipeline:
 
 
 def told(found: Pipeline | None, wanted: CreatePipeline) -> list[str]:
-    return [str(change) for change in changes(found, wanted, {"paint": str(EFFECT), "other": str(UUID(int=8))})]
+    return [str(change) for change in changes(found, there(wanted))]
 
 
 def test_a_file_is_read_as_the_request_it_stands_for(tmp_path: Path) -> None:
@@ -114,14 +115,15 @@ def test_changes_are_told_one_by_one() -> None:
     assert base["name"] == "Base"
 
 
-def test_a_short_name_and_an_effect_are_compared_where_the_file_names_them() -> None:
-    first = {"name": "Base", "workflow": "paint", "slug": "start", "effect": "paint"}
-    found = there(declared(steps=[{**first}]))
+def test_a_short_name_and_an_effect_are_compared_also_where_the_file_leaves_them_out() -> None:
+    first = {"name": "Base", "workflow": "paint", "slug": "start"}
+    found = there(declared(steps=[first]))
     assert told(found, declared(steps=[first])) == []
-    assert told(found, declared(steps=[{**first, "slug": None, "effect": None}])) == []
-    assert told(found, declared(steps=[{**first, "slug": "begin", "effect": "other"}])) == [
-        '~ step Base: slug: "start" → "begin"',
-        f'~ step Base: effect_id: "{EFFECT}" → "{UUID(int=8)}"',
+    assert told(found, declared(steps=[{**first, "slug": None}])) == ['~ step Base: slug: "start" → "base"']
+    # What the workflow is sold as has been replaced.
+    resold = there(declared(steps=[first]), UUID(int=8))
+    assert [str(change) for change in changes(found, resold)] == [
+        f'~ step Base: effect_id: "{EFFECT}" → "{UUID(int=8)}"'
     ]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 from hypothesis import given
@@ -158,10 +158,19 @@ def test_breadth_first_goes_on_only_from_a_step_that_is_filled(tree: Tree) -> No
         assert tree.state(BREADTH).bases >= tree.target
 
 
-@given(trees())
-def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted(tree: Tree) -> None:
+@given(trees(), some.booleans())
+def test_breadth_first_makes_as_many_bases_as_leaves_are_wanted_and_more_where_too_few_came_of_them(
+    tree: Tree, narrowed: bool
+) -> None:
     run = tree.state(BREADTH)
-    assert (next_group(run).mode is Mode.BASE_GENERATION) == (run.bases + run.steps[0].in_flight < run.target_leaves)
+    run = replace(run, steps=[replace(each, is_narrowed=narrowed) for each in run.steps])
+    too_few_bases = run.bases + run.steps[0].in_flight < run.target_leaves
+    exhausted = not any(step.has_eligible or step.in_flight for step in run.steps[:-1])
+    too_few_leaves = exhausted and run.leaves + run.in_flight < run.target_leaves
+    # Where only the best of a step go on, a new base need not be among them: it would be made for nothing.
+    is_narrowed = narrowed and tree.steps > 1
+    wanted = too_few_bases or (too_few_leaves and not is_narrowed)
+    assert (next_group(run).mode is Mode.BASE_GENERATION) == wanted
 
 
 def grown(strategy: Strategy, steps: int, most: int, target: int, at_once: int) -> Tree:

@@ -1,0 +1,33 @@
+"""When a run gives up: going on would only spend its budget on more of the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.wire.pipelines import STRIKES, RunReason, RunStatus
+
+SQL = statements("callsheet.pipelines", "loop_statements.sql")
+LONGEST = 1000
+STOPPED = {
+    RunReason.BASE_FAILED: f"{STRIKES} jobs of the first step failed in a row.",
+    RunReason.BRANCHES_FAILED: f"{STRIKES} branches were left alone without a child since a job last succeeded there.",
+}
+
+
+def why_stopped(run: Row) -> RunReason | None:
+    if run["base_failures"] >= STRIKES:
+        return RunReason.BASE_FAILED
+    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= STRIKES else None
+
+
+async def stop_where_hopeless(
+    connection: Connection, names: Mapping[str, Any], run: Row, slug: str, message: str
+) -> None:
+    """The run is locked, and has just been counted a failure."""
+    reason = why_stopped(run)
+    if reason is None or run["status"] != RunStatus.ACTIVE:
+        return
+    detail = f"{STOPPED[reason]} The last one, in the step {slug!r}: {message}"[:LONGEST]
+    await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)
