@@ -139,7 +139,7 @@ CASES: dict[str, Case] = {
     "finish_run": (LOOP["finish_run"], {**KEY, **REASON, "due_at": "2020-01-01"}, set(), 40),
     "stop_run": (LOOP["stop_run"], {**RUN, **REASON}, set(), 40),
     "strike_out": (LOOP["strike_out"], {"tenant_id": TENANT, "candidate_id": candidate_id(7)}, set(), 100),
-    "ended_jobs": (LOOP["ended_jobs"], {"limit": 100}, {"open_slots"}, 500),
+    "ended_jobs": (LOOP["ended_jobs"], {"left_alone": [], "limit": 100}, {"open_slots"}, 500),
     "jobs_under_way": (LOOP["jobs_under_way"], {"limit": 100}, set(), 60),
     "jobs_of_canceled_runs": (LOOP["jobs_of_canceled_runs"], {"limit": 100}, set(), 400),
     "slot_is_open": (LOOP["slot_is_open"], SLOT, set(), 10),

@@ -15,7 +15,7 @@ from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.step_jobs import StepJobs, lineage_of, sentence
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import PipelineSettings
@@ -72,7 +72,13 @@ class Director(Loop):
                 run = await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
             if run is None:
                 return False
-            await self.advance(pool, run)
+            try:
+                await self.advance(pool, run)
+            except Exception as error:
+                if is_away(error):
+                    raise
+                # One that nobody can get on with must not keep the others waiting.
+                await self._stumble(pool, run, error)
         return True
 
     async def advance(self, pool: Database, run: Row) -> None:
@@ -191,6 +197,12 @@ class Director(Loop):
         async with pool.connection() as connection:
             await SQL["look_again"].run(connection, **_key(run))
 
+    async def _stumble(self, pool: Database, run: Row, error: Exception) -> None:
+        detail = f"Something went wrong on our side ({type(error).__name__}). It was logged, and will be tried again."
+        if _is_news(run, RunReason.INTERNAL_ERROR, detail):
+            log.error("pipeline.run_stumbled", run_id=str(run["id"]), exc_info=error)
+        await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)
+
     async def _block(self, pool: Database, run: Row, reason: RunReason, detail: str) -> None:
         async with pool.connection() as connection:
             await SQL["block_run"].run(
@@ -201,7 +213,9 @@ class Director(Loop):
                 due_at=run["due_at"],
                 later_seconds=self._settings.blocked_seconds,
             )
-        log.info("pipeline.run_blocked", run_id=str(run["id"]), reason=reason.value, detail=detail)
+        # It is looked at again and again; once is enough to say what is found.
+        if _is_news(run, reason, detail):
+            log.info("pipeline.run_blocked", run_id=str(run["id"]), reason=reason.value, detail=detail)
 
 
 async def look(pool: Database, run: Row) -> Picture:
@@ -255,6 +269,10 @@ async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choi
         return await SQL["numbered_candidate"].row(
             connection, tenant_id=run["tenant_id"], run_id=run["id"], number=number
         )
+
+
+def _is_news(run: Row, reason: RunReason, detail: str) -> bool:
+    return (run["reason"], run["reason_detail"]) != (reason.value, detail)
 
 
 def _key(run: Row) -> dict[str, Any]:

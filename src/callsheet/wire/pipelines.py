@@ -57,6 +57,7 @@ class RunReason(StrEnum):
     CANNOT_BUILD = "cannot_build"
     BASE_FAILED = "base_failed"
     BRANCHES_FAILED = "branches_failed"
+    INTERNAL_ERROR = "internal_error"
 
 
 class CandidateStatus(StrEnum):
