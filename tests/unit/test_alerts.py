@@ -30,7 +30,9 @@ def loop(failures_in_a_row: int) -> LoopMetrics:
 def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
     row = dict.fromkeys(("active_runs", "blocked_runs", "jobs_under_way", "canceled", "due_thumbnails"), 0)
     times = dict.fromkeys(("oldest_job_seconds", "average_seconds", "p95_seconds"))
-    return numbers_view("pool_1", 3600, {**row, **times, "completed": completed, "failed": failed, "broken_runs": broken})
+    return numbers_view(
+        "pool_1", 3600, {**row, **times, "completed": completed, "failed": failed, "broken_runs": broken}
+    )
 
 
 UPSCALE = "upscale (production, self_hosted)"

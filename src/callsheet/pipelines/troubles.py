@@ -18,7 +18,7 @@ class _Trouble:
 
 
 class Troubles:
-    """One poisoned result must neither hold up the others nor fill the log; what is noted here is left alone for now."""
+    """One poisoned result must neither hold up the others nor fill the log; these are left alone for now."""
 
     def __init__(self) -> None:
         self._of_jobs: dict[UUID, _Trouble] = {}

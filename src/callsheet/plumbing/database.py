@@ -36,7 +36,6 @@ DATABASE_AWAY = (
 )
 
 
-
 def is_away(error: BaseException) -> bool:
     """Whether nobody could have done better now: neither a statement that alone took too long, nor our own mistake,
     which asyncpg's client-side DataError is."""
