@@ -13,6 +13,7 @@ from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, res
 from callsheet.catalog.room import CatalogRoom
 from callsheet.jobs.submission import NewJob
 from callsheet.pipelines.templates import (
+    PROMPT,
     SEED,
     Needs,
     check_step,
@@ -29,6 +30,8 @@ from callsheet.wire.pipelines import NewStep
 KIND = "pipeline"
 # Where it is only checked whether everything is given.
 NO_FILE = UUID(int=0)
+# Steps of which it is remembered that they fit.
+REMEMBERED = 10_000
 SWITCHED_OFF = "is switched off, or its effect is not published any more"
 
 
@@ -44,6 +47,8 @@ class Given:
 class StepJobs:
     def __init__(self, catalog: CatalogRoom):
         self._catalog = catalog
+        # By step, what its workflow was when it was last found to fit.
+        self._fitting: dict[UUID, Recipe] = {}
 
     async def effect_of(self, step: NewStep) -> UUID:
         """The published effect that says what the step's workflow costs and who executes it."""
@@ -68,6 +73,7 @@ class StepJobs:
     async def check_given(self, step: Row, given: Given) -> tuple[list[FieldProblem], set[str]]:
         """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
         recipe, graph = await self._open(step["effect_id"])
+        self._check_again(recipe, graph, step)
         needs = needs_of(step)
         taken = taken_variables(recipe, graph, needs)
         if needs.prompt and not given.prompt:
@@ -82,6 +88,7 @@ class StepJobs:
     async def build(self, run: Row, step: Row, parent: InputFile | None, seed: int) -> NewJob:
         """Raises a refusal where its workflow cannot be used any more."""
         recipe, graph = await self._open(step["effect_id"])
+        self._check_again(recipe, graph, step)
         needs = needs_of(step)
         given = Given(run["prompt"], run["variables"], seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
@@ -117,6 +124,21 @@ class StepJobs:
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
         return recipe, await self._catalog.payloads.graph(recipe)
 
+    def _check_again(self, recipe: Recipe, graph: Graph, step: Row) -> None:
+        """A workflow may be changed after a pipeline was made of it, and have `{{style}}` where a file is named now."""
+        known = self._fitting.get(step["id"])
+        # A graph that was written is never overwritten, so its path stands for it.
+        if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
+            return
+        if problems := list(check_step(recipe, graph, needs_of(step), step["position"])):
+            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        if len(self._fitting) >= REMEMBERED:
+            self._fitting.clear()
+        self._fitting[step["id"]] = recipe
+
+
+DECISIVE = ("graph_path", "properties", "overrides")
+
 
 def needs_of(step: Row) -> Needs:
     return Needs(
@@ -142,9 +164,9 @@ def lineage_of(run: Row, step: Row, seed: int) -> dict[str, Any]:
 def _fitted(
     recipe: Recipe, graph: Graph, needs: Needs, given: Given, parent_id: UUID = NO_FILE
 ) -> tuple[Recipe, dict[str, Any]]:
-    named = {**given.variables, SEED: given.variables.get(SEED, given.seed)}
-    whole = completed(recipe, graph, named)
-    values = given_values(whole, needs, given.prompt, given.variables, given.seed)
+    variables = given.variables if needs.variables else {}
+    whole = completed(recipe, graph, {SEED: given.seed, **variables})
+    values = given_values(whole, needs, given.prompt, variables, given.seed)
     place = file_property(whole)
     if needs.parent and place is not None and not place.is_primary_input:
         values[place.key] = str(parent_id)
@@ -154,8 +176,8 @@ def _fitted(
 def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:
     """Where whoever starts the run wrote what a property of the workflow refuses."""
     key = problem.field.removeprefix(f"{FIELD}.")
-    prompt = property_of(recipe, "prompt")
-    field = "prompt" if prompt is not None and prompt.key == key else f"variables.{key}"
+    prompt = property_of(recipe, PROMPT)
+    field = PROMPT if key == (prompt.key if prompt else PROMPT) else f"variables.{key}"
     return FieldProblem(field, f"{problem.reason} (by the step {step['slug']!r})")
 
 

@@ -92,7 +92,8 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
     if refusal.detail:
         body["detail"] = refusal.detail
     if refusal.errors:
-        body["errors"] = [{"field": error.field, "reason": error.reason} for error in refusal.errors]
+        told = refusal.errors[:MOST_ERRORS]
+        body["errors"] = [{"field": error.field[:LONGEST_FIELD], "reason": error.reason} for error in told]
     if request_id:
         body["request_id"] = request_id
     return Response(
