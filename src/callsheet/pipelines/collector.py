@@ -106,7 +106,8 @@ class Collector(Loop):
         await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
         return more, {str(row["job_id"]) for row in rows}
 
-    async def collect(self, pool: Database, now: datetime) -> bool:
+    async def collect(self, pool: Database, now: datetime | None = None) -> bool:
+        now = now or self._clock.now()
         async with pool.connection() as connection:
             rows = await SQL["ended_jobs"].rows(connection, left_alone=self._troubles.waiting(now), limit=BATCH)
         settled = 0
