@@ -264,3 +264,18 @@ async def test_however_much_is_wrong_an_answer_stays_small(desk: Desk) -> None:
     answer = await desk.define([step] * 50)
     assert len(problems(answer)) == 50
     assert len(answer.content) < 20_000
+
+
+async def test_the_same_key_once_more_answers_the_same_run(desk: Desk) -> None:
+    pipeline = await desk.pipeline()
+    first = await desk.begin(pipeline, idempotency_key="once")
+    again = await desk.begin(pipeline, idempotency_key="once")
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json()["id"] == first.json()["id"]
+    other = await desk.begin(pipeline, idempotency_key="once", budget=7)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    # Another user's key is another key.
+    stranger = Desk(desk.studio, await desk.studio.person())
+    theirs = await stranger.pipeline(await desk.steps())
+    assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201

@@ -178,6 +178,8 @@ CASES: dict[str, Case] = {
         {"runs_of_pipeline"},
         60,
     ),
+    "run_of_key": (PIPELINES["run_of_key"], {**OWN, "idempotency_key": "once"}, {"one_run_per_key"}, 10),
+    "active_runs_of_user": (PIPELINES["active_runs_of_user"], {**OWN, "most": 100}, {"active_runs_of_user"}, 120),
     "list_pipelines": (PIPELINES["list_pipelines"], PAGE, {"pipelines_of_user"}, 60),
     "find_pipeline": (PIPELINES["find_pipeline"], {**OWN, "slug": "p-7"}, set(), 10),
     "steps_of_pipeline": (PIPELINES["steps_of_pipeline"], {"tenant_id": TENANT, **VERSION}, set(), 20),

@@ -66,6 +66,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "idempotency_key_reused": 422,
     "rate_limited": 429,
     "too_many_active_jobs": 429,
+    "too_many_active_runs": 429,
     "too_many_pending_uploads": 429,
     "too_many_streams": 429,
     "headers_too_large": 431,

@@ -147,6 +147,7 @@ class CreateRun(UserRequest):
     concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
         None, description="Jobs at once, up to what the settings allow, which is the default."
     )
+    idempotency_key: Line | None = Field(None, description="The same key once more answers the run it was used for.")
 
 
 class UpdateRun(UserRequest):
