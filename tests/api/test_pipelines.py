@@ -244,3 +244,56 @@ async def test_a_run_goes_the_way_its_owner_sends_it(desk: Desk) -> None:
     assert (await desk.call("GET", "/api/runs?status=active")).json()["items"] == []
     assert (await desk.call("GET", f"{path}/tree")).json() == {"items": [], "next_cursor": None}
     assert (await desk.call("DELETE", f"/api/pipelines/{pipeline['slug']}")).json()["code"] == "in_use"
+
+
+async def test_a_prompt_or_variable_that_would_stand_for_a_file_is_refused_by_its_own_name(desk: Desk) -> None:
+    """In any of the ways a worker would replace it later."""
+    pipeline = await desk.pipeline()
+    for prompt in ("__INPUT_PATH__", "a __INPUT_PATH__ b"):
+        assert "stands for a file" in problems(await desk.begin(pipeline, prompt=prompt))["prompt"]
+    styled = await desk.workflow(STYLED)
+    by_run = await desk.pipeline([{"name": "Base", "workflow": styled, "needs_run_variables": True}])
+    found = problems(await desk.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"}))
+    assert found.keys() == {"variables.style"}
+    graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "__STYLE__"}}}
+    style = {"key": "style", "type": "text", "placeholder": "__STYLE__", "required": True, "user_configurable": True}
+    workflow = await desk.workflow(graph, properties=[style])
+    by_step = await desk.define([{"name": "Base", "workflow": workflow, "values": {"style": "x __INPUT_PATH__"}}])
+    assert problems(by_step).keys() == {"steps.0.values.style"}
+
+
+async def test_a_variable_is_nothing_to_a_step_that_takes_none(desk: Desk) -> None:
+    """It has a seed of its own, whatever another step calls by that name."""
+    base, styled = await desk.workflow(BASE), await desk.workflow(STYLED)
+    pipeline = await desk.pipeline(
+        [
+            {"name": "Base", "workflow": base, "needs_run_prompt": True},
+            {"name": "Styled", "workflow": styled, "needs_run_variables": True},
+        ]
+    )
+    found = problems(await desk.begin(pipeline, variables={"style": "noir", "seed": "x"}))
+    assert found == {"variables.seed": "is taken by no step of this pipeline"}
+
+
+async def test_however_much_is_wrong_an_answer_stays_small(desk: Desk) -> None:
+    workflow = await desk.workflow(BASE)
+    wrong = {f"key-{number}-{'x' * 90}": 1 for number in range(100)}
+    step = {"name": "Base", "workflow": workflow, "needs_run_prompt": True, "values": wrong}
+    answer = await desk.define([step] * 50)
+    assert len(problems(answer)) == 50
+    assert len(answer.content) < 20_000
+
+
+async def test_the_same_key_once_more_answers_the_same_run(desk: Desk) -> None:
+    pipeline = await desk.pipeline()
+    first = await desk.begin(pipeline, idempotency_key="once")
+    again = await desk.begin(pipeline, idempotency_key="once")
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert again.json()["id"] == first.json()["id"]
+    other = await desk.begin(pipeline, idempotency_key="once", budget=7)
+    assert (other.status_code, other.json()["code"]) == (422, "idempotency_key_reused")
+    # Another user's key is another key.
+    stranger = Desk(desk.studio, await desk.studio.person())
+    theirs = await stranger.pipeline(await desk.steps())
+    assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201

@@ -112,3 +112,21 @@ async def test_an_object_that_is_gone_or_lies_elsewhere_is_not_waited_for(scene:
     assert await scene.thumbnails() == []
     for each in (gone, moved):
         assert (await scene.tree.row(each))["thumbnail_due_at"] is None
+
+
+async def test_one_that_nobody_thought_of_costs_itself_its_thumbnail_and_no_other(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    poison, other = await scene.candidate("1.png"), await scene.candidate("2.png")
+    storage = scene.stage.room.files.storage
+    put = storage.put
+
+    async def broken(key: str, content: bytes, **options: str) -> object:
+        if key == scene.key(poison):
+            raise RuntimeError("nobody thought of this")
+        return await put(key, content, **options)
+
+    monkeypatch.setattr(storage, "put", broken)
+    await scene.make(1)
+    assert await scene.thumbnails() == [scene.key(other)]
+    assert (await scene.tree.row(poison))["thumbnail_due_at"] is None

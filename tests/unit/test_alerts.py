@@ -27,10 +27,12 @@ def loop(failures_in_a_row: int) -> LoopMetrics:
     return LoopMetrics(name="reaper", ticks=9, failures=9, failures_in_a_row=failures_in_a_row)
 
 
-def runs(completed: int, failed: int) -> RunsMetrics:
+def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
     row = dict.fromkeys(("active_runs", "blocked_runs", "jobs_under_way", "canceled", "due_thumbnails"), 0)
     times = dict.fromkeys(("oldest_job_seconds", "average_seconds", "p95_seconds"))
-    return numbers_view("pool_1", 3600, {**row, **times, "completed": completed, "failed": failed})
+    return numbers_view(
+        "pool_1", 3600, {**row, **times, "completed": completed, "failed": failed, "broken_runs": broken}
+    )
 
 
 UPSCALE = "upscale (production, self_hosted)"
@@ -64,6 +66,7 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(runs=[runs(5, 4)]), []),
         (AlertFacts(runs=[runs(6, 4)]), [("failing_runs", "warning", "pool_1")]),
         (AlertFacts(runs=[runs(6, 4)], highest_failed_share=0.5), []),
+        (AlertFacts(runs=[runs(0, 0, broken=1)]), [("broken_runs", "warning", "pool_1")]),
         (AlertFacts(reconciled={"missing_dispatch": 0}), []),
         (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
     ],

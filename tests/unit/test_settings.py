@@ -272,6 +272,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "uploads",
         "streams",
         "tasks",
+        "runs",
         "calls",
         "times in a row",
     )

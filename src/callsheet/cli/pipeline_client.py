@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from pathlib import Path
 from urllib.parse import quote
@@ -43,9 +44,9 @@ class PipelineClient(Client):
         return await self._ask(Pipeline, "PATCH", path, body)
 
     async def start_run(self, pipeline: str, wanted: CreateRun) -> Run:
-        body = wanted.model_dump(mode="json", exclude_none=True)
-        # Once: a second try could start a second run, which costs tokens.
-        return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body, attempts=1)
+        # The key makes a second try answer the run of the first, which costs tokens once.
+        body = {**wanted.model_dump(mode="json", exclude_none=True), "idempotency_key": uuid.uuid4().hex}
+        return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body)
 
     async def runs(self, pipeline: str | None) -> list[RunSummary]:
         path = "/api/runs" if pipeline is None else f"/api/pipelines/{_quoted(pipeline)}/runs"

@@ -124,6 +124,14 @@ def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
                 action="Find the workflow by its own alert or in GET /api/admin/dispatches?status=failed, and read the "
                 "errors of its jobs. A run whose branches fail stops by itself and says so.",
             )
+        if one.broken_runs:
+            yield Alert(
+                code="broken_runs",
+                severity="warning",
+                subject=one.pool,
+                message=f"Runs in {one.pool} that something unforeseen keeps from going on: {one.broken_runs}.",
+                action="Look for pipeline.run_stumbled in the logs: it names the run and has the traceback, once.",
+            )
 
 
 def _workers(unapproved: int) -> Iterator[Alert]:

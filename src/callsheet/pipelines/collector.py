@@ -18,7 +18,8 @@ from callsheet.media.files import Files, ReadyFile, listed_files
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.runs import CANCELED_WITH_RUN
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
-from callsheet.plumbing.database import Database
+from callsheet.pipelines.troubles import Troubles
+from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
@@ -34,6 +35,9 @@ BATCH = 100
 REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
 NOTHING_MADE = "The job was completed, but made no picture."
+# Over ten minutes; the job keeps its files.
+MOST_TRIES = 8
+CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What went wrong was logged."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,8 @@ class Collector(Loop):
         # Told what came of a job, and the seconds it took from its submit to its end.
         self.observe: Callable[[str, float], None] = lambda outcome, seconds: None
         self._under_way: set[str] = set()
+        self._troubles = Troubles()
+        self._told: set[UUID] = set()
         # Since the tick began, which will not have seen them.
         self._begun: set[str] = set()
 
@@ -82,13 +88,16 @@ class Collector(Loop):
     async def tick(self, now: datetime) -> bool:
         """True while there is more."""
         self._begun.clear()
-        looked = await all_of(self._look(pool) for pool in self._pools())
+        looked = await all_of(self._look(pool, now) for pool in self._pools())
         self._under_way = self._begun.union(*(under_way for _, under_way in looked))
+        open_jobs = {UUID(job_id) for job_id in self._under_way}
+        self._troubles.keep(open_jobs)
+        self._told &= open_jobs
         return any(more for more, _ in looked)
 
-    async def _look(self, pool: Database) -> tuple[bool, set[str]]:
+    async def _look(self, pool: Database, now: datetime) -> tuple[bool, set[str]]:
         """Whether there is more, and the jobs that have not ended."""
-        more = await self.collect(pool)
+        more = await self.collect(pool, now)
         async with pool.connection() as connection:
             abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
             rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
@@ -96,11 +105,11 @@ class Collector(Loop):
         await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
         return more, {str(row["job_id"]) for row in rows}
 
-    async def collect(self, pool: Database) -> bool:
+    async def collect(self, pool: Database, now: datetime | None = None) -> bool:
+        now = now or self._clock.now()
         async with pool.connection() as connection:
-            rows = await SQL["ended_jobs"].rows(connection, limit=BATCH)
+            rows = await SQL["ended_jobs"].rows(connection, left_alone=self._troubles.waiting(now), limit=BATCH)
         settled = 0
-        failed: Exception | None = None
         for row in rows:
             try:
                 if await self.settle(pool, row):
@@ -108,15 +117,17 @@ class Collector(Loop):
                     self.observe(row["job_status"], (row["completed_at"] - row["begun_at"]).total_seconds())
             except Unavailable as error:
                 # Storage is away: the slot stays open, and the others need not wait for it.
-                log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
+                if row["job_id"] not in self._told:
+                    self._told.add(row["job_id"])
+                    log.warning("pipeline.result_not_stored", job_id=str(row["job_id"]), error=str(error))
             except Exception as error:
+                if is_away(error):
+                    raise
                 # Nor for one that nobody thought of.
-                log.exception("pipeline.result_not_kept", job_id=str(row["job_id"]))
-                failed = error
+                if self._troubles.add(row["job_id"], now) == 1:
+                    log.exception("pipeline.result_not_kept", run_id=str(row["run_id"]), job_id=str(row["job_id"]))
         if settled:
             self._collected()
-        if failed is not None:
-            raise failed
         return bool(settled) and len(rows) == BATCH
 
     async def settle(self, pool: Database, row: Row) -> bool:
@@ -127,6 +138,8 @@ class Collector(Loop):
         if status != JobStatus.COMPLETED:
             message = (row["error"] or {}).get("message") or f"The job is {status}."
             return await self._give_up(pool, row, "failed", message)
+        if self._troubles.times(row["job_id"]) >= MOST_TRIES - 1:
+            return await self._give_up(pool, row, "failed", CANNOT_BE_KEPT)
         made = await self._made(pool, row)
         if not made:
             return await self._give_up(pool, row, "failed", NOTHING_MADE)

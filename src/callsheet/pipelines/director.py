@@ -16,7 +16,7 @@ from callsheet.media.files import Files, ReadyFile
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.step_jobs import StepJobs, UnfitParent, lineage_of, sentence
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
@@ -65,20 +65,18 @@ class Director(Loop):
 
     async def direct(self, pool: Database) -> bool:
         """Begins jobs until there is no room or nothing is due; true where it stopped before."""
-        failed: Exception | None = None
         for _ in range(AT_ONCE):
             run = await self._claim(pool)
             if run is None:
-                break
+                return False
             try:
                 await self.advance(pool, run)
             except Exception as error:
-                # It has its next turn like everybody, and holds up no other meanwhile.
-                log.exception("pipeline.run_not_advanced", run_id=str(run["id"]))
-                failed = error
-        if failed is not None:
-            raise failed
-        return run is not None
+                if is_away(error):
+                    raise
+                # One that nobody can get on with must not keep the others waiting.
+                await self._stumble(pool, run, error)
+        return True
 
     async def _claim(self, pool: Database) -> Row | None:
         """The run whose turn it is, where there is room for one more job."""
@@ -217,6 +215,12 @@ class Director(Loop):
         async with pool.connection() as connection:
             await SQL["look_again"].run(connection, **_key(run))
 
+    async def _stumble(self, pool: Database, run: Row, error: Exception) -> None:
+        detail = f"Something went wrong on our side ({type(error).__name__}). It was logged, and will be tried again."
+        if _is_news(run, RunReason.INTERNAL_ERROR, detail):
+            log.error("pipeline.run_stumbled", run_id=str(run["id"]), exc_info=error)
+        await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)
+
     async def _block(self, pool: Database, run: Row, reason: RunReason, detail: str) -> None:
         async with pool.connection() as connection:
             await SQL["block_run"].run(
@@ -227,7 +231,9 @@ class Director(Loop):
                 due_at=run["due_at"],
                 later_seconds=self._settings.blocked_seconds,
             )
-        log.info("pipeline.run_blocked", run_id=str(run["id"]), reason=reason.value, detail=detail)
+        # It is looked at again and again; once is enough to say what is found.
+        if _is_news(run, reason, detail):
+            log.info("pipeline.run_blocked", run_id=str(run["id"]), reason=reason.value, detail=detail)
 
 
 async def look(pool: Database, run: Row) -> Picture:
@@ -282,6 +288,10 @@ async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choi
         return await SQL["numbered_candidate"].row(
             connection, tenant_id=run["tenant_id"], run_id=run["id"], number=number
         )
+
+
+def _is_news(run: Row, reason: RunReason, detail: str) -> bool:
+    return (run["reason"], run["reason_detail"]) != (reason.value, detail)
 
 
 def _key(run: Row) -> dict[str, Any]:

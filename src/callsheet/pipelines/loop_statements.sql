@@ -150,7 +150,7 @@ CROSS JOIN LATERAL (
     SELECT user_id, target_folder, steps, max_children FROM pipeline_runs
     WHERE tenant_id = s.tenant_id AND id = s.run_id LIMIT 1
 ) run
-WHERE s.status = 'open'
+WHERE s.status = 'open' AND s.job_id <> ALL (:left_alone::uuid[])
 ORDER BY job.completed_at, s.run_id, s.draw LIMIT :limit
 
 -- name: jobs_under_way

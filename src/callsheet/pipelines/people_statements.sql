@@ -147,6 +147,7 @@ WITH settled AS MATERIALIZED (
 SELECT
     (SELECT count(*) FROM active) AS active_runs,
     (SELECT count(*) FROM active WHERE reason IS NOT NULL) AS blocked_runs,
+    (SELECT count(*) FROM active WHERE reason = 'internal_error') AS broken_runs,
     (SELECT count(*) FROM open) AS jobs_under_way,
     (SELECT extract(epoch FROM clock_timestamp() - min(created_at))::float8 FROM open) AS oldest_job_seconds,
     count(*) FILTER (WHERE status = 'made') AS completed, count(*) FILTER (WHERE status = 'failed') AS failed,

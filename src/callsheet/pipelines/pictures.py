@@ -1,7 +1,9 @@
-"""A small picture of a large one. Pure, and slow: for a thread."""
+"""A small picture of a large one. Pure and slow; `darkroom` runs it as a program: it imports nothing of Callsheet."""
 
 from __future__ import annotations
 
+import sys
+from contextlib import suppress
 from io import BytesIO
 
 from PIL import Image, ImageOps, UnidentifiedImageError
@@ -16,6 +18,14 @@ MOST_PIXELS = 50_000_000
 # Readers that are neither small nor common are not handed what a worker sent.
 FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
 
+# Those whose pixels can be mixed as they are: others are as many colours as they have bytes, or a palette.
+PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
+# How a program says NoPicture.
+REFUSED = 3
+# Twice of what the largest picture takes, and what the interpreter takes.
+MOST_MEMORY = 1024 * 1024 * 1024
+MOST_SECONDS = 60
+
 
 class NoPicture(Exception):
     """Of these bytes no small picture can be made; it says why."""
@@ -29,11 +39,12 @@ def small(content: bytes) -> bytes:
                 raise NoPicture(f"it has {image.width} by {image.height} pixels")
             # A JPEG is decoded at an eighth where that is enough.
             image.draft("RGB", (SIDE * 2, SIDE * 2))
-            upright = ImageOps.exif_transpose(image)
-            plain = upright.convert("RGBA" if upright.has_transparency_data else "RGB")
-        plain.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            # Made small first, and in its place: a copy of the largest takes 200 MB.
+            plain = image if image.mode in PLAIN_MODES and "transparency" not in image.info else _converted(image)
+            plain.thumbnail((SIDE, SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            upright = _converted(ImageOps.exif_transpose(plain))
         target = BytesIO()
-        plain.save(target, "WEBP", quality=QUALITY, method=4)
+        upright.save(target, "WEBP", quality=QUALITY, method=4, exif=b"", icc_profile=b"", xmp=b"")
     except NoPicture:
         raise
     except Image.DecompressionBombError:
@@ -44,3 +55,32 @@ def small(content: bytes) -> bytes:
     except Exception as error:
         raise NoPicture(f"it cannot be read ({type(error).__name__})") from error
     return target.getvalue()
+
+
+def _converted(image: Image.Image) -> Image.Image:
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def _limit() -> None:
+    # Where the system has no such limits, the time that the caller waits is what is left.
+    with suppress(ImportError, OSError, ValueError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+
+
+def main() -> int:
+    """From stdin to stdout."""
+    _limit()
+    try:
+        made = small(sys.stdin.buffer.read())
+    except NoPicture as reason:
+        sys.stderr.write(str(reason))
+        return REFUSED
+    sys.stdout.buffer.write(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -27,6 +27,9 @@ from callsheet.wire.pipelines import (
 )
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
+BEGUN: dict[int | str, dict[str, Any]] = {
+    200: {"model": Run, "description": "The run this idempotency key was used for; nothing new was begun."}
+}
 STATUS = Query(None, description="Only runs of this status.")
 DRY_RUN = Query(False, description="Answer what would be there, and write nothing. Ids of new steps are not kept.")
 PLANNED: dict[int | str, dict[str, Any]] = {200: {"model": Pipeline, "description": "A dry run: nothing was written."}}
@@ -74,12 +77,19 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         """Only one that has no runs."""
         await pipelines.delete(principal, pipeline)
 
-    @router.post("/{pipeline}/runs", status_code=201)
+    @router.post("/{pipeline}/runs", status_code=201, responses=BEGUN)
     async def create_run(
-        pipeline: PipelineName, body: CreateRun, principal: Principal = Depends(authentication.user)
+        pipeline: PipelineName,
+        body: CreateRun,
+        response: Response,
+        principal: Principal = Depends(authentication.user),
     ) -> Run:
         """Begins a run, which goes on by itself until it is done, stopped, or cannot go on and says why."""
-        return await runs.create(principal, pipeline, body)
+        run, was_there = await runs.begin(principal, pipeline, body)
+        if was_there:
+            response.status_code = 200
+            response.headers["Idempotent-Replayed"] = "true"
+        return run
 
     @router.get("/{pipeline}/runs")
     async def list_runs_of_pipeline(

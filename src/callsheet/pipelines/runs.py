@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.jobs.endings import Endings
+from callsheet.jobs.submission import hash_of
 from callsheet.pipelines.branches import cancel_jobs
 from callsheet.pipelines.definitions import SQL, Pipelines, no_such_pipeline, slug_of, step_view, steps_of
 from callsheet.pipelines.step_jobs import Given, StepJobs
@@ -19,7 +21,15 @@ from callsheet.plumbing.sql import Connection, Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, WrongState
+from callsheet.wire.errors import (
+    Conflict,
+    FieldProblem,
+    IdempotencyKeyReused,
+    InvalidRequest,
+    NotFound,
+    TooManyActiveRuns,
+    WrongState,
+)
 from callsheet.wire.pipelines import (
     LARGEST_SEED,
     CreateRun,
@@ -56,16 +66,28 @@ class Runs:
         self._wake = wake
 
     async def create(self, principal: Principal, pipeline: str, request: CreateRun) -> Run:
+        return (await self.begin(principal, pipeline, request))[0]
+
+    async def begin(self, principal: Principal, pipeline: str, request: CreateRun) -> tuple[Run, bool]:
+        """The run, and whether its key had begun it before."""
         found = await self._pipelines.get(principal, pipeline)
+        key = _Key.of(found.id, request)
+        pool = await self._databases.pool(principal.pool)
+        async with pool.connection() as connection:
+            if (earlier := await key.earlier(connection, principal)) is not None:
+                return await _shown(connection, earlier), True
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
             raise InvalidRequest.field("concurrency", f"should be {self._settings.jobs_per_run} or less here")
-        pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             steps = await steps_of(connection, principal.tenant_id, found.id, found.version)
         await self._check(steps, request)
         run_id = uuid7()
         async with pool.transaction() as connection:
-            await SQL["lock_wallet"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+            await SQL["lock_wallet"].value(connection, **_user(principal))
+            # A twin that was faster has committed: it held the lock.
+            if (earlier := await key.earlier(connection, principal)) is not None:
+                return await _shown(connection, earlier), True
+            await self._require_room(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
             row = await SQL["create_run"].row(
@@ -77,6 +99,8 @@ class Runs:
                 target_folder=request.target_folder or folder_of(request.name, run_id),
                 strategy=request.strategy.value,
                 seed=secrets.randbelow(LARGEST_SEED + 1) if request.seed is None else request.seed,
+                idempotency_key=key.text,
+                request_hash=key.request_hash,
                 **request.model_dump(
                     include={"name", "prompt", "variables", "max_children", "target_leaves", "concurrency", "budget"}
                 ),
@@ -86,7 +110,13 @@ class Runs:
                 raise Conflict(f"There are files of another run in {request.target_folder!r}.", errors=[problem])
             shown = await _shown(connection, row)
         self._wake()
-        return shown
+        return shown, False
+
+    async def _require_room(self, connection: Connection, principal: Principal) -> None:
+        """The wallet is locked, so that what a user begins at once is counted one after the other."""
+        most = self._settings.runs_per_user
+        if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
+            raise TooManyActiveRuns(most)
 
     async def _check(self, steps: list[Row], request: CreateRun) -> None:
         given = Given(request.prompt, request.variables, 0)
@@ -147,7 +177,7 @@ class Runs:
             cleared = {"reason": None, "reason_detail": None, "base_failures": 0, "dead_branches": 0}
             return {"status": ACTIVE, **cleared}
 
-        return await self._change(principal, run_id, changes)
+        return await self._change(principal, run_id, changes, activates=True)
 
     async def cancel(self, principal: Principal, run_id: UUID) -> Run:
         """Ends it; its jobs under way are canceled and refunded, what it made stays."""
@@ -168,14 +198,26 @@ class Runs:
         self._wake()
         return run
 
-    async def _change(self, principal: Principal, run_id: UUID, changes: Callable[[Row], Mapping[str, Any]]) -> Run:
+    async def _change(
+        self,
+        principal: Principal,
+        run_id: UUID,
+        changes: Callable[[Row], Mapping[str, Any]],
+        *,
+        activates: bool = False,
+    ) -> Run:
         """What `changes` makes of the run as it is, which nobody else changes meanwhile."""
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
+            if activates:
+                # Before the run, as everybody locks.
+                await SQL["lock_wallet"].value(connection, **_user(principal))
             row: Row | None = await SQL["lock_run"].row(connection, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
             changed = changes(row)
+            if changed and activates:
+                await self._require_room(connection, principal)
             if changed:
                 names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
                 values = {name: changed.get(name, row[name]) for name in names}
@@ -252,6 +294,34 @@ async def _shown(connection: Connection, row: Row) -> Run:
 def _require(run: Row, *statuses: str) -> None:
     if run["status"] not in statuses:
         raise WrongState(f"The run is {run['status']}.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """What makes two requests for a run the same one."""
+
+    text: str | None
+    request_hash: bytes | None
+
+    @classmethod
+    def of(cls, pipeline_id: UUID, request: CreateRun) -> _Key:
+        if request.idempotency_key is None:
+            return cls(None, None)
+        asked = {"pipeline": str(pipeline_id), **request.model_dump(mode="json", exclude={"idempotency_key"})}
+        return cls(request.idempotency_key, hash_of(asked))
+
+    async def earlier(self, connection: Connection, principal: Principal) -> Row | None:
+        """The run it was used for."""
+        if self.text is None:
+            return None
+        row: Row | None = await SQL["run_of_key"].row(connection, **_user(principal), idempotency_key=self.text)
+        if row is not None and row["request_hash"] != self.request_hash:
+            raise IdempotencyKeyReused()
+        return row
+
+
+def _user(principal: Principal) -> dict[str, Any]:
+    return {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
 
 
 def _owner(principal: Principal, run_id: UUID) -> dict[str, Any]:

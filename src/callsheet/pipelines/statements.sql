@@ -58,11 +58,24 @@ SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
-    variables, strategy, seed, max_children, target_leaves, concurrency, budget)
+    variables, strategy, seed, max_children, target_leaves, concurrency, budget, idempotency_key, request_hash)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
-    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget)
+    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :idempotency_key, :request_hash)
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING *
+
+-- name: run_of_key
+-- Equal, said by a comparison of rows: see jobs/statements.sql, find_by_idempotency_key.
+SELECT * FROM pipeline_runs
+WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
+  AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
+
+-- name: active_runs_of_user
+-- No further than needed.
+SELECT count(*) FROM (
+    SELECT FROM pipeline_runs
+    WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id LIMIT :most
+) active
 
 -- name: get_run
 SELECT * FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :id AND user_id = :user_id

@@ -19,6 +19,7 @@ from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
 from callsheet.pipelines.task_steps import TaskSteps, is_actor
 from callsheet.pipelines.templates import (
+    PROMPT,
     SEED,
     Needs,
     check_step,
@@ -35,6 +36,8 @@ from callsheet.wire.pipelines import NewStep
 
 # Where it is only checked whether everything is given.
 NO_FILE = UUID(int=0)
+# Steps of which it is remembered that they fit.
+REMEMBERED = 10_000
 SWITCHED_OFF = "is switched off, or its effect is not published any more"
 
 
@@ -55,6 +58,8 @@ class StepJobs:
     def __init__(self, catalog: CatalogRoom):
         self._catalog = catalog
         self.tasks = TaskSteps()
+        # By step, what its workflow was when it was last found to fit.
+        self._fitting: dict[UUID, Recipe] = {}
 
     async def effect_of(self, step: NewStep) -> UUID | None:
         """The published effect that says what the step's workflow costs and who executes it; none of an actor."""
@@ -93,6 +98,7 @@ class StepJobs:
                 return no_prompt, taken
             return await self.tasks.check_given(step, needs, given.prompt, given.variables), taken
         recipe, graph = await self._open(step["effect_id"])
+        self._check_again(recipe, graph, step)
         taken = taken_variables(recipe, graph, needs)
         if needs.prompt and not given.prompt:
             return no_prompt, taken
@@ -112,6 +118,7 @@ class StepJobs:
         if step["effect_id"] is None:
             return await self.tasks.build(pool, run, step, needs, parent, seed)
         recipe, graph = await self._open(step["effect_id"])
+        self._check_again(recipe, graph, step)
         given = Given(run["prompt"], run["variables"], seed)
         whole, values = _fitted(recipe, graph, needs, given, parent.id if parent else NO_FILE)
         files: dict[UUID, InputFile] = {}
@@ -146,6 +153,21 @@ class StepJobs:
         if recipe is None or not recipe.is_active:
             raise InvalidRequest.field("workflow", SWITCHED_OFF)
         return recipe, await self._catalog.payloads.graph(recipe)
+
+    def _check_again(self, recipe: Recipe, graph: Graph, step: Row) -> None:
+        """A workflow may be changed after a pipeline was made of it, and have `{{style}}` where a file is named now."""
+        known = self._fitting.get(step["id"])
+        # A graph that was written is never overwritten, so its path stands for it.
+        if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
+            return
+        if problems := list(check_step(recipe, graph, needs_of(step), step["position"])):
+            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        if len(self._fitting) >= REMEMBERED:
+            self._fitting.clear()
+        self._fitting[step["id"]] = recipe
+
+
+DECISIVE = ("graph_path", "properties", "overrides")
 
 
 def needs_of(step: Row) -> Needs:
@@ -190,8 +212,8 @@ def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
 def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:
     """Where whoever starts the run wrote what a property of the workflow refuses."""
     key = problem.field.removeprefix(f"{FIELD}.")
-    prompt = property_of(recipe, "prompt")
-    field = "prompt" if prompt is not None and prompt.key == key else f"variables.{key}"
+    prompt = property_of(recipe, PROMPT)
+    field = PROMPT if key == (prompt.key if prompt else PROMPT) else f"variables.{key}"
     return FieldProblem(field, f"{problem.reason} (by the step {step['slug']!r})")
 
 

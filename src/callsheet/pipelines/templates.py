@@ -14,7 +14,7 @@ from typing import Any
 
 from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graphs import Graph, texts_of
-from callsheet.catalog.properties import Unfit, check_properties, fit, primary_input
+from callsheet.catalog.properties import DEFAULT_INPUT_PLACEHOLDER, Unfit, check_properties, fit, primary_input
 from callsheet.wire.catalog import FILES, LONGEST_TEXT, Limits, Property, PropertyType
 from callsheet.wire.errors import FieldProblem
 from callsheet.wire.pipelines import LARGEST_SEED
@@ -129,6 +129,7 @@ def _check_parent(recipe: Recipe, takes_file: bool, needs: Needs, position: int)
 
 def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
     by_key = {each.key: each for each in recipe.properties}
+    of_files = {each.placeholder for each in recipe.properties if each.type in FILES} | {DEFAULT_INPUT_PLACEHOLDER}
     for key, value in needs.values.items():
         where = f"values.{key[:100]}"
         each = by_key.get(key)
@@ -140,9 +141,13 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
             yield FieldProblem(where, "cannot be set by users")
         else:
             try:
-                fit(each, value)
+                fitted = fit(each, value)
             except Unfit as unfit:
                 yield FieldProblem(where, str(unfit))
+                continue
+            for placeholder_of_file in sorted(of_files):
+                if isinstance(fitted, str) and placeholder_of_file in fitted:
+                    yield FieldProblem(where, f"must not have {placeholder_of_file} in it, which stands for a file")
 
 
 def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:

@@ -8,16 +8,16 @@ from datetime import datetime
 from uuid import UUID
 
 from callsheet.media.files import Files
-from callsheet.media.storage.threads import FileThreads
+from callsheet.pipelines.darkroom import developed
 from callsheet.pipelines.gallery import SQL
-from callsheet.pipelines.pictures import EXTENSION, MIME_TYPE, NoPicture, small
-from callsheet.plumbing.database import Database
+from callsheet.pipelines.pictures import EXTENSION, MIME_TYPE, NoPicture
+from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
-from callsheet.wire.errors import NotFound, Refusal
+from callsheet.wire.errors import NotFound, Refusal, Unavailable
 
 log = get_logger(__name__)
 BATCH = 20
@@ -35,22 +35,24 @@ class ThumbnailMaker(Loop):
         super().__init__()
         self._pools = pools
         self._files = files
-        # One at a time: decoding takes a processor to itself, and requests need the others.
-        self._threads = FileThreads(1)
 
     async def tick(self, now: datetime) -> bool:
         return any([await self.make_due(pool) for pool in self._pools()])
-
-    async def stop(self) -> None:
-        await super().stop()
-        self._threads.close()
 
     async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
         """True while there is more."""
         async with pool.connection() as connection:
             rows = await SQL["due_thumbnails"].rows(connection, now=at, limit=BATCH)
+        # One at a time: decoding takes a processor to itself, and requests need the others.
         for row in rows:
-            await self._make(pool, row)
+            try:
+                await self._make(pool, row)
+            except Exception as error:
+                if is_away(error) or isinstance(error, Unavailable):
+                    raise
+                # Nothing that nobody thought of is worth a second look here, nor may it keep the others waiting.
+                log.exception("pipeline.no_thumbnail", candidate_id=str(row["id"]))
+                await self._give_up(pool, row)
         return len(rows) == BATCH
 
     async def _make(self, pool: Database, row: Row) -> None:
@@ -61,8 +63,7 @@ class ThumbnailMaker(Loop):
                 return
         content = await self._made(row)
         if content is None:
-            async with pool.connection() as connection:
-                await SQL["give_up_thumbnail"].run(connection, **names)
+            await self._give_up(pool, row)
             return
         # The same key whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
         key = thumbnail_key(row["tenant_id"], row["target_folder"], row["id"])
@@ -82,6 +83,10 @@ class ThumbnailMaker(Loop):
                 sha256=hashlib.sha256(content).hexdigest(),
             )
 
+    async def _give_up(self, pool: Database, row: Row) -> None:
+        async with pool.connection() as connection:
+            await SQL["give_up_thumbnail"].run(connection, tenant_id=row["tenant_id"], candidate_id=row["id"])
+
     async def _made(self, row: Row) -> bytes | None:
         """None where there will never be one."""
         if row["path"] is None or row["disk"] != self._files.disk or not row["mime_type"].startswith("image/"):
@@ -89,12 +94,11 @@ class ThumbnailMaker(Loop):
         if row["size"] > LARGEST_BYTES:
             return None
         try:
-            content = await self._files.storage.read(row["path"], LARGEST_BYTES)
-            return await self._threads.run(small, content)
+            return await developed(await self._files.storage.read(row["path"], LARGEST_BYTES))
         except NotFound:
             return None
         except (NoPicture, Refusal) as error:
-            if isinstance(error, Refusal) and error.code == "unavailable":
+            if isinstance(error, Unavailable):
                 raise
             log.warning("pipeline.no_thumbnail", candidate_id=str(row["id"]), reason=str(error))
             return None

@@ -35,6 +35,13 @@ DATABASE_AWAY = (
     asyncpg.InsufficientResourcesError,
 )
 
+
+def is_away(error: BaseException) -> bool:
+    """Whether nobody could have done better now: neither a statement that alone took too long, nor our own mistake,
+    which asyncpg's client-side DataError is."""
+    return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
+
+
 # What connecting raises; ValueError where the DSN cannot be read.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 

@@ -66,6 +66,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "idempotency_key_reused": 422,
     "rate_limited": 429,
     "too_many_active_jobs": 429,
+    "too_many_active_runs": 429,
     "too_many_pending_uploads": 429,
     "too_many_streams": 429,
     "headers_too_large": 431,
@@ -94,7 +95,8 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
     if refusal.detail:
         body["detail"] = refusal.detail
     if refusal.errors:
-        body["errors"] = [{"field": error.field, "reason": error.reason} for error in refusal.errors]
+        told = refusal.errors[:MOST_ERRORS]
+        body["errors"] = [{"field": error.field[:LONGEST_FIELD], "reason": error.reason} for error in told]
     if request_id:
         body["request_id"] = request_id
     return Response(

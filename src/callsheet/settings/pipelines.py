@@ -12,6 +12,9 @@ class PipelineSettings(Section):
     jobs_in_total: int = Field(
         1, ge=1, le=100_000, description="Most jobs of all runs together that may be under way, in one pool."
     )
+    runs_per_user: int = Field(
+        100, ge=1, le=1_000_000, description="Most runs of one user that may be active; each is looked at by the loop."
+    )
     submit_seconds: float = Field(
         10.0,
         gt=0,

@@ -217,6 +217,15 @@ class TooManyActiveJobs(Refusal):
         super().__init__(f"{active} jobs are active; at most {limit} may be.", active=active, limit=limit)
 
 
+class TooManyActiveRuns(Refusal):
+    """Too many runs are active. Wait for one to finish, or pause or cancel one."""
+
+    code = "too_many_active_runs"
+
+    def __init__(self, limit: int):
+        super().__init__(f"{limit} runs are active; more may not be.", limit=limit)
+
+
 class TooManyPendingUploads(Refusal):
     """Too many uploads are waited for. Confirm some, or delete them."""
 

@@ -146,6 +146,7 @@ class RunsMetrics(Answer):
     pool: str
     active_runs: int = Field(description="Exact up to 1000, which also stands for more.")
     blocked_runs: int = Field(description="Those of them that cannot go on for now; each says why.")
+    broken_runs: int = Field(description="Those of the blocked ones that something unforeseen keeps from going on.")
     jobs_under_way: int
     oldest_job_seconds: float | None = Field(None, description="How long ago the oldest of them was begun.")
     window_seconds: int = Field(description="What follows is of jobs that were settled in so many seconds.")
@@ -183,6 +184,7 @@ class Alert(Answer):
         "provider_paused",
         "many_failures",
         "failing_runs",
+        "broken_runs",
         "reconciled",
     ]
     severity: Literal["critical", "warning"]

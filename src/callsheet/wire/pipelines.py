@@ -57,6 +57,7 @@ class RunReason(StrEnum):
     CANNOT_BUILD = "cannot_build"
     BASE_FAILED = "base_failed"
     BRANCHES_FAILED = "branches_failed"
+    INTERNAL_ERROR = "internal_error"
 
 
 class CandidateStatus(StrEnum):
@@ -165,6 +166,7 @@ class CreateRun(UserRequest):
     concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
         None, description="Jobs at once, up to what the settings allow, which is the default."
     )
+    idempotency_key: Line | None = Field(None, description="The same key once more answers the run it was used for.")
 
 
 class UpdateRun(UserRequest):

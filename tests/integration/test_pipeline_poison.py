@@ -1,0 +1,95 @@
+"""One run or result that nobody can get on with: it says so, it is logged once, and all others go on."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from callsheet.pipelines.collector import CANNOT_BE_KEPT, MOST_TRIES
+from callsheet.pipelines.troubles import LONGEST_SECONDS
+from callsheet.wire.pipelines import Run, RunReason, RunStatus
+from tests.support.core import Core, Member
+from tests.support.shoot import NOW, Shoot, open_shoot
+from tests.support.stage import open_stage
+
+
+@pytest.fixture
+async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]:
+    async with open_stage(core, ann, tmp_path / "home") as stage:
+        yield open_shoot(core, ann, stage, jobs_in_total=10)
+
+
+async def poisoned(shoot: Shoot) -> Run:
+    """One whose steps are nowhere: no restore should leave such a row, and no code expects one."""
+    run = await shoot.run(await shoot.pipeline("base"))
+    await shoot.core.rows(shoot.ann.pool, "UPDATE pipeline_runs SET pipeline_version = 99 WHERE id = $1", run.id)
+    return run
+
+
+async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so(shoot: Shoot) -> None:
+    broken = await poisoned(shoot)
+    run = await shoot.run(await shoot.pipeline("base"), target_leaves=2)
+    for each in (run, broken):
+        await shoot.due(each)
+    # In one tick, whoever comes first.
+    await shoot.room.director.tick(NOW)
+    assert await shoot.work() == 1
+    run = await shoot.finish(run)
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
+    [row] = await shoot.core.rows(shoot.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
+    assert (row["status"], row["reason"]) == ("active", RunReason.INTERNAL_ERROR)
+    assert "IndexError" in row["reason_detail"]
+    assert row["due_at"] > row["updated_at"]
+    [numbers] = [each for each in await shoot.room.numbers.look() if each.pool == shoot.ann.pool.name]
+    assert numbers.broken_runs == 1
+
+
+async def test_what_is_found_again_and_again_is_logged_once(shoot: Shoot) -> None:
+    broken = await poisoned(shoot)
+    poor = await shoot.run(await shoot.pipeline("base", cost=20), budget=10)
+    with capture_logs() as logs:
+        for _ in range(3):
+            for each in (poor, broken):
+                await shoot.due(each)
+            await shoot.room.director.tick(NOW)
+    told = [(entry["event"], entry["run_id"]) for entry in logs if entry["event"].startswith("pipeline.")]
+    assert sorted(told) == sorted(
+        [
+            ("pipeline.run_blocked", str(poor.id)),
+            ("pipeline.run_blocked", str(broken.id)),
+            ("pipeline.run_stumbled", str(broken.id)),
+        ]
+    )
+
+
+async def test_a_result_that_can_never_be_kept_is_given_up_with_a_reason_and_holds_up_no_other(shoot: Shoot) -> None:
+    broken, run = [await shoot.run(await shoot.pipeline("base"), target_leaves=1) for _ in range(2)]
+    await shoot.room.director.tick(NOW)
+    assert await shoot.work() == 2
+    # One candidate more does not fit in.
+    query = "UPDATE pipeline_runs SET candidates = 2147483647 WHERE id = $1"
+    await shoot.core.rows(shoot.ann.pool, query, broken.id)
+    collector, at = shoot.room.collector, NOW
+    with capture_logs() as logs:
+        await collector.tick(at)
+        assert len(await shoot.candidates(run)) == 1
+        for _ in range(3):
+            # It is left alone for a while, whatever else there is to do.
+            await collector.tick(at)
+        for _ in range(MOST_TRIES - 2):
+            at += timedelta(seconds=LONGEST_SECONDS)
+            await collector.tick(at)
+            assert [slot["status"] for slot in await shoot.slots(broken)] == ["open"]
+        at += timedelta(seconds=LONGEST_SECONDS)
+        await collector.tick(at)
+    assert [slot["status"] for slot in await shoot.slots(broken)] == ["failed"]
+    assert [entry["event"] for entry in logs].count("pipeline.result_not_kept") == 1
+    [row] = await shoot.core.rows(shoot.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", broken.id)
+    # It was made and paid for; the job has its files, and the run counts a failure.
+    assert (row["spent"], row["base_failures"]) == (10, 1)
+    assert "logged" in CANNOT_BE_KEPT
+    await shoot.core.check()

@@ -1,0 +1,95 @@
+"""Beginning runs: one per key, and never more active ones than a user may have, whoever clicks how often."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.wire.errors import IdempotencyKeyReused, TooManyActiveRuns
+from callsheet.wire.pipelines import CreateRun, Pipeline, Run
+from tests.support.holding import holding, waiting
+from tests.support.race import Race
+from tests.support.shoot import Shoot, open_shoot
+from tests.support.stage import open_stage, principal_of
+
+LOCK_WALLET = "SELECT wallet_lock($1, $2)"
+Planes = tuple[Shoot, Shoot]
+
+
+@pytest.fixture
+async def planes(race: Race, tmp_path: Path) -> AsyncIterator[Planes]:
+    async with AsyncExitStack() as stack:
+        stages = [
+            await stack.enter_async_context(open_stage(core, race.ann, tmp_path / "home"))
+            for core in (race.one, race.two)
+        ]
+        one, two = [open_shoot(stage.core, race.ann, stage, runs_per_user=2) for stage in stages]
+        yield one, two
+
+
+async def begin(shoot: Shoot, pipeline: Pipeline, **changes: Any) -> tuple[Run, bool]:
+    request = {"name": "A run", "prompt": "a gym", "budget": 100, **changes}
+    return await shoot.room.runs.begin(principal_of(shoot.ann), pipeline.slug, CreateRun.model_validate(request))
+
+
+async def at_once(race: Race, planes: Planes, pipeline: Pipeline, *requests: dict[str, Any]) -> list[Any]:
+    """Each at a control plane of its own; all of them wait for the wallet, and are let go together."""
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        works = [begin(shoot, pipeline, **request) for shoot, request in zip(planes, requests, strict=True)]
+        tasks = await waiting(race.pool, *works)
+    return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def runs_of(shoot: Shoot) -> int:
+    query = "SELECT 1 FROM pipeline_runs WHERE tenant_id = $1"
+    return len(await shoot.core.rows(shoot.ann.pool, query, shoot.ann.tenant_id))
+
+
+async def test_a_double_click_begins_one_run(race: Race, planes: Planes) -> None:
+    pipeline = await planes[0].pipeline("base")
+    request = {"idempotency_key": "once"}
+    (first, was_first_there), (second, was_there) = await at_once(race, planes, pipeline, request, request)
+    assert (was_first_there, was_there) == (False, True)
+    assert first.id == second.id
+    again, was_there = await begin(planes[0], pipeline, **request)
+    assert (again.id, was_there) == (first.id, True)
+    assert await runs_of(planes[0]) == 1
+
+
+async def test_of_two_different_requests_with_one_key_the_later_is_refused(race: Race, planes: Planes) -> None:
+    pipeline = await planes[0].pipeline("base")
+    requests = [{"idempotency_key": "once", "budget": budget} for budget in (10, 20)]
+    answers = await at_once(race, planes, pipeline, *requests)
+    assert [type(answer) for answer in answers] == [tuple, IdempotencyKeyReused]
+    with pytest.raises(IdempotencyKeyReused):
+        await begin(planes[1], await planes[0].pipeline("other"), **requests[0])
+    assert await runs_of(planes[0]) == 1
+
+
+async def test_of_two_runs_begun_at_once_the_one_too_many_is_refused(race: Race, planes: Planes) -> None:
+    pipeline = await planes[0].pipeline("base")
+    paused, _ = await begin(planes[0], pipeline)
+    ann = principal_of(planes[0].ann)
+    await planes[0].room.runs.pause(ann, paused.id)
+    await begin(planes[0], pipeline)
+    answers = await at_once(race, planes, pipeline, {}, {})
+    assert [type(answer) for answer in answers] == [tuple, TooManyActiveRuns]
+    # One that was paused is one too many as well, until there is room.
+    with pytest.raises(TooManyActiveRuns):
+        await planes[1].room.runs.resume(ann, paused.id)
+    await planes[1].room.runs.cancel(ann, answers[0][0].id)
+    assert (await planes[1].room.runs.resume(ann, paused.id)).status == "active"
+
+
+async def test_the_twin_of_the_last_run_that_may_be_gets_that_run_and_no_refusal(race: Race, planes: Planes) -> None:
+    pipeline = await planes[0].pipeline("base")
+    await begin(planes[0], pipeline)
+    request = {"idempotency_key": "once"}
+    (first, _), (second, was_there) = await at_once(race, planes, pipeline, request, request)
+    assert was_there
+    assert first.id == second.id
