@@ -195,7 +195,7 @@ async def _open_site(databases: Databases, pid: int, port: int) -> Site:
 
 
 async def _register(port: int, count: int) -> dict[str, str]:
-    async with httpx.AsyncClient(base_url=f"http://{HOST}:{port}", trust_env=False) as client:
+    async with httpx.AsyncClient(base_url=f"http://{HOST}:{port}", trust_env=False, timeout=60) as client:
         tokens: dict[str, str] = {}
         for number in range(count):
             worker_id = f"bench-{number}"

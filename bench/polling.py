@@ -22,12 +22,12 @@ class Pollers:
 
     async def next_start(self) -> tuple[float, StartedLease]:
         """When it was answered (monotonic), and what."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             return await self._starts.get()
 
     async def all_wait(self) -> None:
         """Each has asked once, found nothing, and waits."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(180):
             while len(self.ground.room.waiters) < self.count:  # noqa: ASYNC110 (nobody is told when one more waits)
                 await asyncio.sleep(0.002)
         # A poller is counted before its first question is answered; its questions go out one batch after the other.

@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import psutil  # type: ignore[import-untyped]
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 KEEPER = re.compile(r"/keeper\.py$")
 ROOT = Path(__file__).parents[1]
 

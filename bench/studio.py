@@ -141,7 +141,9 @@ async def open_studio(public_url: str | None = None, port: int | None = None) ->
         url = f"http://{HOST}:{port}"
         client = await undo.enter_async_context(Client(url, key))
         headers = {"authorization": f"Bearer {key}"}
-        admin = await undo.enter_async_context(httpx.AsyncClient(base_url=url, headers=headers, trust_env=False))
+        admin = await undo.enter_async_context(
+            httpx.AsyncClient(base_url=url, headers=headers, trust_env=False, timeout=60)
+        )
         yield Studio(home, url, client, admin)
 
 

@@ -29,7 +29,7 @@ seconds = 20.0
 short = {"turns": 2, "warm_up": 1}
 WARM_UP_TURNS = 3
 # A job that was lost would be waited for until its lease runs out.
-TURN_SECONDS = 60.0
+TURN_SECONDS = 180.0
 TURNS_PER_SECOND = 2.5
 TARGET_MS = 150.0
 EFFECT = "trivial"
