@@ -12,6 +12,21 @@ import pytest
 from tests.integration.test_try_it_with_curl import HOW_TO, in_second_terminal, steps_of
 from tests.support.commands import Callsheet, Result
 
+ASKED = """
+slug = "asked"
+name = "Asked"
+
+[[steps]]
+name = "Base"
+workflow = "actor:media"
+needs_run_prompt = true
+
+[steps.payload]
+provider = "lightbox"
+action_type = "txt2img"
+prompt = "{{prompt}}"
+params = { width = 64, height = 64, seed = "{{seed}}" }
+"""
 PIPELINE = """
 slug = "sketches"
 name = "Sketches"
@@ -85,6 +100,24 @@ def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Pa
     assert "Sketches" in succeed(callsheet, "pipelines", "list").out
 
 
+def test_a_step_that_is_an_actor_is_applied_compared_and_refused_like_the_others(
+    directory: Path, callsheet: Callsheet
+) -> None:
+    file = directory / "asked.toml"
+    file.write_text(ASKED)
+    told = callsheet.call("pipelines", "apply", str(file))
+    assert '"workflow": "actor:media", "payload": {"provider": "lightbox"' in told.err
+    succeed(callsheet, "pipelines", "apply", str(file), "--yes")
+    assert succeed(callsheet, "pipelines", "apply", str(file), "--json").json["changes"] == []
+    file.write_text(ASKED.replace("width = 64", "width = 128"))
+    [change] = succeed(callsheet, "pipelines", "apply", str(file), "--yes", "--json").json["changes"]
+    assert change.startswith("~ step Base: payload: ")
+    assert '"width": 64' in change.partition(" → ")[0]
+    file.write_text(ASKED.replace("width = 64", "width = 1"))
+    refused_size = callsheet.call("pipelines", "apply", str(file), "--yes")
+    assert "steps.0.payload.params.width: should be 16 or more" in refused_size.err
+
+
 def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Callsheet) -> None:
     file = directory / "paused.toml"
     file.write_text(PIPELINE.replace("sketches", "paused"))
@@ -92,10 +125,11 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     start = ("runs", "start", "paused", "--name", "Many", "--leaves", "500", "--budget", "900", "--prompt", "a hill")
     run = succeed(callsheet, *start, "--json").json
     assert "paused (by_user)" in succeed(callsheet, "runs", "pause", run["id"]).out
-    assert "paused (by_user)" in succeed(callsheet, "runs", "list", "--pipeline", "paused").out
     file.write_text(PIPELINE.replace("sketches", "without-runs"))
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")
     assert succeed(callsheet, "runs", "list", "--pipeline", "without-runs", "--json").json == []
+    listed = succeed(callsheet, "runs", "list", "--pipeline", "paused", "--json").json
+    assert [(one["id"], one["reason"]) for one in listed] == [(run["id"], "by_user")]
     assert f"Run {run['id']} is active" in succeed(callsheet, "runs", "resume", run["id"]).out
     succeed(callsheet, "runs", "pause", run["id"])
 

@@ -105,7 +105,8 @@ class Deliveries:
     def _signed_files(self, started: StartedLease) -> Addresses:
         """Good for longer than the lease: who reads them may be a service that has others to do first."""
         lease = started.lease
-        files = files_of(lease.kind, started.payload)
+        # An admin may submit jobs of any kind, but none that is addressed to an actor.
+        files = files_of(lease.kind, started.payload) if started.actor is not None else []
         seconds = url_seconds(max(lease.run_limit_seconds, SERVICE_SECONDS))
         try:
             urls = {

@@ -20,6 +20,10 @@ PARENT_FILE = "parent_file_id"
 RESERVED = frozenset({PROMPT, PARENT, PARENT_FILE, SEED})
 # Services take seeds of 31 bits and seldom larger ones, and an actor does not say how large one may be.
 LARGEST_SEED = 2**31 - 1
+# Each of them is looked at for each thing that an actor finds wrong.
+MOST_TEXTS = 1000
+
+Placed = list[tuple[str, list[str]]]
 
 
 def field_of(place: Place) -> str:
@@ -40,7 +44,7 @@ def texts_in(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def names_in(payload: Mapping[str, Any]) -> set[str]:
-    return {name for _, text in texts_in(payload) for name in NAME.findall(text)}
+    return {name for _, names in placed_names(payload) for name in names}
 
 
 def variables_in(payload: Mapping[str, Any], needs: Needs) -> set[str]:
@@ -90,7 +94,10 @@ def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> It
             yield FieldProblem(
                 field_of(place), f"must be {placeholder(PARENT)} and nothing else: it becomes an address"
             )
-    names_there = names_in(payload)
+    placed = placed_names(payload)
+    if len(placed) > MOST_TEXTS:
+        yield FieldProblem(FIELD, f"has placeholders in {len(placed)} texts; {MOST_TEXTS} are the most")
+    names_there = {name for _, names in placed for name in names}
     if needs.prompt and PROMPT not in names_there:
         yield FieldProblem("needs_run_prompt", "the payload has no {{prompt}}")
     if needs.parent and position == 1:
@@ -113,11 +120,16 @@ def _misplaced(value: Any, place: Place = ()) -> Iterator[FieldProblem]:
         yield from _misplaced(member, (*place, name))
 
 
-def names_behind(payload: Mapping[str, Any], field: str) -> set[str]:
+def placed_names(payload: Mapping[str, Any]) -> Placed:
+    """The placeholders by the fields they stand in."""
+    return [(field_of(place), names) for place, text in texts_in(payload) if (names := NAME.findall(text))]
+
+
+def names_behind(placed: Placed, field: str) -> set[str]:
     """The placeholders in what a field of a filled payload was made of: of itself, what is below it, or above it."""
-    found: set[str] = set()
-    for place, text in texts_in(payload):
-        here = field_of(place)
-        if here == field or here.startswith(f"{field}.") or field.startswith(f"{here}."):
-            found.update(NAME.findall(text))
-    return found
+    return {
+        name
+        for here, names in placed
+        if here == field or here.startswith(f"{field}.") or field.startswith(f"{here}.")
+        for name in names
+    }

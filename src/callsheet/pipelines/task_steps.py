@@ -22,6 +22,7 @@ from callsheet.pipelines.payload_templates import (
     filled,
     names_behind,
     names_in,
+    placed_names,
     variables_in,
 )
 from callsheet.pipelines.templates import PARENT, PROMPT, SEED, Needs, placeholder, seed_used
@@ -34,6 +35,8 @@ from callsheet.wire.tasks import actor_of, workflow_slug
 SAMPLE_URL = "https://storage.invalid/parent.png"
 SAMPLE_ID = str(UUID(int=0))
 SAMPLE_TEXT = "text"
+# More of them help nobody, and each is looked for in the payload.
+MOST_PROBLEMS = 100
 
 
 class TaskPlans(Protocol):
@@ -77,7 +80,8 @@ class TaskSteps:
         try:
             await self._planned(step.workflow, payload, {**given, **_samples()})
         except InvalidRequest as refusal:
-            found = [(each, names_behind(payload, each.field)) for each in refusal.errors]
+            placed = placed_names(payload)
+            found = [(each, names_behind(placed, each.field)) for each in refusal.errors[:MOST_PROBLEMS]]
             problems += [_explained(each, names) for each, names in found if not names - RESERVED]
         return problems
 
@@ -87,17 +91,18 @@ class TaskSteps:
         """What a run does not give the step, or gives it wrongly. Raises where the step itself will not do any more."""
         payload = step["payload"]
         where = f"by the step {step['slug']!r}"
-        wanted = variables_in(payload, needs) - {SEED}
-        missing = [
-            FieldProblem(f"variables.{name}", f"is needed {where}") for name in sorted(wanted - variables.keys())
-        ]
+        wanted = variables_in(payload, needs)
+        lacking = sorted(wanted - variables.keys() - {SEED})
+        missing = [FieldProblem(f"variables.{name}", f"is needed {where}") for name in lacking]
         if missing:
             return missing
         given = {**_samples(), **_own(needs, variables), **({PROMPT: prompt} if needs.prompt else {})}
         try:
             await self._planned(step["workflow"], payload, given)
         except InvalidRequest as refusal:
-            found = [(each, _given_by_run(payload, needs, each.field)) for each in refusal.errors]
+            placed = placed_names(payload)
+            told = refusal.errors[:MOST_PROBLEMS]
+            found = [(each, _given_by_run(names_behind(placed, each.field), wanted, needs)) for each in told]
             of_step = [each for each, field in found if field is None]
             if of_step:
                 raise InvalidRequest(str(refusal), errors=of_step) from None
@@ -175,9 +180,8 @@ def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> 
         raise InvalidRequest.field(field_of(places[0]), reason)
 
 
-def _given_by_run(payload: Mapping[str, Any], needs: Needs, field: str) -> str | None:
+def _given_by_run(names: set[str], variables: set[str], needs: Needs) -> str | None:
     """Where whoever starts the run wrote what the actor refuses; None where it is the step's own."""
-    names = names_behind(payload, field)
-    for name in sorted(names & variables_in(payload, needs)):
+    for name in sorted(names & variables):
         return f"variables.{name}"
     return "prompt" if needs.prompt and PROMPT in names else None

@@ -115,7 +115,11 @@ class Lightbox:
         except ProviderError as wrong:
             # The user's address, not the engine, is at fault: that must not open the engine's breaker.
             raise ProviderError(
-                "input_unreadable", f"The picture could not be used: {wrong.message}", details=wrong.details
+                "input_unreadable",
+                f"The picture could not be used: {wrong.message}",
+                # Our own storage comes back.
+                retryable=is_own and wrong.retryable,
+                details=wrong.details,
             ) from wrong
         try:
             return await engine.upload(given.path, given.name, run_id)

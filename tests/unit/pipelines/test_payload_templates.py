@@ -11,6 +11,7 @@ from callsheet.pipelines.payload_templates import (
     check_payload,
     filled,
     names_behind,
+    placed_names,
     variables_in,
 )
 from callsheet.pipelines.templates import Needs
@@ -71,6 +72,7 @@ def test_a_payload_that_fits_has_no_problem() -> None:
         ({"{{style}}": 1}, Needs(variables=True), "payload", "in a key"),
         ({"a": [{"{{style}}": 1}]}, Needs(variables=True), "payload.a.0", "in a key"),
         ({"task_files": []}, Needs(), "payload.task_files", "is taken"),
+        ({"a": ["{{seed}}"] * 1001}, Needs(), "payload", "1000 are the most"),
     ],
 )
 def test_what_a_payload_cannot_have_is_told_by_its_place(
@@ -85,7 +87,8 @@ def test_a_first_step_has_no_parent() -> None:
 
 
 def test_who_wrote_what_is_refused_is_found_by_its_place() -> None:
-    assert names_behind(PAYLOAD, "payload.params.width") == {"width"}
-    assert names_behind(PAYLOAD, "payload.params") == {"seed", "width", "parent_image_path"}
-    assert names_behind(PAYLOAD, "payload.params.images.0.extra") == {"parent_image_path"}
-    assert names_behind(PAYLOAD, "workflow") == set()
+    placed = placed_names(PAYLOAD)
+    assert names_behind(placed, "payload.params.width") == {"width"}
+    assert names_behind(placed, "payload.params") == {"seed", "width", "parent_image_path"}
+    assert names_behind(placed, "payload.params.images.0.extra") == {"parent_image_path"}
+    assert names_behind(placed, "workflow") == set()

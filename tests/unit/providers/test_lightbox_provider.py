@@ -16,7 +16,7 @@ from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Generation, Made, MadeFile, SyncProvider
 from tests.support.lightbox import lightbox_here
 from tests.support.media_providers import HERE, Said, opened
-from tests.support.media_service import HTML, MediaService, endless, media_service, redirected
+from tests.support.media_service import HTML, MediaService, answered, endless, media_service, redirected
 from tests.support.waiting import until
 
 
@@ -95,6 +95,28 @@ async def test_a_picture_that_must_not_be_fetched_fails_the_task_and_not_the_eng
     assert (failed.value.type, failed.value.retryable) == ("input_unreadable", False)
     assert not isinstance(failed.value, ProviderUnavailable)
     assert names_in(tmp_path) == []
+
+
+async def test_a_picture_of_our_own_storage_is_fetched_wherever_that_is(
+    engine_url: str, service: MediaService, tmp_path: Path
+) -> None:
+    content = BytesIO()
+    Image.new("RGB", (40, 30), "red").save(content, "PNG")
+    url = service.file("red.png", content.getvalue())
+    generation = Generation("img2img", "hills", {"image_url": url}, own_url=url)
+    [file] = (await made(engine_url, tmp_path, generation, networks=())).files
+    assert picture_in(file).size == (40, 30)
+    file.path.unlink()
+    service.always["file"] = redirected(service.file("other.png", content.getvalue()))
+    with pytest.raises(ProviderError) as failed:
+        await made(engine_url, tmp_path, generation, networks=())
+    assert (failed.value.type, failed.value.retryable) == ("input_unreadable", False)
+    # A storage that is away for a moment is no fault of the picture's.
+    service.always["file"] = answered(503)
+    with pytest.raises(ProviderError) as passing:
+        await made(engine_url, tmp_path, generation, networks=())
+    assert (passing.value.type, passing.value.retryable) == ("input_unreadable", True)
+    assert not isinstance(passing.value, ProviderUnavailable)
 
 
 async def test_a_graph_of_ones_own_runs_where_that_is_allowed(engine_url: str, tmp_path: Path) -> None:
