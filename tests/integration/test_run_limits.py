@@ -80,6 +80,20 @@ async def test_a_rejected_candidate_says_how_it_came_to_be_rejected(shoot: Shoot
     assert [each.rejection for each in shown] == ["killed", "killed_with_ancestor"]
 
 
+async def test_surplus_of_a_parent_that_was_killed_meanwhile_is_counted_as_such(shoot: Shoot) -> None:
+    run = await shoot.run(await shoot.pipeline("base", "fix", max_children=1), target_leaves=1)
+    await shoot.tick()
+    await shoot.deliver(await shoot.start())
+    await shoot.tick()
+    await shoot.deliver(await shoot.start(), pictures=2)
+    [base] = await shoot.candidates(run)
+    await shoot.room.guidance.branches.kill(principal_of(shoot.ann), base["id"])
+    await shoot.room.collector.tick(NOW)
+    base, late, surplus = await shoot.candidates(run)
+    assert (late["rejected_with"], surplus["rejected_with"], base["child_count"]) == (base["id"], surplus["id"], 1)
+    await shoot.check(run)
+
+
 async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_first_two(shoot: Shoot) -> None:
     steps = await shoot.steps("base", "fix", "break", max_children=2)
     steps[2]["workflow"] = await shoot.workflow(
