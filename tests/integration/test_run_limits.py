@@ -165,6 +165,28 @@ async def test_no_more_than_the_best_k_go_on_also_where_votes_change_who_is_best
     await shoot.check(run)
 
 
+async def test_of_equals_the_oldest_go_on(shoot: Shoot) -> None:
+    steps = await shoot.steps("base", "fix", max_children=1)
+    steps[0] |= {"top_k": 2}
+    run = await shoot.run(await shoot.define(steps), target_leaves=4, strategy=Strategy.BREADTH_FIRST)
+    run = await shoot.finish(run)
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.NOTHING_LEFT)
+    bases = [row["id"] for row in await shoot.candidates(run)][:4]
+    assert {row["parent_id"] for row in (await shoot.candidates(run))[4:]} == set(bases[:2])
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+async def test_a_step_that_was_approved_before_anything_was_made_of_it_holds_nobody_back(
+    shoot: Shoot, strategy: Strategy
+) -> None:
+    steps = await shoot.steps("base", "fix", max_children=1)
+    steps[0] |= {"requires_approval": True}
+    run = await shoot.run(await shoot.define(steps), target_leaves=2, strategy=strategy)
+    await shoot.room.guidance.branches.approve(principal_of(shoot.ann), run.id, "base")
+    run = await shoot.finish(run)
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
+
+
 async def vote(shoot: Shoot, run: Run, winner: UUID, loser: UUID) -> None:
     cast = CastVote(winner_id=winner, loser_id=loser)
     await shoot.room.guidance.votes.vote(principal_of(shoot.ann), run.id, cast)
