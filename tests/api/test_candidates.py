@@ -259,6 +259,7 @@ async def test_an_export_has_every_file_by_step_and_says_how_each_was_made(show:
         assert archive.read(names[1]) == blue
         manifest = json.loads(archive.read(names[2]))
     assert manifest["run"]["id"] == str(show.tree.run_id)
+    assert (manifest["run"]["seed"], manifest["run"]["variables"]) == (7, {})
     assert [step["slug"] for step in manifest["steps"]] == ["base", "fix", "upscale"]
     told = {each["id"]: each for each in manifest["candidates"]}
     assert list(told) == [str(base), str(child), str(gone)]
@@ -273,6 +274,10 @@ async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one
     kept = await local.tree.candidate(file_id=await local.file(picture(side=9), "k.png"))
     killed = await local.tree.candidate(file_id=await local.file(picture(side=9), "x.png"))
     await local.ask("POST", f"/api/candidates/{killed}/kill")
+    content = (await local.ask("GET", local.run("export"))).content
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))
+    assert [each["rejection"] for each in manifest["candidates"]] == [None, "killed"]
     content = (await local.ask("GET", local.run("export?status=active"))).content
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         manifest = json.loads(archive.read(f"{local.tree.folder}/manifest.json"))

@@ -9,6 +9,8 @@ from uuid import UUID
 import pytest
 
 from callsheet.wire.candidates import CastVote, Replay
+from callsheet.wire.catalog import UpdateWorkflow
+from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core
 from tests.support.shoot import NOW, Shoot, open_shoot
@@ -138,3 +140,28 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     assert len(await shoot.candidates(run)) == 2
     assert (await shoot.shown(run)).spent == run.spent
     await shoot.check(run)
+
+
+async def test_a_replay_is_the_same_though_the_workflow_was_changed_and_its_price_too(shoot: Shoot) -> None:
+    steps = await shoot.steps("one")
+    run = await shoot.finish(await shoot.run(await shoot.define(steps), target_leaves=1))
+    [made] = await shoot.candidates(run)
+    graph = {"9": {"class_type": "SomethingElse", "inputs": {"text": "{{prompt}}"}}}
+    await shoot.catalog.workflows.update(steps[0]["workflow"], UpdateWorkflow.model_validate({"graph": graph}), "test")
+    central = shoot.core.databases.central
+    await shoot.core.rows(central, "UPDATE effects SET credits_cost = 25 WHERE slug = $1", steps[0]["workflow"])
+    before = await shoot.core.balance(shoot.ann)
+    replayed = await shoot.room.guidance.lineages.replay(principal_of(shoot.ann), made["id"], Replay())
+    first, again = [await shoot.core.job(shoot.ann, job_id) for job_id in (made["job_id"], replayed.job.id)]
+    assert again["payload"] == first["payload"]
+    assert (again["cost"], await shoot.core.balance(shoot.ann)) == (25, before - 25)
+
+
+async def test_what_a_candidate_was_made_of_must_be_there_for_a_replay(shoot: Shoot) -> None:
+    run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1))
+    base, leaf = await shoot.candidates(run)
+    await shoot.stage.delete_file(base["file_id"])
+    before = await shoot.core.balance(shoot.ann)
+    with pytest.raises(InvalidRequest, match="deleted meanwhile"):
+        await shoot.room.guidance.lineages.replay(principal_of(shoot.ann), leaf["id"], Replay())
+    assert await shoot.core.balance(shoot.ann) == before

@@ -80,6 +80,20 @@ async def test_a_rejected_candidate_says_how_it_came_to_be_rejected(shoot: Shoot
     assert [each.rejection for each in shown] == ["killed", "killed_with_ancestor"]
 
 
+async def test_surplus_of_a_parent_that_was_killed_meanwhile_is_counted_as_such(shoot: Shoot) -> None:
+    run = await shoot.run(await shoot.pipeline("base", "fix", max_children=1), target_leaves=1)
+    await shoot.tick()
+    await shoot.deliver(await shoot.start())
+    await shoot.tick()
+    await shoot.deliver(await shoot.start(), pictures=2)
+    [base] = await shoot.candidates(run)
+    await shoot.room.guidance.branches.kill(principal_of(shoot.ann), base["id"])
+    await shoot.room.collector.tick(NOW)
+    base, late, surplus = await shoot.candidates(run)
+    assert (late["rejected_with"], surplus["rejected_with"], base["child_count"]) == (base["id"], surplus["id"], 1)
+    await shoot.check(run)
+
+
 async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_first_two(shoot: Shoot) -> None:
     steps = await shoot.steps("base", "fix", "break", max_children=2)
     steps[2]["workflow"] = await shoot.workflow(
@@ -149,6 +163,28 @@ async def test_no_more_than_the_best_k_go_on_also_where_votes_change_who_is_best
     assert len(parents) == 2
     assert begun["id"] in parents
     await shoot.check(run)
+
+
+async def test_of_equals_the_oldest_go_on(shoot: Shoot) -> None:
+    steps = await shoot.steps("base", "fix", max_children=1)
+    steps[0] |= {"top_k": 2}
+    run = await shoot.run(await shoot.define(steps), target_leaves=4, strategy=Strategy.BREADTH_FIRST)
+    run = await shoot.finish(run)
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.NOTHING_LEFT)
+    bases = [row["id"] for row in await shoot.candidates(run)][:4]
+    assert {row["parent_id"] for row in (await shoot.candidates(run))[4:]} == set(bases[:2])
+
+
+@pytest.mark.parametrize("strategy", Strategy)
+async def test_a_step_that_was_approved_before_anything_was_made_of_it_holds_nobody_back(
+    shoot: Shoot, strategy: Strategy
+) -> None:
+    steps = await shoot.steps("base", "fix", max_children=1)
+    steps[0] |= {"requires_approval": True}
+    run = await shoot.run(await shoot.define(steps), target_leaves=2, strategy=strategy)
+    await shoot.room.guidance.branches.approve(principal_of(shoot.ann), run.id, "base")
+    run = await shoot.finish(run)
+    assert (run.status, run.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
 
 
 async def vote(shoot: Shoot, run: Run, winner: UUID, loser: UUID) -> None:

@@ -192,3 +192,17 @@ async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes)
             await planes.one.core.submit(planes.one.ann, slot=replace(new, draw=draw))
     assert len(await planes.one.slots(run)) == 1
     await planes.one.check(run)
+
+
+async def test_runs_take_turns_whichever_control_plane_looks(race: Race, planes: Planes) -> None:
+    stages = [plane.stage for plane in (planes.one, planes.two)]
+    looking = [open_shoot(core, race.ann, stage) for core, stage in zip((race.one, race.two), stages, strict=True)]
+    pipeline = await planes.one.pipeline("base")
+    runs = [await planes.one.run(pipeline, target_leaves=4) for _ in range(3)]
+    for turn in range(12):
+        await looking[turn % 2].tick()
+        assert await planes.one.work() == 1
+        await looking[turn // 2 % 2].room.collector.tick(NOW)
+        made = [(await planes.one.shown(run)).candidates for run in runs]
+        assert max(made) - min(made) <= 1
+    assert made == [4, 4, 4]

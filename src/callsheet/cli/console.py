@@ -48,7 +48,7 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     out.print(table)
 
 
-def checked(model: type[Model], **values: object) -> Model:
+def checked(model: type[Model], /, **values: object) -> Model:
     """The request a command makes of its arguments, or one sentence about the first that is wrong."""
     try:
         return model(**values)

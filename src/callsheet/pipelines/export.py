@@ -12,7 +12,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.media.files import Files
 from callsheet.pipelines.archive import Entry, zipped
-from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import NotFound
@@ -106,7 +106,7 @@ class Exports:
 
 def _begin(manifest: IO[bytes], run: Row, steps: list[Row], now: datetime) -> None:
     head = {
-        "run": {name: run[name] for name in ("id", "name", "target_folder", "status", "pipeline_version")},
+        "run": {name: value for name, value in run.items() if name != "steps"},
         "exported_at": now,
         "steps": [{name: step[name] for name in ("position", "slug", "name", "workflow")} for step in steps],
     }
@@ -114,8 +114,9 @@ def _begin(manifest: IO[bytes], run: Row, steps: list[Row], now: datetime) -> No
 
 
 def _line(row: Row, name: str | None) -> bytes:
-    left_out = {"path", "disk", "name"}
-    return _json({**{key: value for key, value in row.items() if key not in left_out}, "file": name})
+    left_out = {"path", "disk", "name", "rejected_with", "rejected_by"}
+    kept = {key: value for key, value in row.items() if key not in left_out}
+    return _json({**kept, "rejection": rejection_of(row), "file": name})
 
 
 def _json(value: Any) -> bytes:

@@ -212,7 +212,7 @@ WITH made AS MATERIALIZED (
     INSERT INTO output_sweeps (tenant_id, job_id) VALUES (:tenant_id, :job_id)
     ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
 ), child AS (
-    SELECT made.*, coalesce(parent.rejected_with, CASE WHEN made.place > room.children THEN made.id END) AS rejected_with
+    SELECT made.*, CASE WHEN made.place > room.children THEN made.id ELSE parent.rejected_with END AS rejected_with
     FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
 )
 INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,

@@ -1,7 +1,8 @@
 -- database: pool
 
 -- name: own_run
-SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status FROM pipeline_runs
+SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables, max_children,
+    target_leaves, budget, spent FROM pipeline_runs
 WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
 
 -- name: lock_run
@@ -195,8 +196,8 @@ SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_i
 
 -- name: exported_candidates
 -- In the order they were made, those that were there when it began.
-SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.child_count,
-    c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
+SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.rejected_with,
+    c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
 FROM (
     SELECT * FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after AND number <= :last

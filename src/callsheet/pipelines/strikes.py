@@ -12,7 +12,7 @@ SQL = statements("callsheet.pipelines", "loop_statements.sql")
 LONGEST = 1000
 STOPPED = {
     RunReason.BASE_FAILED: f"{STRIKES} jobs of the first step failed in a row.",
-    RunReason.BRANCHES_FAILED: f"{STRIKES} branches were left alone without a child since a job last succeeded there.",
+    RunReason.BRANCHES_FAILED: f"{STRIKES} branches were left alone without a child.",
 }
 
 

@@ -98,7 +98,7 @@ class NewStep(UserRequest):
     needs_parent_image_path: bool = Field(False, description="Whether `{{parent_image_path}}` is the parent's picture.")
     needs_run_variables: bool = Field(False, description="Whether the run's variables fill the placeholders they name.")
     max_children: Children = Field(DEFAULT_CHILDREN, description="N: how many children each candidate may have.")
-    top_k: Children | None = Field(None, description="Only so many, the best by ELO, go on.")
+    top_k: Children | None = Field(None, description="Only so many, the best by ELO, go on; in `breadth_first` runs.")
     requires_approval: bool = Field(False, description="Whether its candidates wait until a person approves the step.")
 
 

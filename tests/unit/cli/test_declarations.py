@@ -148,6 +148,7 @@ def test_positions_in_the_file_are_the_order() -> None:
         ('slug = "a"\nname = "A"\nsteps = []', "steps is []"),
         ('slug = "A B"\nname = "A"\n[[steps]]\nname = "x"\nworkflow = "y"', "slug is 'A B'"),
         ('slug = "a"\nname = "A"\ncolour = 1\n[[steps]]\nname = "x"\nworkflow = "y"', "colour is 1: is not a field"),
+        ('model = "a"\nslug = "a"\nname = "A"\n[[steps]]\nname = "x"\nworkflow = "y"', "model is 'a': is not a field"),
         ('slug = "a"\nname = "A"\n[[steps]]\nname = "x"', "steps.0.workflow"),
     ],
 )
