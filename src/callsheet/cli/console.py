@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -48,14 +49,16 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Non
     out.print(table)
 
 
-def checked(model: type[Model], **values: object) -> Model:
+def checked(model: type[Model], /, **values: object) -> Model:
     """The request a command makes of its arguments, or one sentence about the first that is wrong."""
     try:
         return model(**values)
     except ValidationError as invalid:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise OperatorError(f"{field} is {first['input']!r}: {reason_of(first)}.") from None
+        # Of what is missing there is nothing to show, and of a megabyte not all.
+        given = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}:"
+        raise OperatorError(f"{field}{given} {reason_of(first)}.") from None
 
 
 def _plain(value: object) -> object:
