@@ -63,6 +63,8 @@ class Pipelines:
 
     async def update(self, principal: Principal, id_or_slug: str, request: UpdatePipeline) -> Pipeline:
         """Runs that have begun go on with the steps they began with."""
+        # Whoever has no such pipeline is told that, and not what is wrong with its steps.
+        await self.get(principal, id_or_slug)
         steps = await self._checked(request.steps) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:

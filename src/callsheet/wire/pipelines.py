@@ -27,7 +27,10 @@ Children = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Leaves = Annotated[int, Field(ge=1, le=100_000), WHOLE]
 Budget = Annotated[int, Field(ge=1, le=2**53), WHOLE]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE]
-Variables = Annotated[dict[PropertyKey, PropertyValue], Field(max_length=100)]
+# The document speaks of keys of this form; that there are no others has to be said.
+Variables = Annotated[
+    dict[PropertyKey, PropertyValue], Field(max_length=100, json_schema_extra={"additionalProperties": False})
+]
 
 
 class Strategy(StrEnum):
