@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import zipfile
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +21,7 @@ from tests.support.catalog import Studio
 from tests.support.core import Core, Member
 from tests.support.people import People, Person
 from tests.support.trees import Tree
+from tests.support.waiting import until
 
 SOON = datetime(2100, 1, 1, tzinfo=UTC)
 
@@ -286,6 +288,27 @@ async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one
     empty = await Show.open(local.plane, local.client)
     with zipfile.ZipFile(io.BytesIO((await empty.ask("GET", empty.run("export"))).content)) as archive:
         assert json.loads(archive.read(archive.namelist()[0]))["candidates"] == []
+
+
+async def test_an_export_that_nobody_reads_to_its_end_is_let_go(local: Show, monkeypatch: pytest.MonkeyPatch) -> None:
+    storage = local.plane.storage
+    stream, reading = storage.stream, set()
+
+    async def watched(key: str) -> AsyncIterator[bytes]:
+        reading.add(key)
+        try:
+            async for piece in stream(key):
+                yield piece
+        finally:
+            reading.discard(key)
+
+    monkeypatch.setattr(storage, "stream", watched)
+    for number in range(2):
+        await local.tree.candidate(file_id=await local.file(b"x" * 40_000_000, f"{number}.png"))
+    async with local.client.stream("GET", local.run("export"), headers=local.ann.headers) as answer:
+        await anext(answer.aiter_raw())
+        assert len(reading) == 1
+    await until(lambda: not reading)
 
 
 async def test_an_export_of_more_than_a_page_has_all_of_it(local: Show) -> None:

@@ -297,3 +297,15 @@ async def test_the_same_key_once_more_answers_the_same_run(desk: Desk) -> None:
     stranger = Desk(desk.studio, await desk.studio.person())
     theirs = await stranger.pipeline(await desk.steps())
     assert (await stranger.begin(theirs, idempotency_key="once")).status_code == 201
+
+
+async def test_variables_stay_small_together(desk: Desk) -> None:
+    """A list of a hundred runs shows all of theirs."""
+    names = [f"v{number}" for number in range(5)]
+    text = " ".join("{{" + name + "}}" for name in names)
+    workflow = await desk.workflow({**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": text}}})
+    pipeline = await desk.pipeline([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
+    found = problems(await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 20_000)))
+    assert found == {"variables": "should have at most 65536 characters in all texts together"}
+    fitting = await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 10_000))
+    assert fitting.status_code == 201, fitting.text

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from structlog.testing import capture_logs
 
 from callsheet.pipelines.collector import CANNOT_BE_KEPT, MOST_TRIES
 from callsheet.pipelines.troubles import LONGEST_SECONDS
+from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core, Member
 from tests.support.shoot import NOW, Shoot, open_shoot
@@ -46,6 +48,36 @@ async def test_a_run_that_cannot_be_looked_at_keeps_no_other_waiting_and_says_so
     assert row["due_at"] > row["updated_at"]
     [numbers] = [each for each in await shoot.room.numbers.look() if each.pool == shoot.ann.pool.name]
     assert numbers.broken_runs == 1
+
+
+async def test_a_job_that_cannot_be_canceled_holds_up_neither_the_others_nor_the_results(
+    shoot: Shoot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    canceled = await shoot.run(await shoot.pipeline("base"), target_leaves=3)
+    run = await shoot.run(await shoot.pipeline("base"), target_leaves=1)
+    shoot = open_shoot(shoot.core, shoot.ann, shoot.stage, jobs_per_run=2, jobs_in_total=10)
+    await shoot.room.director.tick(NOW)
+    poison, other = [slot["job_id"] for slot in await shoot.slots(canceled)]
+    # As a cancel leaves it that crashed on its way.
+    query = "UPDATE pipeline_runs SET status = 'canceled', ended_at = now() WHERE id = $1"
+    await shoot.core.rows(shoot.ann.pool, query, canceled.id)
+    cancel = shoot.core.room.endings.cancel
+
+    async def broken(tenant_id: UUID, job_id: UUID, **options: str) -> Job:
+        if job_id == poison:
+            raise RuntimeError("nobody thought of this")
+        return await cancel(tenant_id, job_id, **options)
+
+    monkeypatch.setattr(shoot.core.room.endings, "cancel", broken)
+    with capture_logs() as logs:
+        for _ in range(3):
+            await shoot.room.collector.tick(NOW)
+    assert [entry["event"] for entry in logs].count("pipeline.jobs_not_canceled") == 1
+    assert (await shoot.core.job(shoot.ann, other))["status"] == "canceled"
+    assert (await shoot.core.job(shoot.ann, poison))["status"] == "queued"
+    await shoot.work()
+    await shoot.room.collector.tick(NOW)
+    assert len(await shoot.candidates(run)) == 1
 
 
 async def test_what_is_found_again_and_again_is_logged_once(shoot: Shoot) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import reprlib
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -55,7 +56,9 @@ def checked(model: type[Model], /, **values: object) -> Model:
     except ValidationError as invalid:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
-        raise OperatorError(f"{field} is {first['input']!r}: {reason_of(first)}.") from None
+        # Of what is missing there is nothing to show, and of a megabyte not all.
+        given = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}:"
+        raise OperatorError(f"{field}{given} {reason_of(first)}.") from None
 
 
 def _plain(value: object) -> object:

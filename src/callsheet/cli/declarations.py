@@ -39,13 +39,19 @@ def read_declaration(file: Path) -> CreatePipeline:
     try:
         if file.stat().st_size > LARGEST_FILE:
             raise OperatorError(f"{file} is too large to declare a pipeline.")
-        declared = tomllib.loads(file.read_text("utf-8"))
+        # Editors on Windows begin a text with a mark.
+        declared = tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
         raise OperatorError(f"{file} is not text in UTF-8.") from None
     except tomllib.TOMLDecodeError as error:
         raise OperatorError(f"{file} is not TOML: {error}.") from None
+    except RecursionError:
+        raise OperatorError(f"{file} is nested too deeply to declare a pipeline.") from None
+    except ValueError:
+        # Of the two things that raise it, the other is caught above.
+        raise OperatorError(f"{file} has a number with too many digits.") from None
     try:
         return checked(CreatePipeline, **declared)
     except OperatorError as wrong:

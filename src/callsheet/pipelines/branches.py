@@ -9,7 +9,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.jobs.endings import Endings
 from callsheet.pipelines.gallery import SQL, Gallery
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.logs import get_logger
@@ -99,10 +99,19 @@ class Pruner(Loop):
 async def cancel_jobs(endings: Endings, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON) -> int:
     """How many were canceled; those that have ended meanwhile stay as they are."""
     canceled = 0
+    failed: Exception | None = None
     for tenant_id, job_id in jobs:
         try:
             await endings.cancel(tenant_id, job_id, actor=actor, reason=reason)
         except InvalidTransition:
             continue
+        except Exception as error:
+            if is_away(error):
+                raise
+            # The others need not wait for one that cannot be.
+            failed = error
+            continue
         canceled += 1
+    if failed is not None:
+        raise failed
     return canceled

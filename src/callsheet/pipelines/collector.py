@@ -101,9 +101,20 @@ class Collector(Loop):
         async with pool.connection() as connection:
             abandoned = await SQL["jobs_of_canceled_runs"].rows(connection, limit=BATCH)
             rows = await SQL["jobs_under_way"].rows(connection, limit=REMEMBERED)
-        jobs = [(row["tenant_id"], row["job_id"]) for row in abandoned]
-        await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
+        await self._cancel([(row["tenant_id"], row["job_id"]) for row in abandoned])
         return more, {str(row["job_id"]) for row in rows}
+
+    async def _cancel(self, jobs: Sequence[tuple[UUID, UUID]]) -> None:
+        """Of runs that were canceled. One that cannot be is no reason to collect the results of others less often."""
+        try:
+            await cancel_jobs(self._endings, jobs, actor=self.name, reason=CANCELED_WITH_RUN)
+        except Exception as error:
+            if is_away(error):
+                raise
+            job_ids = {job_id for _, job_id in jobs}
+            if job_ids - self._told:
+                self._told |= job_ids
+                log.exception("pipeline.jobs_not_canceled", job_ids=sorted(str(job_id) for job_id in job_ids))
 
     async def collect(self, pool: Database, now: datetime | None = None) -> bool:
         now = now or self._clock.now()

@@ -68,6 +68,8 @@ class Pipelines:
         self, principal: Principal, id_or_slug: str, request: UpdatePipeline, *, dry_run: bool = False
     ) -> Pipeline:
         """Runs that have begun go on with the steps they began with."""
+        # Whoever has no such pipeline is told that, and not what is wrong with its steps.
+        await self.get(principal, id_or_slug)
         steps = await self._checked(request.steps) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:

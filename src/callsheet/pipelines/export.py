@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import datetime
 from tempfile import SpooledTemporaryFile
@@ -23,6 +24,7 @@ PAGE = 200
 SPOOLED_BYTES = 1024 * 1024
 PIECE = 262_144
 MANIFEST = "manifest.json"
+_DEVICE = re.compile(r"con|prn|aux|nul|(com|lpt)[0-9]")
 
 
 class Exports:
@@ -42,7 +44,7 @@ class Exports:
             until = await SQL["last_number"].row(connection, tenant_id=principal.tenant_id, run_id=run_id)
         assert until is not None
         entries = self._entries(principal, run, steps, status, until["last"], until["now"])
-        return f"{run['target_folder']}.zip", zipped(entries)
+        return f"{folder_in_archive(run['target_folder'])}.zip", zipped(entries)
 
     async def _entries(
         self,
@@ -53,6 +55,7 @@ class Exports:
         last: int,
         now: datetime,
     ) -> AsyncGenerator[Entry, None]:
+        root = folder_in_archive(run["target_folder"])
         folders = {step["position"]: f"{step['position']:02}-{step['slug']}" for step in steps}
         with SpooledTemporaryFile(SPOOLED_BYTES) as manifest:
             _begin(manifest, run, steps, now)
@@ -61,13 +64,13 @@ class Exports:
                 name = None
                 if (content := await self._content(row)) is not None:
                     # A path in storage is segments of slugs; the last one is the candidate and its time.
-                    name = f"{run['target_folder']}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
+                    name = f"{root}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
                     yield Entry(name, row["created_at"], content, size=row["size"])
                 manifest.write((b"" if first else b",") + b"\n  " + _line(row, name))
                 first = False
             manifest.write(b"\n]}\n")
             manifest.seek(0)
-            yield Entry(f"{run['target_folder']}/{MANIFEST}", now, _read(manifest), packed=True)
+            yield Entry(f"{root}/{MANIFEST}", now, _read(manifest), packed=True)
 
     async def _content(self, row: Row) -> AsyncIterator[bytes] | None:
         """None where it is gone. It is begun here: an object that is missing must not break off a zip half-way."""
@@ -102,6 +105,11 @@ class Exports:
             if len(rows) < PAGE:
                 return
             after = rows[-1]["number"]
+
+
+def folder_in_archive(target_folder: str) -> str:
+    """What it is called where it is unpacked: Windows opens a device instead of a folder called `con`."""
+    return f"run-{target_folder}" if _DEVICE.fullmatch(target_folder) else target_folder
 
 
 def _begin(manifest: IO[bytes], run: Row, steps: list[Row], now: datetime) -> None:

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Any
 from uuid import UUID
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
@@ -27,7 +27,22 @@ Children = Annotated[int, Field(ge=1, le=10_000), WHOLE]
 Leaves = Annotated[int, Field(ge=1, le=100_000), WHOLE]
 Budget = Annotated[int, Field(ge=1, le=2**53), WHOLE]
 Seed = Annotated[int, Field(ge=0, le=LARGEST_SEED), WHOLE]
-Variables = Annotated[dict[PropertyKey, PropertyValue], Field(max_length=100)]
+# Of all variables of a run together. They are in every job of it, and in every line of a list of runs.
+MOST_CHARACTERS = 65_536
+
+
+def _bounded(variables: dict[str, Any]) -> dict[str, Any]:
+    if sum(len(value) for value in variables.values() if isinstance(value, str)) > MOST_CHARACTERS:
+        raise ValueError(f"should have at most {MOST_CHARACTERS} characters in all texts together")
+    return variables
+
+
+# The document speaks of keys of this form; that there are no others has to be said.
+Variables = Annotated[
+    dict[PropertyKey, PropertyValue],
+    Field(max_length=100, json_schema_extra={"additionalProperties": False}),
+    AfterValidator(_bounded),
+]
 
 
 class Strategy(StrEnum):

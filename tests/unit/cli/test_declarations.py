@@ -148,15 +148,29 @@ def test_positions_in_the_file_are_the_order() -> None:
         ('slug = "a"\nname = "A"\nsteps = []', "steps is []"),
         ('slug = "A B"\nname = "A"\n[[steps]]\nname = "x"\nworkflow = "y"', "slug is 'A B'"),
         ('slug = "a"\nname = "A"\ncolour = 1\n[[steps]]\nname = "x"\nworkflow = "y"', "colour is 1: is not a field"),
-        ('model = "a"\nslug = "a"\nname = "A"\n[[steps]]\nname = "x"\nworkflow = "y"', "model is 'a': is not a field"),
-        ('slug = "a"\nname = "A"\n[[steps]]\nname = "x"', "steps.0.workflow"),
+        ('slug = "a"\nname = "A"\n[[steps]]\nname = "x"', "steps.0.workflow is required"),
+        (f"slug = {'[' * 50_000}", "nested too deeply"),
+        (f"slug = {'9' * 5_000}", "too many digits"),
+        (FILE.replace("= 1", "= 2.5"), "steps.1.max_children is 2.5"),
+        (FILE.replace("= 2 }", "= 2026-01-01 }"), "steps.1.values.factor is"),
+        ("self = 1\n" + FILE, "self is 1: is not a field"),
+        ("model = 1\n" + FILE, "model is 1: is not a field"),
+        (f"description = '{'x' * 500_000}'\n{FILE}", "description is 'xxx"),
+        (f"name = '{'x' * 2**20}'", "too large"),
     ],
+    ids=lambda value: repr(value[:30]),
 )
 def test_a_file_that_declares_no_pipeline_is_told_what_is_wrong(tmp_path: Path, text: str, reason: str) -> None:
     (tmp_path / "wrong.toml").write_text(text)
     with pytest.raises(OperatorError, match=r"wrong\.toml") as refused:
         read_declaration(tmp_path / "wrong.toml")
     assert reason in str(refused.value)
+    assert len(str(refused.value)) < 500
+
+
+def test_what_an_editor_on_windows_writes_is_read_as_well(tmp_path: Path) -> None:
+    (tmp_path / "windows.toml").write_bytes(b"\xef\xbb\xbf" + FILE.replace("\n", "\r\n").encode())
+    assert read_declaration(tmp_path / "windows.toml").slug == "portraits"
 
 
 def test_a_file_that_cannot_be_read_is_told_so(tmp_path: Path) -> None:

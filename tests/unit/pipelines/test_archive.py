@@ -10,7 +10,10 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pytest
+
 from callsheet.pipelines.archive import LONG, Entry, zipped
+from callsheet.pipelines.export import folder_in_archive
 
 AT = datetime(2026, 5, 4, 3, 2, 2, tzinfo=UTC)
 
@@ -94,3 +97,11 @@ async def test_a_reader_that_leaves_in_the_middle_leaves_nothing_open() -> None:
     await anext(sending)
     await sending.aclose()  # type: ignore[attr-defined]
     assert closed
+
+
+@pytest.mark.parametrize(
+    ("target_folder", "folder"),
+    [("gym-shoot", "gym-shoot"), ("con", "run-con"), ("lpt1", "run-lpt1"), ("console", "console"), ("nul-1", "nul-1")],
+)
+def test_no_folder_has_the_name_of_a_device(target_folder: str, folder: str) -> None:
+    assert folder_in_archive(target_folder) == folder
