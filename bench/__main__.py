@@ -18,6 +18,8 @@ from bench import (
     http_me,
     http_protocol,
     jobs_full,
+    pipelines_engine_idle,
+    pipelines_select,
     sse_fanout,
     startup_demo,
     storage_presign,
@@ -46,6 +48,8 @@ MODULES = (
     worker_overhead,
     worker_engine_idle,
     worker_memory,
+    pipelines_select,
+    pipelines_engine_idle,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.2

@@ -125,8 +125,11 @@ class Studio:
 
 
 @asynccontextmanager
-async def open_studio(public_url: str | None = None, port: int | None = None) -> AsyncIterator[Studio]:
-    """`public_url` is where storage is asked, when that is not the control plane's own address."""
+async def open_studio(
+    public_url: str | None = None, port: int | None = None, given: Mapping[str, str] | None = None
+) -> AsyncIterator[Studio]:
+    """`public_url` is where storage is asked, when that is not the control plane's own address; `given` are settings of
+    the control plane, as it finds them in its environment."""
     async with AsyncExitStack() as undo:
         home = undo.enter_context(fresh_home())
         undo.enter_context(unread_logs())
@@ -135,6 +138,7 @@ async def open_studio(public_url: str | None = None, port: int | None = None) ->
         key = await _person(databases)
         port = port or (await free_address(HOST, 0))[1]
         settings = {"CALLSHEET_FLEET__SECRET": FLEET_SECRET, "CALLSHEET_JOBS__ACTIVE_PER_USER": str(ACTIVE_JOBS)}
+        settings |= given or {}
         if public_url is not None:
             settings["CALLSHEET_SERVER__PUBLIC_URL"] = public_url
         await undo.enter_async_context(serving(home, port, settings))

@@ -77,7 +77,7 @@ async def run(
         slow_storage(f"http://{HOST}:{port}", storage, STORAGE_SECONDS),
         open_studio(f"http://{HOST}:{storage}", port) as studio,
         lightbox(studio.home) as engine,
-        _watching(engine) as watch,
+        watching(engine) as watch,
     ):
         for workflow in (OVERLAPPING, SEQUENTIAL):
             await studio.offer(workflow, graph)
@@ -118,7 +118,7 @@ async def _batch(studio: Studio, effect: str, jobs: int, work: Callable[[int], A
 
 
 @asynccontextmanager
-async def _watching(engine: str) -> AsyncIterator[Watch]:
+async def watching(engine: str) -> AsyncIterator[Watch]:
     watch = Watch()
     async with connect(f"{engine.replace('http', 'ws', 1)}/ws?clientId={uuid.uuid4().hex}", proxy=None) as socket:
         listening = asyncio.create_task(_listen(socket, watch))

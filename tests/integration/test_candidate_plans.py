@@ -32,8 +32,9 @@ def run(number: int) -> UUID:
 
 CROWD = f"""
     INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, seed,
-        target_leaves, budget)
-    SELECT '{TENANT}', lpad(to_hex(n), 32, '0')::uuid, '{user_id(1)}', '{run(0)}', 1, 4, 'r', 'r-' || n, 1, 10, 10
+        target_leaves, budget, active_bases)
+    SELECT '{TENANT}', lpad(to_hex(n), 32, '0')::uuid, '{user_id(1)}', '{run(0)}', 1, 4, 'r', 'r-' || n, 1, 10, 10,
+        {ROWS}
     FROM generate_series(1, 200) n;
     UPDATE pipeline_runs SET id = '{run(1)}' WHERE target_folder = 'r-1';
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
@@ -73,7 +74,13 @@ CASES: dict[str, Case] = {
     "vote_on_pair": ({**PAIR, **USER}, {"one_vote_per_pair"}, 15),
     "lock_pair": ({**OF_RUN, "candidate_ids": TWO}, set(), 40),
     "list_votes": ({**OF_RUN, "before": None, "limit": 51}, {"votes_of_run"}, 120),
-    "reject_branch": ({**USER, "candidate_id": candidate(4)}, {"children_of_candidate"}, 250),
+    "reject_branch": ({**OF_RUN, **USER, "candidate_id": candidate(4), "most": 2000}, {"children_of_candidate"}, 250),
+    "reject_branch, a piece": (
+        {**OF_RUN, **USER, "candidate_id": candidate(4), "most": 2},
+        {"children_of_candidate"},
+        150,
+    ),
+    "forget_kill": ({"tenant_id": TENANT, "candidate_id": candidate(4)}, set(), 10),
     "jobs_of_rejected": (OF_RUN, {"open_slots"}, 80),
     "list_candidates": (PAGE, set(), 120),
     "list_candidates, far back": ({**PAGE, "before": 500}, set(), 120),
@@ -147,5 +154,5 @@ async def test_g11_what_people_ask_of_a_run_is_found_by_its_index(
     assert seen[name, when].scanned & BIG == set()
     assert indexes <= seen[name, when].indexes
     assert seen[name, when].buffers <= most
-    if name not in ("jobs_of_rejected", "lock_pair"):
+    if name not in ("jobs_of_rejected", "lock_pair", "forget_kill"):
         assert seen[name, when].rows > 0

@@ -12,12 +12,14 @@ from uuid import UUID
 import pytest
 
 from callsheet.jobs.submission import SlotRefused
+from callsheet.pipelines import branches
 from callsheet.pipelines.collector import Collector
+from callsheet.pipelines.director import SQL as LOOP
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.settings import PipelineSettings
 from callsheet.wire.candidates import Vote
 from callsheet.wire.errors import Conflict, NotFound, WrongState
-from tests.support.core import report
+from tests.support.core import Row, report
 from tests.support.crashes import crashed_at
 from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import Race
@@ -41,6 +43,10 @@ class Juries:
     async def count(self) -> int:
         rows = await self.race.one.rows(self.race.pool, "SELECT 1 FROM votes WHERE undone_at IS NULL")
         return len(rows)
+
+    async def kills(self) -> list[Row]:
+        """Those that are not at their end."""
+        return await self.race.one.rows(self.race.pool, "SELECT * FROM branch_kills")
 
 
 @pytest.fixture
@@ -172,6 +178,79 @@ async def test_a_kill_that_crashed_before_its_cancels_is_brought_to_its_end(juri
         assert not await juries.two.pruner.prune(pool)
     assert await race.one.status(race.ann, job.id) == "canceled"
     assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
+    await race.one.check()
+
+
+async def grown(tree: Tree) -> UUID:
+    """A base with seven that descend from it."""
+    base = await tree.candidate()
+    children = [await tree.candidate(base) for _ in range(2)]
+    for parent in (*children, *children, children[0]):
+        await tree.candidate(parent)
+    return base
+
+
+async def test_a_large_branch_is_killed_in_pieces_and_whole(juries: Juries, monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = juries.tree
+    base, spared = await grown(tree), await grown(tree)
+    for piece in (3, 4):
+        monkeypatch.setattr(branches, "PIECE", piece)
+        came_to = await juries.one.kill(base)
+        assert came_to.rejected == (8 if piece == 3 else 0)
+        assert len(await tree.active()) == 8
+        assert (await tree.run())["active_bases"] == 1
+        assert await juries.kills() == []
+    monkeypatch.setattr(branches, "PIECE", 4)
+    assert (await juries.one.kill(spared)).rejected == 8
+    assert (await tree.run())["active_bases"] == 0
+    assert await juries.kills() == []
+
+
+async def test_a_kill_that_crashed_between_two_pieces_holds_the_run_and_is_brought_to_its_end(
+    juries: Juries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, race = juries.tree, juries.race
+    monkeypatch.setattr(branches, "PIECE", 3)
+    base, spared = await grown(tree), await tree.candidate()
+    deep = (await tree.rows())[-2]["parent_id"]
+    job = await tree.begin(deep)
+    assert await crashed_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base))
+    # From the top: what is active hangs below something that is not.
+    rows = {row["id"]: row for row in await tree.rows()}
+    assert [row["number"] for row in rows.values() if row["status"] == "rejected"] == [1, 2, 3]
+    async with race.pool.connection() as connection:
+        assert await LOOP["claim_run"].row(connection, later_seconds=10) is None
+    # Somebody may be at work on it.
+    await juries.two.pruner.prune(race.pool)
+    assert len(await juries.kills()) == 1
+    await juries.two.pruner.prune(race.pool, left_seconds=0)
+    assert await tree.active() == {spared}
+    assert {row["rejected_with"] for row in await tree.rows() if row["id"] != spared} == {base}
+    assert await juries.kills() == []
+    assert await race.one.status(race.ann, job.id) == "canceled"
+    assert await race.one.ledger(race.ann, job.id) == [RESERVE, REFUND]
+    async with race.pool.connection() as connection:
+        assert await LOOP["claim_run"].row(connection, later_seconds=10) is not None
+    await race.one.check()
+
+
+async def test_a_child_that_is_accepted_between_two_pieces_of_a_kill_is_killed_too(
+    juries: Juries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree, race = juries.tree, juries.race
+    monkeypatch.setattr(branches, "PIECE", 1)
+    base = await tree.candidate()
+    child = await tree.candidate(base)
+    job = await tree.begin(child)
+    output = await juries.stage.put_output(job.id)
+    made = {"outputs": [{"file_id": str(output.file_id)}]}
+    async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+        assert await tree.active() == {child}
+        await race.two.room.execution.complete(report(await race.one.start()), made, outputs=[output])
+        await juries.collector.collect(race.ann.pool)
+        assert len(await tree.active()) == 2
+    assert (await killing).rejected == 3
+    assert await tree.active() == set()
     await race.one.check()
 
 

@@ -98,8 +98,9 @@ class Tree:
                 *(self.ann.tenant_id, parent),
             )
             await connection.execute(
-                "UPDATE pipeline_runs SET candidates = $3 WHERE tenant_id = $1 AND id = $2",
-                *(self.ann.tenant_id, self.run_id, number),
+                """UPDATE pipeline_runs SET candidates = $3, active_bases = active_bases + $4
+                   WHERE tenant_id = $1 AND id = $2""",
+                *(self.ann.tenant_id, self.run_id, number, int(parent is None)),
             )
         return candidate_id
 

@@ -82,6 +82,23 @@ def test_the_agent_is_measured_as_a_process_beside_a_real_engine(tmp_path: Path)
     assert "worker.engine_idle.quick_peer" in results
 
 
+def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    names = ("pipelines.select", "pipelines.engine_idle")
+    chosen = [part for name in names for part in ("--only", name)]
+    command = [sys.executable, "-m", "bench", "--short", *chosen, "--output", str(file)]
+    # It ends with an error where nobody is chosen, a run stops, or it makes another number of candidates.
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    for shape in ("", ".wide", ".widest", ".best"):
+        assert {"ceiling", "peer", "target", "p50_ms", "p99_ms"} <= results[f"pipelines.select{shape}"].keys()
+    assert results["pipelines.select.idle_tick"]["value"] == 2
+    # Room, claim, look, count of leaves where nobody may have a child, leave.
+    assert results["pipelines.select.look"]["value"] < 6
+    assert {"peer", "target", "ratio_to_peer"} <= results["pipelines.engine_idle"].keys()
+    assert "pipelines.engine_idle.one_at_a_time" in results
+
+
 def test_an_unknown_benchmark_is_answered_with_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

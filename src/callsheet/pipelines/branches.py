@@ -12,6 +12,7 @@ from callsheet.pipelines.gallery import SQL, Gallery
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Connection, Row
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
@@ -20,6 +21,10 @@ from callsheet.wire.errors import InvalidTransition, NotFound, WrongState
 
 log = get_logger(__name__)
 BATCH = 200
+# Candidates that are rejected in one transaction, which takes about 0.1 s.
+PIECE = 2000
+# After which a kill that has not gone on is taken for one that crashed.
+LEFT_SECONDS = 30.0
 REASON = "The candidate it was made from was rejected."
 
 
@@ -36,12 +41,7 @@ class Branches:
         row = await self._gallery.candidate(principal, candidate_id)
         pool = await self._databases.pool(principal.pool)
         run = {"tenant_id": principal.tenant_id, "run_id": row["run_id"]}
-        async with pool.transaction() as connection:
-            await SQL["lock_run"].row(connection, **run, user_id=principal.user_id)
-            rejected = await SQL["reject_branch"].value(
-                connection, tenant_id=principal.tenant_id, candidate_id=candidate_id, user_id=principal.user_id
-            )
-            await SQL["look_at_run"].run(connection, **run)
+        rejected = await reject(pool, {**run, "candidate_id": candidate_id, "user_id": principal.user_id})
         await hit(Failpoint.PIPELINE_KILL_BEFORE_CANCELS)
         async with pool.connection() as connection:
             found = await SQL["jobs_of_rejected"].rows(connection, **run)
@@ -74,8 +74,37 @@ class Branches:
         return Approval(run_id=run_id, step_id=approval["step_id"], approved_at=approval["approved_at"])
 
 
+async def reject(pool: Database, kill: Row) -> int:
+    """Rejects a branch, piece by piece: no lock is held longer than a piece takes. Answers how many it rejected."""
+    rejected = 0
+    while True:
+        async with pool.transaction() as connection:
+            piece = await _reject_piece(connection, kill)
+        rejected += piece
+        if piece < PIECE:
+            return rejected
+        await hit(Failpoint.PIPELINE_KILL_BETWEEN_PIECES)
+
+
+async def _reject_piece(connection: Connection, kill: Row) -> int:
+    run = {"tenant_id": kill["tenant_id"], "run_id": kill["run_id"]}
+    root = {"tenant_id": kill["tenant_id"], "candidate_id": kill["candidate_id"]}
+    await SQL["lock_run"].row(connection, **run, user_id=kill["user_id"])
+    piece = await SQL["reject_branch"].value(
+        connection, **root, run_id=kill["run_id"], user_id=kill["user_id"], most=PIECE
+    )
+    if piece == PIECE:
+        # There may be more. Nobody chooses for the run until it was looked for.
+        await SQL["remember_kill"].run(connection, **root, run_id=kill["run_id"], user_id=kill["user_id"])
+    else:
+        await SQL["forget_kill"].run(connection, **root)
+    await SQL["look_at_run"].run(connection, **run)
+    return int(piece)
+
+
 class Pruner(Loop):
-    """Cancels what is still made for candidates that were rejected: a kill that crashed on its way has left it."""
+    """Brings kills to their end that crashed on their way: rejects what is left of the branch, and cancels what is
+    still made for candidates that were rejected."""
 
     name = "branch_pruner"
     interval_seconds = 30.0
@@ -88,12 +117,16 @@ class Pruner(Loop):
     async def tick(self, now: datetime) -> bool:
         return any(await all_of(self.prune(pool) for pool in self._pools()))
 
-    async def prune(self, pool: Database) -> bool:
+    async def prune(self, pool: Database, left_seconds: float = LEFT_SECONDS) -> bool:
         """True while there is more."""
+        async with pool.connection() as connection:
+            kills = await SQL["kills_left"].rows(connection, left_seconds=left_seconds, limit=BATCH)
+        for kill in kills:
+            await reject(pool, kill)
         async with pool.connection() as connection:
             rows = await SQL["jobs_of_rejected_anywhere"].rows(connection, limit=BATCH)
         await cancel_jobs(self._endings, [(row["tenant_id"], row["job_id"]) for row in rows], actor="branch_pruner")
-        return len(rows) == BATCH
+        return len(rows) == BATCH or len(kills) == BATCH
 
 
 async def cancel_jobs(endings: Endings, jobs: Sequence[tuple[UUID, UUID]], *, actor: str, reason: str = REASON) -> int:

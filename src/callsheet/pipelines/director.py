@@ -13,6 +13,7 @@ from typing import Any
 
 from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
+from callsheet.pipelines.raffle import draw_parent, drawn
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
 from callsheet.pipelines.step_jobs import StepJobs, UnfitParent, lineage_of, sentence
 from callsheet.pipelines.strikes import SQL, stop_where_hopeless
@@ -29,6 +30,8 @@ from callsheet.wire.pipelines import RunReason, Strategy
 log = get_logger(__name__)
 # Looked at in one tick; there may be more.
 AT_ONCE = 100
+# What happens to a run calls for a look at it; a call that was never made is waited for no longer than this.
+UNCALLED_SECONDS = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,7 @@ class Director(Loop):
         picture = await look(pool, run)
         in_flight = picture.state.in_flight
         if in_flight >= self._at_once(run):
-            # The end of one of them will call.
+            await self._leave(pool, run)
             return
         choice = next_group(picture.state)
         if choice.mode is Mode.NO_WORK:
@@ -186,7 +189,10 @@ class Director(Loop):
                 for step, state in zip(picture.steps, picture.state.steps, strict=True)
                 if state.is_gated and state.has_eligible
             )
-            await self._block(pool, run, RunReason.APPROVAL_NEEDED, f"The step {gate['slug']!r} waits for an approval.")
+            detail = f"The step {gate['slug']!r} waits for an approval."
+            await self._block(pool, run, RunReason.APPROVAL_NEEDED, detail, UNCALLED_SECONDS)
+        elif choice.idle is Idle.WAITING:
+            await self._leave(pool, run)
         elif choice.idle is Idle.DONE:
             reached = picture.state.leaves >= run["target_leaves"]
             reason = RunReason.TARGET_REACHED if reached else RunReason.NOTHING_LEFT
@@ -221,7 +227,14 @@ class Director(Loop):
             log.error("pipeline.run_stumbled", run_id=str(run["id"]), exc_info=error)
         await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)
 
-    async def _block(self, pool: Database, run: Row, reason: RunReason, detail: str) -> None:
+    async def _leave(self, pool: Database, run: Row) -> None:
+        """The end of one of its jobs will call: a thousand runs that wait for theirs cost nothing meanwhile."""
+        async with pool.connection() as connection:
+            await SQL["leave_run"].run(connection, **_key(run), due_at=run["due_at"], later_seconds=UNCALLED_SECONDS)
+
+    async def _block(
+        self, pool: Database, run: Row, reason: RunReason, detail: str, later_seconds: float | None = None
+    ) -> None:
         async with pool.connection() as connection:
             await SQL["block_run"].run(
                 connection,
@@ -229,7 +242,7 @@ class Director(Loop):
                 reason=reason.value,
                 reason_detail=detail,
                 due_at=run["due_at"],
-                later_seconds=self._settings.blocked_seconds,
+                later_seconds=later_seconds or self._settings.blocked_seconds,
             )
         # It is looked at again and again; once is enough to say what is found.
         if _is_news(run, reason, detail):
@@ -249,16 +262,14 @@ async def look(pool: Database, run: Row) -> Picture:
             best_only=breadth_first,
         )
         most = run["target_leaves"]
-        leaves = bases = 0
-        if breadth_first or not any(step["has_eligible"] for step in steps):
+        leaves = 0
+        if not any(step["has_eligible"] for step in steps):
             leaves = await SQL["count_active_up_to"].value(connection, **names, position=run["steps"], most=most)
-        if breadth_first:
-            bases = await SQL["count_active_up_to"].value(connection, **names, position=1, most=most)
     state = RunState(
         strategy=Strategy(run["strategy"]),
         target_leaves=most,
         leaves=leaves,
-        bases=bases,
+        bases=run["active_bases"],
         steps=[
             StepState(
                 position=step["position"],
@@ -279,12 +290,11 @@ async def choose_parent(pool: Database, run: Row, picture: Picture, choice: Choi
     names: dict[str, Any] = {"tenant_id": run["tenant_id"], "run_id": run["id"], "position": choice.position}
     async with pool.connection() as connection:
         if picture.state.strategy is Strategy.BREADTH_FIRST and step["top_k"] is not None:
-            found = await SQL["best_parents"].row(connection, **names, top_k=step["top_k"])
+            number = drawn(draw, await SQL["best_parents"].row(connection, **names, top_k=step["top_k"]))
         else:
-            found = await SQL["eligible_parents"].row(connection, **names)
-        if found is None or not found["elos"]:
+            number = await draw_parent(connection, names, draw)
+        if number is None:
             return None
-        number = found["numbers"][draw.parent(found["elos"])]
         return await SQL["numbered_candidate"].row(
             connection, tenant_id=run["tenant_id"], run_id=run["id"], number=number
         )

@@ -6,10 +6,11 @@ SELECT :in_total - count(*) FROM (SELECT FROM candidate_slots WHERE status = 'op
 
 -- name: claim_run
 -- Whoever was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
--- to save work: that nothing is begun twice rests on the slots.
+-- to save work: that nothing is begun twice rests on the slots. Passed over too is what has a branch half killed.
 WITH due AS MATERIALIZED (
-    SELECT tenant_id, id, due_at FROM pipeline_runs
+    SELECT tenant_id, id, due_at FROM pipeline_runs r
     WHERE status = 'active' AND due_at <= (SELECT clock_timestamp())
+      AND NOT EXISTS (SELECT FROM branch_kills k WHERE k.run_id = r.id AND k.tenant_id IS NOT DISTINCT FROM r.tenant_id)
     ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )
 UPDATE pipeline_runs r SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
@@ -20,6 +21,11 @@ RETURNING r.*, due.due_at AS was_due_at
 -- It was not its fault: it keeps its place in the line.
 UPDATE pipeline_runs SET due_at = :due_at
 WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at > :due_at
+
+-- name: leave_run
+-- It will be called. Not where that has happened since it was claimed.
+UPDATE pipeline_runs SET due_at = clock_timestamp() + make_interval(secs => :later_seconds)
+WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :due_at
 
 -- name: look_again
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
@@ -82,7 +88,34 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
       AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
-    ORDER BY number
+    ORDER BY number LIMIT :most
+) parent
+
+-- name: bounds_of_parents
+-- What numbers are called between, and how high: the best of the step, who may be full, has at least as many points.
+SELECT (
+    SELECT number FROM candidates
+    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY number LIMIT 1
+) AS first, (
+    SELECT number FROM candidates
+    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+    ORDER BY run_id DESC, position DESC, number DESC LIMIT 1
+) AS last, (
+    SELECT elo FROM candidates
+    WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active'
+    ORDER BY elo DESC, number LIMIT 1
+) AS highest
+
+-- name: called_parents
+SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (number) CROSS JOIN LATERAL (
+    SELECT number, elo FROM candidates
+    WHERE run_id = :run_id AND position = :position AND number = call.number
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+    LIMIT 1
 ) parent
 
 -- name: best_parents
@@ -194,6 +227,7 @@ WITH made AS MATERIALIZED (
     RETURNING status, rejected_with
 ), run AS (
     UPDATE pipeline_runs r SET candidates = r.candidates + (SELECT count(*) FROM made)::integer,
+        active_bases = r.active_bases + CASE WHEN :parent_id::uuid IS NULL THEN (SELECT count(*) FROM made) ELSE 0 END,
         base_failures = CASE WHEN :parent_id::uuid IS NULL THEN 0 ELSE r.base_failures END,
         -- Where a branch is finished before the next is begun, only a leaf shows that no step is broken.
         dead_branches = CASE WHEN :position = r.steps OR r.strategy = 'breadth_first' AND :position > 1 THEN 0

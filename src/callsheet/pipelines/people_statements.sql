@@ -85,26 +85,45 @@ WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 ORDER BY id DESC LIMIT :limit
 
 -- name: reject_branch
--- The run is locked, so nothing is added to the branch meanwhile; its candidates are locked in key order, as votes do.
+-- The run is locked, so nothing is added to the branch meanwhile; its candidates are locked in key order, as votes do. From
+-- the top, and no more than `most`: what is left hangs below something that is rejected.
 WITH RECURSIVE branch AS (
-    SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
+    SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
     UNION ALL
-    SELECT child.id FROM branch CROSS JOIN LATERAL (
-        SELECT id FROM candidates WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    SELECT child.id, child.status FROM branch CROSS JOIN LATERAL (
+        SELECT id, status FROM candidates WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
     ) child
 ), locked AS MATERIALIZED (
-    SELECT found.id FROM (SELECT id FROM branch ORDER BY id) ordered CROSS JOIN LATERAL (
+    SELECT found.id FROM (
+        SELECT id FROM (SELECT id FROM branch WHERE status = 'active' LIMIT :most) piece ORDER BY id
+    ) ordered CROSS JOIN LATERAL (
         -- By its key alone: planned on an empty table, the indexes of active candidates looked as good.
-        SELECT id, status FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
+        SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
     ) found
-    WHERE found.status = 'active'
 ), rejected AS (
     UPDATE candidates SET status = 'rejected', rejected_at = clock_timestamp(), rejected_by = :user_id,
         rejected_with = :candidate_id
     WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
-    RETURNING id
+    RETURNING parent_id
+), run AS (
+    UPDATE pipeline_runs SET active_bases = active_bases - (SELECT count(*) FROM rejected WHERE parent_id IS NULL)
+    WHERE tenant_id = :tenant_id AND id = :run_id
 )
 SELECT count(*) FROM rejected
+
+-- name: remember_kill
+INSERT INTO branch_kills (tenant_id, candidate_id, run_id, user_id)
+VALUES (:tenant_id, :candidate_id, :run_id, :user_id)
+ON CONFLICT (tenant_id, candidate_id) DO UPDATE SET touched_at = clock_timestamp()
+
+-- name: forget_kill
+DELETE FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
+
+-- name: kills_left
+-- Nobody is at work on them any more.
+SELECT tenant_id, candidate_id, run_id, user_id FROM branch_kills
+WHERE touched_at < clock_timestamp() - make_interval(secs => :left_seconds)
+ORDER BY tenant_id, candidate_id LIMIT :limit
 
 -- name: look_at_run
 -- There is something else to choose from now.

@@ -7,7 +7,7 @@ or whether a new base is due (`next_group`); and which of them has one now (`Dra
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate
@@ -55,7 +55,7 @@ class RunState:
     leaves: int
     """Active candidates of the last step; counting up to the target is enough, and only where nobody can go on."""
     bases: int
-    """Active candidates of the first step; counting up to the target is enough."""
+    """Active candidates of the first step."""
     steps: Sequence[StepState]
 
     @property
@@ -120,6 +120,14 @@ def _rest(run: RunState) -> Choice:
     return Choice(Mode.NO_WORK, idle=Idle.WAITING if run.in_flight else Idle.DONE)
 
 
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A number that is called out: whoever has it, and more points than these, is the one."""
+
+    number: int
+    points: int
+
+
 class Draw:
     """The n-th draw of a run: everything about it that is left to chance, and the same every time."""
 
@@ -138,6 +146,25 @@ class Draw:
             return int(chance * len(elos))
         return bisect_right(tickets, int(chance * tickets[-1]))
 
+    def calls(self, first: int, last: int, highest: int, count: int) -> list[Call]:
+        """The next calls of the same raffle, where there are too many to read their tickets: any number from first to
+        last, and any part of the highest ELO.
+
+        Each parent's number comes up as often as any other's, and it is taken in as many of those cases as it has
+        points: the chances are those of the tickets.
+        """
+        return [
+            Call(first + self._below(last - first + 1), self._below(highest) if highest else -1) for _ in range(count)
+        ]
+
+    def _below(self, most: int) -> int:
+        return int(self._random.random() * most)
+
     def seed(self) -> int:
         """For the engine; asked for after the parent, or without one."""
         return int(self._random.random() * _RESOLUTION)
+
+
+def first_called(calls: Sequence[Call], elos: Mapping[int, int]) -> int | None:
+    """Whose number it was; `elos` of the parents by their numbers, of those at least that were called."""
+    return next((call.number for call in calls if elos.get(call.number, -1) > call.points), None)

@@ -55,6 +55,7 @@ class Failpoint(StrEnum):
     PIPELINE_CHOSEN_BEFORE_SUBMIT = "pipeline.chosen_before_submit"
     PIPELINE_CANCEL_BEFORE_JOBS = "pipeline.cancel_before_jobs"
     PIPELINE_COPY_BEFORE_CANDIDATES = "pipeline.copy_before_candidates"
+    PIPELINE_KILL_BETWEEN_PIECES = "pipeline.kill_between_pieces"
     PIPELINE_KILL_BEFORE_CANCELS = "pipeline.kill_before_cancels"
     PIPELINE_THUMBNAIL_BEFORE_ROW = "pipeline.thumbnail_before_row"
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, next_group
+from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_called, next_group
 from callsheet.wire.pipelines import STRIKES, Strategy
 
 FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
@@ -237,6 +237,52 @@ def test_where_nobody_has_points_everybody_has_the_same_chance() -> None:
     assert sum((count - 2500) ** 2 / 2500 for count in drawn.values()) < 16.3
 
 
+def called(draw: Draw, elos: dict[int, int], highest: int) -> int:
+    """Called out until somebody has the number, a few at a time."""
+    while True:
+        number = first_called(draw.calls(min(elos), max(elos), highest, 3), elos)
+        if number is not None:
+            return number
+
+
+@pytest.mark.parametrize("highest", [2000, 2600])
+def test_ten_thousand_calls_fall_as_the_elo_scores_say_however_high_they_go_and_whatever_numbers_are_nobodys(
+    highest: int,
+) -> None:
+    among = {3: 1000, 4: 2000, 9: 500, 11: 0, 30: 1500}
+    drawn = Counter(called(Draw(7, number), among, highest) for number in range(10_000))
+    expected = {3: 2000, 4: 4000, 9: 1000, 30: 3000}
+    assert set(drawn) == set(expected)
+    assert sum((drawn[number] - wanted) ** 2 / wanted for number, wanted in expected.items()) < 16.3
+
+
+def test_where_nobody_has_points_every_number_that_is_called_counts() -> None:
+    among = {1: 0, 2: 0, 5: 0, 8: 0}
+    drawn = Counter(called(Draw(7, number), among, 0) for number in range(10_000))
+    assert set(drawn) == set(among)
+    assert sum((count - 2500) ** 2 / 2500 for count in drawn.values()) < 16.3
+
+
+@given(
+    some.integers(0, 2**53 - 1),
+    some.integers(1, 10**6),
+    some.dictionaries(some.integers(1, 60), some.integers(1, 3000), min_size=1),
+    some.sets(some.integers(1, 60)),
+)
+def test_what_is_called_is_the_same_every_time_whoever_else_is_looked_up_with_it(
+    seed: int, number: int, elos: dict[int, int], left_out: set[int]
+) -> None:
+    """Only the numbers that were called need be read."""
+    first, second = Draw(seed, number), Draw(seed, number)
+    calls = first.calls(min(elos), max(elos), max(elos.values()), 64)
+    assert calls == second.calls(min(elos), max(elos), max(elos.values()), 64)
+    assert all(min(elos) <= call.number <= max(elos) and 0 <= call.points < max(elos.values()) for call in calls)
+    numbers = {call.number for call in calls}
+    read = {each: elo for each, elo in elos.items() if each in numbers or each not in left_out}
+    assert first_called(calls, read) == first_called(calls, elos)
+    assert first.seed() == second.seed()
+
+
 @given(some.integers(0, 2**53 - 1), some.integers(1, 10**6), some.lists(some.integers(0, 3000), min_size=1))
 def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int, number: int, elos: list[int]) -> None:
     first, second = Draw(seed, number), Draw(seed, number)
@@ -249,6 +295,8 @@ def test_a_draw_is_the_same_every_time_and_takes_nobody_without_points(seed: int
 def test_draws_stay_what_they_were_in_every_version() -> None:
     draw = Draw(42, 7)
     assert (draw.parent(range(1, 101)), draw.seed()) == (99, 7016704079441923)
+    calls = Draw(42, 7).calls(1, 100_000, 1300, 2)
+    assert [(call.number, call.points) for call in calls] == [(98725, 1012), (60136, 848)]
 
 
 def test_every_draw_has_a_seed_of_its_own() -> None:

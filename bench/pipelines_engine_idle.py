@@ -1,0 +1,117 @@
+"""How much of its time an engine stands idle while a run of a pipeline has candidates made, one from the other.
+
+Everything is real: control plane, agent and Lightbox are processes, the run has three steps. With two jobs at once, one
+is rendered while what the other made is accepted and its child begun. Beside it, in the same installation: the same run
+with one job at a time, and the loop of the first design, which looks for an ended job every five seconds and then begins
+the next. The engine itself says when it has work, to whoever listens at its socket; idle is the time from the first
+render to the last in which it has none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from typing import Any
+
+from bench.results import Result
+from bench.studio import TRIVIAL, Graph, Studio, lightbox, node, open_studio, picture
+from bench.worker_engine_idle import Watch, watching
+from callsheet.wire.jobs import JobStatus
+
+name = "pipelines.engine_idle"
+seconds = 30.0
+short = {"leaves": 2, "render_seconds": 0.1, "asked": 2, "ask_seconds": 0.2}
+RENDER_SECONDS = 0.5
+# One child each: as many candidates for a leaf as there are steps.
+STEPS, LEAVES = 3, 11
+TURN_SECONDS = 30.0
+TARGET_PERCENT = 15.0
+# As the first design has it, and for how many jobs.
+ASK_SECONDS, ASKED = 5.0, 3
+LOOK_SECONDS = 0.1
+RUN_SECONDS = 120.0
+BASE, FIX = "bench-base", "bench-fix"
+AT_ONCE = {"CALLSHEET_PIPELINES__JOBS_PER_RUN": "2", "CALLSHEET_PIPELINES__JOBS_IN_TOTAL": "2"}
+
+
+async def run(
+    seconds: float,
+    leaves: int = LEAVES,
+    render_seconds: float = RENDER_SECONDS,
+    asked: int = ASKED,
+    ask_seconds: float = ASK_SECONDS,
+) -> list[Result]:
+    shares: dict[str, list[float]] = {"two": [], "one": [], "asking": []}
+    async with (
+        open_studio(given=AT_ONCE) as studio,
+        lightbox(studio.home) as engine,
+        watching(engine) as watch,
+    ):
+        await _offer(studio, render_seconds)
+        async with studio.agent(f"{BASE},{FIX}", engine):
+            await _run(studio, 2, 1)
+            watch.spans.clear()
+            for _ in range(max(1, round(seconds / TURN_SECONDS))):
+                for kind, concurrency in (("two", 2), ("one", 1)):
+                    shares[kind].append(await _idle(studio, watch, concurrency, leaves))
+            await _ask(studio, asked, ask_seconds)
+            shares["asking"].append(watch.idle_percent(asked))
+    two, one, asking = (statistics.median(shares[kind]) for kind in ("two", "one", "asking"))
+    unit = f"% idle between {render_seconds:g} s renders of a run, two jobs at once"
+    return [
+        Result(name=name, value=two, unit=unit, peer=asking, target=TARGET_PERCENT),
+        Result(name=f"{name}.one_at_a_time", value=one, unit="% idle, one job at once", peer=asking),
+    ]
+
+
+async def _idle(studio: Studio, watch: Watch, concurrency: int, leaves: int) -> float:
+    made = await _run(studio, concurrency, leaves)
+    if made != STEPS * leaves:
+        raise RuntimeError(f"the run has made {made} candidates in place of {STEPS * leaves}")
+    return watch.idle_percent(made)
+
+
+async def _offer(studio: Studio, render_seconds: float) -> None:
+    """The workflows of the steps, and one of the peer's own; each sleeps as long as a render takes."""
+    sleep: dict[str, Any] = {"seconds": render_seconds, "steps": 10, "preview": False}
+    paint = node("LightboxTextToImage", text="{{prompt}}", seed="{{seed}}", width=64, height=64, steps=1)
+    base: Graph = {**TRIVIAL, "load": paint, "change": node("ProbeSleep", image=["load", 0], **sleep)}
+    fix: Graph = {**TRIVIAL, "change": base["change"]}
+    await studio.offer(BASE, base)
+    await studio.offer(FIX, fix)
+    steps = [
+        {"name": f"step {number}", "workflow": FIX if number else BASE, "max_children": 1, **_needs(number)}
+        for number in range(STEPS)
+    ]
+    answer = await studio.admin.post("/api/pipelines", json={"slug": "bench", "name": "Bench", "steps": steps})
+    answer.raise_for_status()
+
+
+def _needs(number: int) -> dict[str, bool]:
+    return {"needs_parent_image_path": True} if number else {"needs_run_prompt": True}
+
+
+async def _run(studio: Studio, concurrency: int, leaves: int) -> int:
+    """To its end; how many candidates it has made."""
+    request = {"name": "Bench", "prompt": "dunes", "budget": 1000, "target_leaves": leaves, "concurrency": concurrency}
+    answer = await studio.admin.post("/api/pipelines/bench/runs", json=request)
+    path = f"/api/runs/{answer.raise_for_status().json()['id']}"
+    async with asyncio.timeout(RUN_SECONDS):
+        while True:
+            shown = (await studio.admin.get(path)).raise_for_status().json()
+            if shown["status"] == "completed":
+                return int(shown["candidates"])
+            if shown["reason"] is not None:
+                raise RuntimeError(f"the run does not go on: {shown['reason_detail']}")
+            await asyncio.sleep(LOOK_SECONDS)
+
+
+async def _ask(studio: Studio, jobs: int, ask_seconds: float) -> None:
+    """One after the other: each is found to have ended when it is asked for next, and then the next is begun."""
+    file = await studio.upload(picture(1))
+    for _ in range(jobs):
+        job = await studio.client.submit(FIX, {}, input_file_id=file)
+        while (found := await studio.client.job(job.id)).status is not JobStatus.COMPLETED:
+            if found.status in (JobStatus.FAILED, JobStatus.CANCELED, JobStatus.EXPIRED):
+                raise RuntimeError(f"a job has {found.status.value}: {found.error}")
+            await asyncio.sleep(ask_seconds)
