@@ -72,6 +72,7 @@ class Director(Loop):
                 run = await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
             if run is None:
                 return False
+            await hit(Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK)
             await self.advance(pool, run)
         return True
 
@@ -96,13 +97,15 @@ class Director(Loop):
         step = picture.steps[choice.position]
         file = await self._file(pool, run, parent)
         if parent is not None and file is None and step["needs_parent_image_path"]:
-            async with pool.connection() as connection:
+            async with pool.transaction() as connection:
+                # First the run, as everybody locks.
+                await SQL["look_again"].run(connection, **_key(run))
                 await SQL["strike_out"].run(connection, tenant_id=run["tenant_id"], candidate_id=parent["id"])
-            await self._again(pool, run)
             return
         begun = await self._begin(pool, run, step, parent, file, draw.seed())
         if begun and in_flight + 1 < self._at_once(run):
             # There is room for another of its jobs, after everybody else had a turn.
+            await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
             await self._again(pool, run)
 
     def _at_once(self, run: Row) -> int:
