@@ -99,14 +99,14 @@ class Shoot:
         assert started is not None
         return started
 
-    async def deliver(self, started: StartedLease, pictures: int = 1) -> None:
+    async def deliver(self, started: StartedLease, pictures: int = 1, content: bytes = PNG) -> None:
         """As a worker and the protocol's routes do."""
         lease = started.lease
         outputs = []
         for number in range(pictures):
             path = f"tenants/{lease.tenant_id}/ai-jobs/{lease.job_id}/output-{uuid7()}.png"
-            await self.stage.room.files.storage.put(path, PNG, content_type="image/png")
-            outputs.append(Output(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(PNG)))
+            await self.stage.room.files.storage.put(path, content, content_type="image/png")
+            outputs.append(Output(uuid7(), "local", path, f"picture-{number}.png", "image/png", len(content)))
         result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
         await self.core.room.execution.complete(report(started), result, outputs=outputs)
 

@@ -143,6 +143,7 @@ class Collector(Loop):
 
     async def settle(self, pool: Database, row: Row) -> bool:
         """True where this was the one that settled it."""
+        await hit(Failpoint.PIPELINE_RESULT_BEFORE_SETTLE)
         status = row["job_status"]
         if status == JobStatus.CANCELED:
             return await self._give_up(pool, row, "canceled", "")

@@ -72,6 +72,7 @@ class Director(Loop):
             run = await self._claim(pool)
             if run is None:
                 return False
+            await hit(Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK)
             try:
                 await self.advance(pool, run)
             except Exception as error:
@@ -114,6 +115,7 @@ class Director(Loop):
         begun = await self._begin(pool, run, step, parent, file, draw.seed())
         if begun and in_flight + 1 < self._at_once(run):
             # There is room for another of its jobs, after everybody else had a turn.
+            await hit(Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN)
             await self._again(pool, run)
 
     def _at_once(self, run: Row) -> int:

@@ -61,6 +61,7 @@ class ThumbnailMaker(Loop):
             due_at = row["thumbnail_due_at"]
             if not await SQL["claim_thumbnail"].run(connection, **names, due_at=due_at, seconds=CLAIM_SECONDS):
                 return
+        await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT)
         content = await self._made(row)
         if content is None:
             await self._give_up(pool, row)

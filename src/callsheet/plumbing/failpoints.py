@@ -52,11 +52,15 @@ class Failpoint(StrEnum):
     WEBHOOK_COLLECT_BEFORE_COMPLETE = "webhook.collect_before_complete"
     WEBHOOK_COMPLETE_BEFORE_END = "webhook.complete_before_end"
     WEBHOOK_CANCEL_BEFORE_END = "webhook.cancel_before_end"
+    PIPELINE_CLAIMED_BEFORE_LOOK = "pipeline.claimed_before_look"
     PIPELINE_CHOSEN_BEFORE_SUBMIT = "pipeline.chosen_before_submit"
+    PIPELINE_BEGUN_BEFORE_AGAIN = "pipeline.begun_before_again"
     PIPELINE_CANCEL_BEFORE_JOBS = "pipeline.cancel_before_jobs"
+    PIPELINE_RESULT_BEFORE_SETTLE = "pipeline.result_before_settle"
     PIPELINE_COPY_BEFORE_CANDIDATES = "pipeline.copy_before_candidates"
     PIPELINE_KILL_BETWEEN_PIECES = "pipeline.kill_between_pieces"
     PIPELINE_KILL_BEFORE_CANCELS = "pipeline.kill_before_cancels"
+    PIPELINE_THUMBNAIL_BEFORE_OBJECT = "pipeline.thumbnail_before_object"
     PIPELINE_THUMBNAIL_BEFORE_ROW = "pipeline.thumbnail_before_row"
 
 

@@ -1,0 +1,325 @@
+"""Runs of pipelines, two control planes that drive them, a worker, and the people who guide them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from callsheet.jobs.reports import StartedLease
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.candidates import CastVote, Replay, Vote
+from callsheet.wire.errors import Refusal
+from callsheet.wire.pipelines import Pipeline, Run, Strategy, UpdateRun
+from tests.support.core import FAR, Member, Row, open_core
+from tests.support.exact_trees import PICTURE, Tree, picture_problems, read_trees
+from tests.support.installation import empty
+from tests.support.shoot import NOW, Shoot, open_shoot
+from tests.support.stage import Stage, open_stage, principal_of
+
+TOKENS = 5000
+JOBS_PER_RUN, JOBS_IN_TOTAL = 3, 4
+MOST_RUNS = 4
+DUE_RUNS = "UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE status = 'active'"
+DUE_THUMBNAILS = "UPDATE candidates SET thumbnail_due_at = clock_timestamp() WHERE thumbnail_due_at IS NOT NULL"
+
+
+class PipelineScene:
+    """Everybody who takes part: what they know, and what they can do."""
+
+    def __init__(self, databases: Databases, home: Path):
+        self.databases = databases
+        self.home = home
+        self.runs: list[Run] = []
+        self.held: list[StartedLease] = []
+        self.votes: list[Vote] = []
+        self.deleted = False
+        self.planes: list[Shoot] = []
+        self.pipelines: list[Pipeline] = []
+        self._undo = AsyncExitStack()
+
+    async def begin(self) -> None:
+        await empty(self.databases)
+        core = await open_core(self.databases).prepare()
+        self.ann: Member = await core.member("pool_1", TOKENS)
+        self.stage: Stage = await self._undo.enter_async_context(open_stage(core, self.ann, self.home))
+        self.planes = [self.plane(), self.plane()]
+        one = self.planes[0]
+        steps = await one.steps("one", "two", "three", max_children=2)
+        gated = [{**step} for step in steps]
+        gated[0] |= {"top_k": 2, "requires_approval": True}
+        self.pipelines = [await one.define(steps), await one.define(gated), await one.define(steps[:1])]
+        await self.start(one, Random(0))
+
+    def plane(self) -> Shoot:
+        """One that has just been started."""
+        core = open_core(self.databases, active_per_user=100)
+        return open_shoot(core, self.ann, self.stage, jobs_per_run=JOBS_PER_RUN, jobs_in_total=JOBS_IN_TOTAL)
+
+    async def close(self) -> None:
+        for plane in self.planes:
+            await plane.room.guidance.thumbnails.stop()
+        await self._undo.aclose()
+
+    async def restart(self, place: int) -> None:
+        await self.planes[place].room.guidance.thumbnails.stop()
+        self.planes[place] = self.plane()
+
+    async def rows(self, query: str, *values: object) -> list[Row]:
+        return await self.planes[0].core.rows(self.ann.pool, query, *values)
+
+    async def prepare(self, plane: Shoot, random: Random, step: Step) -> None:
+        """So that there is something to crash at: a run that can go on, room for a job, a result, a thumbnail due."""
+        if not await self.rows("SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"):
+            await self.start(plane, random)
+        if step is PipelineScene.direct:
+            await self.finish_jobs(plane, random)
+            await plane.room.collector.tick(NOW)
+        await self.rows(DUE_RUNS)
+        if step is not PipelineScene.direct:
+            await plane.room.director.tick(NOW)
+        if step is PipelineScene.collect:
+            await self.finish_jobs(plane, random)
+        if step is PipelineScene.make_thumbnails:
+            await self.rows(DUE_THUMBNAILS)
+
+    async def finish_jobs(self, plane: Shoot, random: Random) -> None:
+        await self.lease(plane, random)
+        while self.held:
+            # It may have lost its lease.
+            with suppress(Refusal):
+                await self.report(plane, random)
+
+    async def start(self, plane: Shoot, random: Random) -> None:
+        active = "SELECT 1 FROM pipeline_runs WHERE status = 'active' AND reason IS NULL"
+        if len(await self.rows(active)) >= MOST_RUNS:
+            return
+        wanted: dict[str, Any] = {
+            "seed": random.randrange(1000),
+            "target_leaves": random.choice((1, 2, 4)),
+            "budget": random.choice((45, 120, 1000)),
+            "strategy": random.choice(list(Strategy)),
+            "max_children": random.choice((None, 1, 3)),
+            "concurrency": random.choice((None, None, 1)),
+        }
+        self.runs.append(await plane.run(random.choice(self.pipelines), **wanted))
+
+    async def direct(self, plane: Shoot, random: Random) -> None:
+        if random.random() < 0.6:
+            await self.rows(DUE_RUNS)
+        await plane.room.director.tick(NOW)
+
+    async def collect(self, plane: Shoot, random: Random) -> None:
+        await plane.room.collector.tick(NOW)
+
+    async def lease(self, plane: Shoot, random: Random) -> None:
+        started = await plane.lease()
+        if started is not None:
+            self.held.append(started)
+
+    async def report(self, plane: Shoot, random: Random) -> None:
+        """A worker comes to an end with a job, also with one that was taken from it."""
+        if not self.held:
+            return
+        started = self.held.pop(random.randrange(len(self.held)))
+        chance = random.random()
+        if chance < 0.12:
+            await plane.core.fail(started)
+        elif chance < 0.2:
+            await plane.core.fail(started, retryable=True)
+        else:
+            await plane.deliver(started, random.choice((0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 3)), PICTURE)
+
+    async def grow(self, plane: Shoot, random: Random) -> None:
+        """What an undisturbed moment brings: what is due is begun, and rendered, and kept."""
+        for _ in range(random.randrange(1, 4)):
+            await self.rows(DUE_RUNS)
+            await plane.room.director.tick(NOW)
+            await self.lease(plane, random)
+            await self.report(plane, random)
+            await plane.room.collector.tick(NOW)
+
+    async def lose_time(self, plane: Shoot, random: Random) -> None:
+        """A lease runs out, or a job's deadline passes; delays are over."""
+        central = self.databases.central
+        leased = await plane.core.rows(central, "SELECT dispatch_id FROM ai_job_dispatches WHERE status <> 'queued'")
+        if leased and random.random() < 0.6:
+            await plane.core.expire_lease(random.choice(leased)["dispatch_id"])
+        active = "SELECT id FROM ai_jobs WHERE status IN ('pending', 'queued', 'processing')"
+        if (jobs := await self.rows(active)) and random.random() < 0.3:
+            job_id = random.choice(jobs)["id"]
+            past = "SET deadline_at = clock_timestamp() - interval '1 s'"
+            await self.rows(f"UPDATE ai_jobs {past} WHERE id = $1", job_id)
+            await plane.core.rows(central, f"UPDATE ai_job_dispatches {past} WHERE tenant_job_id = $1", job_id)
+            await plane.core.enforce_deadlines()
+        await plane.core.reap()
+        await plane.core.relay()
+        await plane.core.room.queue.promote(datetime.now(UTC) + FAR)
+
+    async def vote(self, plane: Shoot, random: Random) -> None:
+        principal, run = principal_of(self.ann), random.choice(self.runs)
+        votes = plane.room.guidance.votes
+        pair = await votes.pair(principal, run.id, None, random.randrange(1000))
+        if pair.candidates:
+            winner, loser = random.sample([each.id for each in pair.candidates], 2)
+            vote, _ = await votes.vote(principal, run.id, CastVote(winner_id=winner, loser_id=loser))
+            self.votes.append(vote)
+
+    async def undo(self, plane: Shoot, random: Random) -> None:
+        if self.votes:
+            vote = self.votes.pop(random.randrange(len(self.votes)))
+            await plane.room.guidance.votes.undo(principal_of(self.ann), vote.run_id, vote.id)
+
+    async def kill(self, plane: Shoot, random: Random) -> None:
+        # Rather one that is a parent at this moment.
+        parents = "SELECT DISTINCT parent_id AS id FROM candidate_slots WHERE status = 'open' AND parent_id IS NOT NULL"
+        found = await self.rows(parents) or await self.rows("SELECT id FROM candidates ORDER BY id")
+        if found:
+            chosen = random.choice(sorted(row["id"] for row in found))
+            await plane.room.guidance.branches.kill(principal_of(self.ann), chosen)
+
+    async def approve(self, plane: Shoot, random: Random) -> None:
+        await plane.room.guidance.branches.approve(principal_of(self.ann), random.choice(self.runs).id, "one")
+
+    async def pause(self, plane: Shoot, random: Random) -> None:
+        await plane.room.runs.pause(principal_of(self.ann), random.choice(self.runs).id)
+
+    async def resume(self, plane: Shoot, random: Random) -> None:
+        """Rather one that does not go on."""
+        idle = await self.rows("SELECT id FROM pipeline_runs WHERE status IN ('paused', 'completed') ORDER BY id")
+        if idle:
+            await plane.room.runs.resume(principal_of(self.ann), random.choice(idle)["id"])
+
+    async def cancel(self, plane: Shoot, random: Random) -> None:
+        # Rather one that has a job under way.
+        busy = await self.rows("SELECT DISTINCT run_id AS id FROM candidate_slots WHERE status = 'open'")
+        ids = sorted(row["id"] for row in busy) or [run.id for run in self.runs]
+        await plane.room.runs.cancel(principal_of(self.ann), random.choice(ids))
+
+    async def change_budget(self, plane: Shoot, random: Random) -> None:
+        wanted = UpdateRun(budget=random.choice((50, 100, 200)))
+        await plane.room.runs.update(principal_of(self.ann), random.choice(self.runs).id, wanted)
+
+    async def replay(self, plane: Shoot, random: Random) -> None:
+        if found := await self.rows("SELECT id FROM candidates ORDER BY id"):
+            await plane.room.guidance.lineages.replay(principal_of(self.ann), random.choice(found)["id"], Replay())
+
+    async def delete_file(self, plane: Shoot, random: Random) -> None:
+        if found := await self.rows("SELECT file_id FROM candidates ORDER BY id"):
+            self.deleted = True
+            await self.stage.delete_file(random.choice(found)["file_id"])
+
+    async def make_thumbnails(self, plane: Shoot, random: Random) -> None:
+        if random.random() < 0.5:
+            # Who had claimed them has died.
+            await self.rows(DUE_THUMBNAILS)
+        await plane.room.guidance.thumbnails.tick(NOW)
+
+    async def prune(self, plane: Shoot, random: Random) -> None:
+        await plane.room.guidance.pruner.tick(NOW)
+
+    async def check(self) -> list[Tree]:
+        await self.planes[0].core.check()
+        trees = await read_trees(self.ann.pool)
+        assert [problem for tree in trees for problem in tree.problems()] == []
+        under_way = {tree.run["id"]: sum(slot["status"] == "open" for slot in tree.slots) for tree in trees}
+        for tree in trees:
+            assert under_way[tree.run["id"]] <= min(JOBS_PER_RUN, tree.run["concurrency"] or JOBS_PER_RUN)
+        assert sum(under_way.values()) <= JOBS_IN_TOTAL
+        return trees
+
+    async def come_home(self) -> None:
+        """Left alone with a worker that is well: every job ends, and every run, or it says why it does not."""
+        plane = self.plane()
+        held, self.held = self.held, []
+        for started in held:
+            await plane.core.expire_lease(started.lease.dispatch_id)
+        for _ in range(200):
+            await self.lose_time(plane, Random("nothing is lost"))
+            await plane.room.guidance.pruner.tick(NOW)
+            await self.rows(DUE_RUNS)
+            await plane.tick()
+            if not await self._work(plane):
+                break
+        else:
+            raise AssertionError("it does not end")
+        await self.rows(DUE_THUMBNAILS)
+        while await plane.room.guidance.thumbnails.tick(NOW):
+            pass
+        await plane.room.guidance.thumbnails.stop()
+        await plane.core.check_drained()
+        for tree in await self.check():
+            assert list(tree.unsettled()) == []
+            run = tree.run
+            assert run["status"] == "canceled" or run["reason"] is not None, f"it stands still and says nothing: {run}"
+            if run["reason"] == "target_reached":
+                # What was killed since then stays killed until somebody resumes it.
+                leaves = [each["rejected_at"] for each in tree.candidates if each["position"] == run["steps"]]
+                assert sum(at is None or at > run["ended_at"] for at in leaves) >= run["target_leaves"]
+        assert await picture_problems(self.ann.pool, self.stage.room.files.storage, deleted=self.deleted) == []
+
+    async def _work(self, plane: Shoot) -> int:
+        worked = 0
+        while (started := await plane.lease()) is not None:
+            await plane.deliver(started, content=PICTURE)
+            worked += 1
+        return worked
+
+
+Step = Callable[[PipelineScene, Shoot, Random], Awaitable[None]]
+STEPS: tuple[tuple[Step, int], ...] = (
+    (PipelineScene.start, 4),
+    (PipelineScene.grow, 16),
+    (PipelineScene.direct, 10),
+    (PipelineScene.collect, 8),
+    (PipelineScene.lease, 10),
+    (PipelineScene.report, 10),
+    (PipelineScene.lose_time, 2),
+    (PipelineScene.vote, 4),
+    (PipelineScene.undo, 1),
+    (PipelineScene.kill, 1),
+    (PipelineScene.approve, 3),
+    (PipelineScene.pause, 1),
+    (PipelineScene.resume, 3),
+    (PipelineScene.cancel, 1),
+    (PipelineScene.change_budget, 1),
+    (PipelineScene.replay, 1),
+    (PipelineScene.delete_file, 1),
+    (PipelineScene.make_thumbnails, 3),
+    (PipelineScene.prune, 1),
+)
+
+# Where each can crash.
+POINTS: dict[Step, tuple[Failpoint, ...]] = {
+    PipelineScene.direct: (
+        Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
+        Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
+        Failpoint.PIPELINE_BEGUN_BEFORE_AGAIN,
+        Failpoint.SUBMIT_BEFORE_RELAY,
+        Failpoint.RELAY_BEFORE_QUEUED,
+    ),
+    PipelineScene.collect: (
+        Failpoint.PIPELINE_RESULT_BEFORE_SETTLE,
+        Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
+    ),
+    PipelineScene.kill: (Failpoint.PIPELINE_KILL_BEFORE_CANCELS,),
+    PipelineScene.cancel: (Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,),
+    PipelineScene.make_thumbnails: (
+        Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT,
+        Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
+    ),
+}
+LAST_POINTS: dict[Step, Failpoint] = {
+    PipelineScene.direct: Failpoint.PIPELINE_CHOSEN_BEFORE_SUBMIT,
+    PipelineScene.collect: Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES,
+    PipelineScene.kill: Failpoint.PIPELINE_KILL_BEFORE_CANCELS,
+    PipelineScene.cancel: Failpoint.PIPELINE_CANCEL_BEFORE_JOBS,
+    PipelineScene.make_thumbnails: Failpoint.PIPELINE_THUMBNAIL_BEFORE_ROW,
+}
+CRASHES: dict[Step, int] = {step: len(points) for step, points in POINTS.items()}
+CRASHES[PipelineScene.collect] = 4
+EVERY_POINT = frozenset(point for points in POINTS.values() for point in points)
