@@ -106,7 +106,8 @@ def test_a_step_that_is_an_actor_is_applied_compared_and_refused_like_the_others
     file = directory / "asked.toml"
     file.write_text(ASKED)
     told = callsheet.call("pipelines", "apply", str(file))
-    assert '"workflow": "actor:media", "payload": {"provider": "lightbox"' in told.err
+    assert '+ step Base {"workflow": "actor:media", "payload": {' in told.err
+    assert '"provider": "lightbox"' in told.err
     succeed(callsheet, "pipelines", "apply", str(file), "--yes")
     assert succeed(callsheet, "pipelines", "apply", str(file), "--json").json["changes"] == []
     file.write_text(ASKED.replace("width = 64", "width = 128"))
