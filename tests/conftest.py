@@ -21,6 +21,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
 from tests.support.installation import empty, installation, isolate
+from tests.support.late_connections import late_connections_closed
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
@@ -50,6 +51,12 @@ def _plain_tracebacks() -> None:
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
     structlog.configure(processors=processors)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_connection_is_lost() -> Iterator[None]:
+    with late_connections_closed():
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -138,7 +138,7 @@ async def test_an_interrupted_run_ends_as_recorded(fresh_client: httpx.AsyncClie
 async def test_a_node_that_does_not_listen_is_stopped_before_the_next(fresh_client: httpx.AsyncClient) -> None:
     status, recorded = sample("inputs_cache_interrupt")["interrupt_noninterruptible_then_other_node"]
     graph = sleeping(30)
-    graph["4"] = {"class_type": "ProbeHang", "inputs": {"image": ["1", 0], "seconds": 0.5}}
+    graph["4"] = {"class_type": "ProbeHang", "inputs": {"image": ["1", 0], "seconds": 2.0}}
     graph["3"]["inputs"]["image"] = ["4", 0]
     prompt_id = (await fresh_client.post("/prompt", json={"prompt": graph})).json()["prompt_id"]
     await until_running(fresh_client, prompt_id)

@@ -183,7 +183,7 @@ async def test_a_run_that_waits_hears_the_queue_move_first(engine: RunningLightb
     recorded, entry = recorded_run("ws_queued_behind")
     await make_cached(client, entry["prompt"][2], [])
     sleeping = only_entry(sample("history_success_no_client_id"))["prompt"][2]
-    sleeping["3"]["inputs"] |= {"seconds": 0.4, "steps": 2, "salt": uuid.uuid4().hex}
+    sleeping["3"]["inputs"] |= {"seconds": 2.0, "steps": 20, "salt": uuid.uuid4().hex}
     async with listening(engine) as listener:
         await listener.hear_until(is_idle)
         await client.post("/prompt", json={"prompt": sleeping})
