@@ -274,6 +274,7 @@ PRODUCT = {"title": "Lamp"}
         ({"payload": {**WORDS, "action_type": "fly"}}, "payload.action_type", "is nothing that replicate does"),
         ({"payload": {**WORDS, "colour": "red"}}, "payload.colour", "is not a field of a media task"),
         ({"payload": {**WORDS, "params": []}}, "payload.params", "should be an object"),
+        ({"payload": {**WORDS, "workflow_run_id": "x" * 201}}, "payload.workflow_run_id", "at most 200 characters"),
         ({"payload": {**WORDS, "prompt": "{{Prompt}}"}}, "payload.prompt", "which is no name"),
         ({"needs_run_variables": False}, "payload.prompt", "unknown placeholder {{style}}"),
         ({"needs_run_prompt": False}, "payload.prompt", "the step needs the run's prompt"),

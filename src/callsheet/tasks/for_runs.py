@@ -12,7 +12,7 @@ from callsheet.jobs.task_files import PIPELINE
 from callsheet.providers.actor import Plan
 from callsheet.providers.media import Finish
 from callsheet.tasks.actors import Actors
-from callsheet.tasks.plans import FIELD, Plans, Wanted, planned
+from callsheet.tasks.plans import FIELD, Plans, Wanted, planned, workflow_run_id
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.tasks import actor_of
 
@@ -31,6 +31,7 @@ class RunTasks:
             name, queue_name = _named(workflow)
             actor = self._actors.named(name)
             await self._actors.workflow(name, queue_name)
+            workflow_run_id(payload)
             plan = planned(actor, payload)
             if plan.effect is not None:
                 await self._plans.check_effect(plan.effect)
