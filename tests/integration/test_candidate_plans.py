@@ -74,6 +74,7 @@ CASES: dict[str, Case] = {
     "lock_pair": ({**OF_RUN, "candidate_ids": TWO}, set(), 40),
     "list_votes": ({**OF_RUN, "before": None, "limit": 51}, {"votes_of_run"}, 120),
     "reject_branch": ({**USER, "candidate_id": candidate(4)}, {"children_of_candidate"}, 250),
+    "restore_branch": ({**USER, "candidate_id": candidate(4)}, {"children_of_candidate"}, 250),
     "jobs_of_rejected": (OF_RUN, {"open_slots"}, 80),
     "list_candidates": (PAGE, set(), 120),
     "list_candidates, far back": ({**PAGE, "before": 500}, set(), 120),
