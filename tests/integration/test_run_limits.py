@@ -107,6 +107,13 @@ async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_f
     assert await shoot.shape(run) == {1: 2, 2: 3}
     assert run.spent == 50
     await shoot.check(run)
+    # Whoever mends the cause and lets it go on has not paid for the first two in vain.
+    await shoot.room.runs.resume(principal_of(shoot.ann), run.id)
+    run = await shoot.finish(run)
+    assert run.reason is RunReason.TARGET_REACHED
+    fixed = [row for row in await shoot.candidates(run) if row["position"] == 2]
+    assert {(row["failure_count"], row["child_count"]) for row in fixed} == {(0, 2)}
+    await shoot.check(run)
 
 
 async def test_a_job_without_a_picture_is_a_strike_and_was_paid_for(shoot: Shoot) -> None:
