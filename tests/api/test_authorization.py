@@ -125,6 +125,7 @@ TABLE: dict[Access, str] = {
         GET /api/runs/{run_id}/export
         GET /api/candidates/{candidate_id}
         POST /api/candidates/{candidate_id}/kill
+        POST /api/candidates/{candidate_id}/restore
         GET /api/candidates/{candidate_id}/lineage
         POST /api/candidates/{candidate_id}/replay
     """,

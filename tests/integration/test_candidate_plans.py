@@ -81,6 +81,8 @@ CASES: dict[str, Case] = {
         150,
     ),
     "forget_kill": ({"tenant_id": TENANT, "candidate_id": candidate(4)}, set(), 10),
+    "kill_under_way": ({"tenant_id": TENANT, "candidate_id": candidate(4)}, set(), 10),
+    "restore_branch": ({**OF_RUN, "candidate_id": candidate(4)}, {"children_of_candidate"}, 250),
     "jobs_of_rejected": (OF_RUN, {"open_slots"}, 80),
     "list_candidates": (PAGE, set(), 120),
     "list_candidates, far back": ({**PAGE, "before": 500}, set(), 120),

@@ -120,6 +120,23 @@ async def test_leaves_that_were_killed_are_made_anew_when_a_completed_run_is_res
     await shoot.check(run)
 
 
+async def test_a_branch_that_is_restored_goes_on_where_it_was(shoot: Shoot) -> None:
+    run = await shoot.run(await shoot.pipeline("one", "two", max_children=2), target_leaves=2, budget=200)
+    await shoot.tick()
+    await shoot.work()
+    await shoot.tick()
+    first = (await candidates(shoot, run))[1]
+    assert await kill(shoot, first) == 1
+    branches = shoot.room.guidance.branches
+    assert (await branches.restore(principal_of(shoot.ann), first)).restored == 1
+    ended = await shoot.finish(run)
+    assert (ended.status, ended.reason) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
+    # The job that was canceled took nothing from its parent.
+    assert await shoot.shape(run) == {1: 1, 2: 2}
+    assert ended.spent == 30
+    await shoot.check(run)
+
+
 async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_and_parent(shoot: Shoot) -> None:
     run = await shoot.finish(await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1))
     base, leaf = await shoot.candidates(run)

@@ -46,9 +46,9 @@ FILL = f"""
     INSERT INTO pipelines (tenant_id, id, user_id, slug, name)
     SELECT '{TENANT}', {numbered("dddddddd", "n")}, '{user_id(1)}', 'p-' || n, 'p' FROM generate_series(1, {RUNS}) n;
     INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id,
-        max_children)
+        max_children, top_k)
     SELECT '{TENANT}', {numbered("ffffffff", "n * 4 + p")}, {numbered("dddddddd", "n")}, 1, p, 's', 's-' || p, 'w',
-        '{run_id(1)}', 5
+        '{run_id(1)}', 5, 10
     FROM generate_series(1, {RUNS}) n, generate_series(1, 4) p;
     INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, seed,
         target_leaves, budget, draws, candidates, status, ended_at)
@@ -127,7 +127,7 @@ CASES: dict[str, Case] = {
         {"eligible_parents", "open_slots"},
         100,
     ),
-    "read_steps, the best only": (LOOP["read_steps"], {**RUN, **VERSION, "best_only": True}, {"eligible_parents"}, 100),
+    "read_steps, the best only": (LOOP["read_steps"], {**RUN, **VERSION, "best_only": True}, BEST, 200),
     "count_active_up_to": (LOOP["count_active_up_to"], {**RUN, "position": 4, "most": 10}, {"candidates_by_elo"}, 30),
     "eligible_parents": (
         LOOP["eligible_parents"],

@@ -14,7 +14,7 @@ from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import StartedLease
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import Run, RunReason, RunStatus, Strategy
 from tests.support.core import Core, Member, open_core, report
 from tests.support.shoot import BASE, NOW, PNG, Shoot, open_shoot
@@ -66,8 +66,10 @@ async def test_no_parent_gets_more_children_than_it_may_however_many_pictures_a_
     assert run.status is RunStatus.COMPLETED
     await shoot.check(run)
     shown = await shoot.room.guidance.gallery.page(principal_of(ann), run.id, limit=100)
-    told = {each.number: each.rejection for each in shown.items}
-    assert Counter(told.values()) == {None: 6, "surplus": 4}
+    assert Counter(each.rejection for each in shown.items) == {None: 6, "surplus": 4}
+    surplus = next(each.id for each in shown.items if each.rejection)
+    with pytest.raises(WrongState, match="as many children as it may"):
+        await shoot.room.guidance.branches.restore(principal_of(ann), surplus)
 
 
 async def test_a_rejected_candidate_says_how_it_came_to_be_rejected(shoot: Shoot) -> None:
@@ -104,6 +106,13 @@ async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_f
     assert (run.status, run.reason) == (RunStatus.PAUSED, RunReason.BRANCHES_FAILED)
     assert await shoot.shape(run) == {1: 2, 2: 3}
     assert run.spent == 50
+    await shoot.check(run)
+    # Whoever mends the cause and lets it go on has not paid for the first two in vain.
+    await shoot.room.runs.resume(principal_of(shoot.ann), run.id)
+    run = await shoot.finish(run)
+    assert run.reason is RunReason.TARGET_REACHED
+    fixed = [row for row in await shoot.candidates(run) if row["position"] == 2]
+    assert {(row["failure_count"], row["child_count"]) for row in fixed} == {(0, 2)}
     await shoot.check(run)
 
 

@@ -321,6 +321,41 @@ async def test_a_kill_and_the_acceptance_of_a_child_at_once_leave_no_active_orph
         assert (await tree.row(parent))["child_count"] == 1
 
 
+async def test_a_restore_and_the_acceptance_of_a_late_child_at_once_bring_both_back(juries: Juries) -> None:
+    tree, race = juries.tree, juries.race
+    for restored_first in (True, False):
+        parent = await tree.candidate()
+        job = await tree.begin(parent)
+        started, output = await race.one.start(), await juries.stage.put_output(job.id)
+        async with stalled_at(Failpoint.PIPELINE_KILL_BEFORE_CANCELS, juries.one.kill(parent)) as killing:
+            made = {"outputs": [{"file_id": str(output.file_id)}]}
+            await race.two.room.execution.complete(report(started), made, outputs=[output])
+        await killing
+        works = [juries.two.restore(parent), juries.collector.collect(race.ann.pool)]
+        async with holding(race.pool, HOLD_RUN, race.ann.tenant_id, tree.run_id):
+            tasks = await waiting(race.pool, *(works if restored_first else works[::-1]))  # type: ignore[arg-type]
+        await asyncio.gather(*tasks)
+        [late] = [row["id"] for row in await tree.rows() if row["parent_id"] == parent]
+        assert {parent, late} <= await tree.active()
+
+
+async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothing_else(juries: Juries) -> None:
+    tree, one = juries.tree, juries.one
+    base = await tree.candidate()
+    first, second = await tree.candidate(base), await tree.candidate(base)
+    leaf = await tree.candidate(first)
+    await one.kill(second)
+    await one.kill(base)
+    with pytest.raises(WrongState, match=f"rejected with {base}"):
+        await one.restore(leaf)
+    with pytest.raises(WrongState, match="restore that first"):
+        await one.restore(second)
+    assert [(await one.restore(base)).restored for _ in range(2)] == [3, 0]
+    assert await tree.active() == {base, first, leaf}
+    assert (await one.restore(second)).restored == 1
+    assert await tree.active() == {base, first, second, leaf}
+
+
 async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()

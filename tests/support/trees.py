@@ -18,7 +18,7 @@ from callsheet.pipelines.branches import Branches, Pruner
 from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.votes import Votes
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.candidates import CastVote, Killed, Vote
+from callsheet.wire.candidates import CastVote, Killed, Restored, Vote
 from callsheet.wire.jobs import Job
 from tests.support.core import Core, Member, Row
 from tests.support.stage import Stage, principal_of
@@ -172,3 +172,6 @@ class Jury:
 
     async def kill(self, candidate_id: UUID) -> Killed:
         return await self.branches.kill(principal_of(self.tree.ann), candidate_id)
+
+    async def restore(self, candidate_id: UUID) -> Restored:
+        return await self.branches.restore(principal_of(self.tree.ann), candidate_id)

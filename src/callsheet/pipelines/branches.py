@@ -1,4 +1,4 @@
-"""Killing a branch, and letting a step go on."""
+"""Killing a branch, taking that back, and letting a step go on."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.jobs.endings import Endings
-from callsheet.pipelines.gallery import SQL, Gallery
+from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -16,8 +16,9 @@ from callsheet.plumbing.sql import Connection, Row
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
-from callsheet.wire.candidates import Approval, Killed
+from callsheet.wire.candidates import Approval, Killed, Restored
 from callsheet.wire.errors import InvalidTransition, NotFound, WrongState
+from callsheet.wire.pipelines import CandidateStatus, Rejection
 
 log = get_logger(__name__)
 BATCH = 200
@@ -53,6 +54,29 @@ class Branches:
         return Killed(
             candidate=await self._gallery.get(principal, candidate_id), rejected=rejected, canceled_jobs=canceled
         )
+
+    async def restore(self, principal: Principal, candidate_id: UUID) -> Restored:
+        """Takes a kill back. Jobs that it canceled stay canceled: the run begins others."""
+        row = await self._gallery.candidate(principal, candidate_id)
+        pool = await self._databases.pool(principal.pool)
+        run = {"tenant_id": principal.tenant_id, "run_id": row["run_id"]}
+        own = {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
+        restored = 0
+        async with pool.transaction() as connection:
+            await SQL["lock_run"].row(connection, **run, user_id=principal.user_id)
+            found = await SQL["own_candidate"].row(connection, **own, candidate_id=candidate_id)
+            parent = await SQL["own_candidate"].row(connection, **own, candidate_id=row["parent_id"])
+            if found is not None and (rejection := rejection_of(found)) is not None:
+                root = {"tenant_id": principal.tenant_id, "candidate_id": candidate_id}
+                _require_restorable(found, rejection, parent)
+                if await SQL["kill_under_way"].value(connection, **root):
+                    raise WrongState("It is being rejected at this very moment. Try again when that is done.")
+                restored = await SQL["restore_branch"].value(connection, **root, run_id=row["run_id"])
+                await SQL["look_at_run"].run(connection, **run)
+        if restored:
+            log.info("pipeline.branch_restored", candidate_id=str(candidate_id), restored=restored)
+        self._wake()
+        return Restored(candidate=await self._gallery.get(principal, candidate_id), restored=restored)
 
     async def approve(self, principal: Principal, run_id: UUID, step: str) -> Approval:
         """Lets the candidates of a step go on. Approving once more answers the same."""
@@ -100,6 +124,15 @@ async def _reject_piece(connection: Connection, kill: Row) -> int:
         await SQL["forget_kill"].run(connection, **root)
     await SQL["look_at_run"].run(connection, **run)
     return int(piece)
+
+
+def _require_restorable(row: Row, rejection: Rejection, parent: Row | None) -> None:
+    if rejection is Rejection.KILLED_WITH_ANCESTOR:
+        raise WrongState(f"It was rejected with {row['rejected_with']}: restore that candidate.")
+    if rejection is Rejection.SURPLUS:
+        raise WrongState("It was never wanted: its parent has as many children as it may.")
+    if parent is not None and parent["status"] != CandidateStatus.ACTIVE:
+        raise WrongState("What it was made from is rejected: restore that first.")
 
 
 class Pruner(Loop):

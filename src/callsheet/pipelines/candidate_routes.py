@@ -19,7 +19,7 @@ from callsheet.pipelines.lineage import Lineages
 from callsheet.pipelines.votes import Votes
 from callsheet.plumbing.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
 from callsheet.wire.base import Page
-from callsheet.wire.candidates import Approval, CastVote, Killed, Lineage, Pair, Replay, Vote
+from callsheet.wire.candidates import Approval, CastVote, Killed, Lineage, Pair, Replay, Restored, Vote
 from callsheet.wire.jobs import Job
 from callsheet.wire.pipelines import DEFAULT_LEAVES, LARGEST_SEED, Candidate, CandidateStatus
 
@@ -146,6 +146,11 @@ def candidate_router(
     async def kill_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Killed:
         """Rejects it and all that descends from it, and cancels the jobs that make more of it; they are refunded."""
         return await branches.kill(principal, candidate_id)
+
+    @router.post("/restore")
+    async def restore_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Restored:
+        """Takes a kill back, with all that was rejected by it. Jobs that were canceled are not begun again as such."""
+        return await branches.restore(principal, candidate_id)
 
     @router.get("/lineage")
     async def explain_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Lineage:

@@ -62,15 +62,16 @@ LEFT JOIN LATERAL (
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
           AND (c.failure_count < 3 OR c.child_count > 0)
-        LIMIT s.top_k
+        ORDER BY c.number LIMIT s.top_k
     ), fresh AS (
-        SELECT FROM candidates c
+        SELECT c.max_children FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-          AND c.failure_count < 3 AND c.max_children > 0
+          AND c.failure_count < 3
         ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM begun), 0)
     )
-    SELECT true AS is_eligible WHERE EXISTS (SELECT FROM begun WHERE can) OR EXISTS (SELECT FROM fresh)
+    SELECT true AS is_eligible
+    WHERE EXISTS (SELECT FROM begun WHERE can) OR EXISTS (SELECT FROM fresh WHERE max_children > 0)
 ) best ON true
 ORDER BY s.position
 
@@ -125,11 +126,11 @@ WITH begun AS MATERIALIZED (
     SELECT number, elo, child_count + in_flight < max_children AND failure_count < 3 AS can FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
       AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (failure_count < 3 OR child_count > 0)
-    LIMIT :top_k
+    ORDER BY number LIMIT :top_k
 ), fresh AS (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < 3 AND max_children > 0
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < 3
     ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM begun), 0)
 )
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (

@@ -1,8 +1,9 @@
 -- database: pool
 
 -- name: own_run
-SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables, max_children,
-    target_leaves, budget, spent FROM pipeline_runs
+SELECT id, steps, pipeline_id, pipeline_version, name, target_folder, status, strategy, seed, prompt, variables,
+    max_children, target_leaves, budget, spent
+FROM pipeline_runs
 WHERE tenant_id = :tenant_id AND id = :run_id AND user_id = :user_id
 
 -- name: lock_run
@@ -125,6 +126,32 @@ SELECT tenant_id, candidate_id, run_id, user_id FROM branch_kills
 WHERE touched_at < clock_timestamp() - make_interval(secs => :left_seconds)
 ORDER BY tenant_id, candidate_id LIMIT :limit
 
+-- name: kill_under_way
+SELECT true FROM branch_kills WHERE tenant_id = :tenant_id AND candidate_id = :candidate_id
+
+-- name: restore_branch
+-- What was rejected with this candidate, also what came in later; what was killed on its own stays. The run is locked.
+WITH RECURSIVE branch AS (
+    SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = :candidate_id
+    UNION ALL
+    SELECT child.id FROM branch CROSS JOIN LATERAL (
+        SELECT id, rejected_with FROM candidates WHERE parent_id = branch.id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+    ) child
+    WHERE child.rejected_with = :candidate_id
+), locked AS MATERIALIZED (
+    SELECT found.id FROM (SELECT id FROM branch ORDER BY id) ordered CROSS JOIN LATERAL (
+        SELECT id FROM candidates WHERE tenant_id = :tenant_id AND id = ordered.id LIMIT 1 FOR NO KEY UPDATE
+    ) found
+), restored AS (
+    UPDATE candidates SET status = 'active', rejected_at = NULL, rejected_by = NULL, rejected_with = NULL
+    WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
+    RETURNING parent_id
+), run AS (
+    UPDATE pipeline_runs SET active_bases = active_bases + (SELECT count(*) FROM restored WHERE parent_id IS NULL)
+    WHERE tenant_id = :tenant_id AND id = :run_id
+)
+SELECT count(*) FROM restored
+
 -- name: look_at_run
 -- There is something else to choose from now.
 UPDATE pipeline_runs SET due_at = clock_timestamp(), updated_at = clock_timestamp()
@@ -215,8 +242,8 @@ SELECT * FROM candidates WHERE tenant_id = :tenant_id AND id = ANY (:candidate_i
 
 -- name: exported_candidates
 -- In the order they were made, those that were there when it began.
-SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status, c.rejected_with,
-    c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
+SELECT c.id, c.number, c.position, c.parent_id, c.job_id, c.output_index, c.seed, c.elo, c.votes, c.status,
+    c.rejected_with, c.rejected_by, c.child_count, c.failure_count, c.created_at, f.path, f.disk, f.name, f.mime_type, f.size, f.sha256
 FROM (
     SELECT * FROM candidates
     WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND number > :after AND number <= :last

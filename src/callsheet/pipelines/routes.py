@@ -135,7 +135,7 @@ def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
 
     @router.post("/{run_id}/resume")
     async def resume_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """Goes on, also where it had given up; what was completed looks whether there is more to do."""
+        """Goes on, also where it had given up: failed branches try again. What was completed looks for more to do."""
         return await runs.resume(principal, run_id)
 
     @router.post("/{run_id}/cancel")

@@ -168,7 +168,8 @@ class Runs:
         return await self._change(principal, run_id, changes)
 
     async def resume(self, principal: Principal, run_id: UUID) -> Run:
-        """Goes on, also where it had given up or was done: then it looks whether there is more to do."""
+        """Goes on, also where it had given up or was done: then it looks whether there is more to do. Branches whose
+        failures made it give up may try again."""
 
         def changes(run: Row) -> Mapping[str, Any]:
             if run["status"] == ACTIVE:
@@ -221,6 +222,8 @@ class Runs:
             if changed:
                 names = ("name", "budget", "status", "reason", "reason_detail", "base_failures", "dead_branches")
                 values = {name: changed.get(name, row[name]) for name in names}
+                if values["status"] == ACTIVE and row["reason"] == RunReason.BRANCHES_FAILED:
+                    await SQL["forgive_branches"].run(connection, tenant_id=principal.tenant_id, run_id=run_id)
                 row = await SQL["change_run"].row(connection, tenant_id=principal.tenant_id, id=run_id, **values)
                 assert row is not None, "it is locked"
             shown = await _shown(connection, row)

@@ -105,6 +105,18 @@ UPDATE pipeline_runs SET name = :name, budget = :budget, status = :status, reaso
 WHERE tenant_id = :tenant_id AND id = :id
 RETURNING *
 
+-- name: forgive_branches
+-- The run is locked; candidates are locked in key order, as votes do. A person says that the cause is mended: what was left
+-- alone without a child was paid for, and may try again.
+WITH locked AS MATERIALIZED (
+    SELECT id FROM candidates
+    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active' AND failure_count >= 3
+      AND child_count = 0
+    ORDER BY id FOR NO KEY UPDATE
+)
+UPDATE candidates SET failure_count = 0
+WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
+
 -- name: counts_of_run
 -- For people; what is chosen next never needs them.
 SELECT position, count(*) AS candidates, count(*) FILTER (WHERE status = 'active') AS active

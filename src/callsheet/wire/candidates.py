@@ -41,6 +41,13 @@ class Killed(Answer):
     canceled_jobs: int = Field(description="How many jobs were making more of them; their tokens are back.")
 
 
+class Restored(Answer):
+    """What taking a kill back came to. Asking once more changes nothing."""
+
+    candidate: Candidate
+    restored: int = Field(description="How many candidates are back: this one and all that was rejected with it.")
+
+
 class Approval(Answer):
     run_id: UUID
     step_id: UUID
