@@ -53,10 +53,10 @@ class StepJobs:
     async def effect_of(self, step: NewStep) -> UUID:
         """The published effect that says what the step's workflow costs and who executes it."""
         selling = await self._catalog.effects.selling(step.workflow)
-        if selling is None:
-            raise InvalidRequest.field("workflow", f"there is no workflow {step.workflow!r}")
         if not selling:
-            raise InvalidRequest.field("workflow", "has no published effect, so it has no price")
+            # The same of one that is there and not sold: what admins have not published has no name for users.
+            reason = f"there is no workflow {step.workflow!r} that has a published effect, and so a price"
+            raise InvalidRequest.field("workflow", reason)
         if step.effect is None and len(selling) > 1:
             names = ", ".join(sorted(selling))[:500]
             raise InvalidRequest.field("effect", f"is needed: the workflow is sold as {names}")
