@@ -152,7 +152,7 @@ async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_fiel
     for workflow, field, reason in (
         ("nobody-made-this", "workflow", "there is no workflow"),
         (off, "workflow", "is switched off"),
-        (unsold, "workflow", "has no published effect"),
+        (unsold, "workflow", "there is no workflow"),
         (twice, "effect", "is needed"),
     ):
         answer = await desk.define([{**base, "workflow": workflow}, fix])
@@ -309,3 +309,14 @@ async def test_variables_stay_small_together(desk: Desk) -> None:
     assert found == {"variables": "should have at most 65536 characters in all texts together"}
     fitting = await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 10_000))
     assert fitting.status_code == 201, fitting.text
+
+
+async def test_a_workflow_that_is_not_sold_is_told_from_none_by_nobody(desk: Desk) -> None:
+    """Names of what admins have not published are not to be guessed by making steps of them."""
+    unsold, unpublished = await desk.workflow(STYLED, sold=False), await desk.workflow(STYLED, sold=False)
+    await desk.studio.effect(unpublished, is_published=False)
+    told = []
+    for workflow in (unsold, unpublished, "nobody-made-this"):
+        found = problems(await desk.define([{"name": "Base", "workflow": workflow, "needs_run_variables": True}]))
+        told.append(found["steps.0.workflow"].replace(workflow, "?"))
+    assert len(set(told)) == 1

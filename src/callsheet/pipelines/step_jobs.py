@@ -68,10 +68,10 @@ class StepJobs:
         if step.payload is not None:
             raise InvalidRequest.field("payload", 'is for actors: workflow = "actor:NAME"')
         selling = await self._catalog.effects.selling(step.workflow)
-        if selling is None:
-            raise InvalidRequest.field("workflow", f"there is no workflow {step.workflow!r}")
         if not selling:
-            raise InvalidRequest.field("workflow", "has no published effect, so it has no price")
+            # The same of one that is there and not sold: what admins have not published has no name for users.
+            reason = f"there is no workflow {step.workflow!r} that has a published effect, and so a price"
+            raise InvalidRequest.field("workflow", reason)
         if step.effect is None and len(selling) > 1:
             names = ", ".join(sorted(selling))[:500]
             raise InvalidRequest.field("effect", f"is needed: the workflow is sold as {names}")
