@@ -382,3 +382,18 @@ async def test_a_run_that_waits_for_an_approval_is_left_alone_until_it_is_given(
     assert await is_left_alone(shoot, run)
     await shoot.room.guidance.branches.approve(principal_of(shoot.ann), run.id, "one")
     assert (await shoot.finish(run)).reason is RunReason.TARGET_REACHED
+
+
+async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_again(shoot: Shoot) -> None:
+    pipeline = await shoot.pipeline("one", "two", max_children=1)
+    run = await shoot.run(pipeline, target_leaves=1, strategy=Strategy.BREADTH_FIRST)
+    await shoot.tick()
+    await shoot.due(run)
+    async with shoot.ann.pool.connection() as connection:
+        claimed = await LOOP["claim_run"].row(connection, later_seconds=10)
+    assert claimed is not None
+    await shoot.work()
+    await shoot.room.collector.tick(NOW)
+    await shoot.room.director.advance(shoot.ann.pool, claimed)
+    assert [slot["position"] for slot in await shoot.slots(run)] == [1, 2]
+    await shoot.check(run)
