@@ -2,9 +2,9 @@
 
 Everything is real: control plane, agent and Lightbox are processes, the run has three steps. With two jobs at once, one
 is rendered while what the other made is accepted and its child begun. Beside it, in the same installation: the same run
-with one job at a time, and the loop of the first design, which looks for an ended job every five seconds and then begins
-the next. The engine itself says when it has work, to whoever listens at its socket; idle is the time from the first
-render to the last in which it has none.
+with one job at a time, and the loop of the first design, which looks for an ended job every five seconds and then
+begins the next. The engine itself says when it has work, to whoever listens at its socket; idle is the time from the
+first render to the last in which it has none.
 """
 
 from __future__ import annotations

@@ -71,6 +71,12 @@ CASES: dict[str, Case] = {
     "steps_of_run": (OF_RUN, set(), 40),
     "contenders": ({**OF_RUN, "steps": 4, "position": None, "limit": 40}, {"candidates_by_votes"}, 250),
     "compared_pairs": ({**USER, "candidate_ids": TWO}, {"one_vote_per_pair"}, 30),
+    # As many as a run of fifty steps has contenders.
+    "compared_pairs, of many": (
+        {**USER, "candidate_ids": [candidate(number) for number in range(1, 2001)]},
+        {"one_vote_per_pair"},
+        2000 * 4,
+    ),
     "vote_on_pair": ({**PAIR, **USER}, {"one_vote_per_pair"}, 15),
     "lock_pair": ({**OF_RUN, "candidate_ids": TWO}, set(), 40),
     "list_votes": ({**OF_RUN, "before": None, "limit": 51}, {"votes_of_run"}, 120),
@@ -87,13 +93,18 @@ CASES: dict[str, Case] = {
     "list_candidates": (PAGE, set(), 120),
     "list_candidates, far back": ({**PAGE, "before": 500}, set(), 120),
     "list_candidates_of_step": ({**PAGE, "position": 2}, {"candidates_of_step"}, 120),
+    "list_rejected": (
+        {**OF_RUN, "before": None, "limit": 51, "position": None},
+        {"rejected_candidates"},
+        30,
+    ),
     "list_children": ({**PAGE, "parent_id": candidate(4)}, {"children_of_candidate"}, 20),
     "best_candidates": ({**OF_RUN, "position": 4, "limit": 10}, {"candidates_by_elo"}, 40),
     "candidates_by_ids": ({"tenant_id": TENANT, "candidate_ids": TWO}, set(), 20),
     "exported_candidates": ({**OF_RUN, "after": 1000, "last": ROWS, "status": None, "limit": 50}, set(), 400),
     "last_number": (OF_RUN, set(), 10),
     "runs_in_numbers": (
-        {"window_seconds": 3600, "most": 1000, "most_settled": 2000},
+        {"window_seconds": 3600, "most": 1000, "most_settled": 2000, "most_open": 2000},
         {"settled_slots", "open_slots", "runs_due", "thumbnails_due"},
         2500,
     ),
@@ -156,5 +167,5 @@ async def test_g11_what_people_ask_of_a_run_is_found_by_its_index(
     assert seen[name, when].scanned & BIG == set()
     assert indexes <= seen[name, when].indexes
     assert seen[name, when].buffers <= most
-    if name not in ("jobs_of_rejected", "lock_pair", "forget_kill"):
+    if name not in ("jobs_of_rejected", "lock_pair", "forget_kill", "list_rejected"):
         assert seen[name, when].rows > 0

@@ -203,6 +203,13 @@ CASES: dict[str, Case] = {
     "find_pipeline": (PIPELINES["find_pipeline"], {**OWN, "slug": "p-7"}, set(), 10),
     "steps_of_pipeline": (PIPELINES["steps_of_pipeline"], {"tenant_id": TENANT, **VERSION}, set(), 20),
     "pipeline_has_runs": (PIPELINES["pipeline_has_runs"], KEY, {"runs_of_pipeline"}, 10),
+    # Without vacuum each of their rows is read as well, to know whether it is there.
+    "counts_of_run": (
+        PIPELINES["counts_of_run"],
+        RUN,
+        {"candidates_by_elo", "rejected_candidates"},
+        3 * CANDIDATES,
+    ),
     "in_flight_of_run": (PIPELINES["in_flight_of_run"], RUN, {"open_slots"}, 10),
     "open_jobs_of_run": (PIPELINES["open_jobs_of_run"], RUN, {"open_slots"}, 10),
     "list_jobs_of_run": (JOBS["list_jobs_of_run"], {**RUN, **PAGE, "status": None}, {"jobs_of_run"}, 60),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.troubles import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
 from callsheet.wire.pipelines import NewStep, Run, RunReason, RunStatus, Strategy, UpdatePipeline, UpdateRun
@@ -334,3 +335,66 @@ async def test_variables_fill_the_placeholders_they_name_with_their_type(shoot: 
     assert inputs == {"text": 'in no"ir', "cfg": 7.5}
     [slot] = await shoot.slots(run)
     assert slot["lineage"]["variables"] == {"style": 'no"ir', "strength": 7.5}
+
+
+async def is_left_alone(shoot: Shoot, run: Run) -> bool:
+    query = "SELECT due_at > clock_timestamp() + interval '30 minutes' AS so FROM pipeline_runs WHERE id = $1"
+    [row] = await shoot.core.rows(shoot.ann.pool, query, run.id)
+    return bool(row["so"])
+
+
+async def test_a_run_that_waits_for_its_job_is_left_alone_until_that_ends(
+    core: Core, ann: Member, stage: Stage
+) -> None:
+    shoot = open_shoot(core, ann, stage, jobs_in_total=2)
+    run = await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1)
+    await shoot.tick()
+    assert not await is_left_alone(shoot, run)
+    await shoot.due(run)
+    await shoot.room.director.tick(NOW)
+    assert await is_left_alone(shoot, run)
+    assert await shoot.work() == 1
+    await shoot.room.collector.tick(NOW)
+    assert not await is_left_alone(shoot, run)
+    await shoot.room.director.tick(NOW)
+    assert len(await shoot.slots(run)) == 2
+    assert (await shoot.finish(run)).reason is RunReason.TARGET_REACHED
+
+
+async def test_a_run_whose_job_ended_while_it_was_looked_at_is_not_left_alone(shoot: Shoot) -> None:
+    run = await shoot.run(await shoot.pipeline("one", "two", max_children=1), target_leaves=1)
+    await shoot.tick()
+    await shoot.due(run)
+    async with shoot.ann.pool.connection() as connection:
+        claimed = await LOOP["claim_run"].row(connection, later_seconds=10)
+        assert claimed is not None
+        await shoot.work()
+        await shoot.room.collector.tick(NOW)
+        names = {name: claimed[name] for name in ("tenant_id", "id", "due_at")}
+        assert await LOOP["leave_run"].run(connection, **names, later_seconds=3600) == 0
+    assert (await shoot.finish(run)).reason is RunReason.TARGET_REACHED
+
+
+async def test_a_run_that_waits_for_an_approval_is_left_alone_until_it_is_given(shoot: Shoot) -> None:
+    steps = await shoot.steps("one", "two", max_children=1)
+    steps[0]["requires_approval"] = True
+    run = await shoot.finish(await shoot.run(await shoot.define(steps), target_leaves=1))
+    assert run.reason is RunReason.APPROVAL_NEEDED
+    assert await is_left_alone(shoot, run)
+    await shoot.room.guidance.branches.approve(principal_of(shoot.ann), run.id, "one")
+    assert (await shoot.finish(run)).reason is RunReason.TARGET_REACHED
+
+
+async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_again(shoot: Shoot) -> None:
+    pipeline = await shoot.pipeline("one", "two", max_children=1)
+    run = await shoot.run(pipeline, target_leaves=1, strategy=Strategy.BREADTH_FIRST)
+    await shoot.tick()
+    await shoot.due(run)
+    async with shoot.ann.pool.connection() as connection:
+        claimed = await LOOP["claim_run"].row(connection, later_seconds=10)
+    assert claimed is not None
+    await shoot.work()
+    await shoot.room.collector.tick(NOW)
+    await shoot.room.director.advance(shoot.ann.pool, claimed)
+    assert [slot["position"] for slot in await shoot.slots(run)] == [1, 2]
+    await shoot.check(run)

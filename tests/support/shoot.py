@@ -163,6 +163,7 @@ class Shoot:
         [kept] = await self.core.rows(self.ann.pool, "SELECT * FROM pipeline_runs WHERE id = $1", run.id)
         assert [row["number"] for row in rows] == list(range(1, len(rows) + 1))
         assert kept["candidates"] == len(rows)
+        assert kept["active_bases"] == sum(row["position"] == 1 and row["status"] == "active" for row in rows)
         assert [slot["draw"] for slot in slots] == list(range(1, kept["draws"] + 1))
         assert kept["spent"] == sum(slot["cost"] for slot in slots if slot["status"] in ("open", "made"))
         assert kept["spent"] <= kept["budget"]

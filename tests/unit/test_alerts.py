@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
-from callsheet.pipelines.numbers import numbers_view
+from callsheet.pipelines.numbers import MOST_SETTLED, numbers_view
 from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
 
 
@@ -30,9 +30,8 @@ def loop(failures_in_a_row: int) -> LoopMetrics:
 def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
     row = dict.fromkeys(("active_runs", "blocked_runs", "jobs_under_way", "canceled", "due_thumbnails"), 0)
     times = dict.fromkeys(("oldest_job_seconds", "average_seconds", "p95_seconds"))
-    return numbers_view(
-        "pool_1", 3600, {**row, **times, "completed": completed, "failed": failed, "broken_runs": broken}
-    )
+    counted = {"completed": completed, "failed": failed, "broken_runs": broken, "settled_seconds": 600.4}
+    return numbers_view("pool_1", 3600, {**row, **times, **counted})
 
 
 UPSCALE = "upscale (production, self_hosted)"
@@ -88,3 +87,9 @@ def test_the_critical_ones_come_first() -> None:
 def test_a_long_wait_is_told_in_words(seconds: float, text: str) -> None:
     [alert] = alerts(AlertFacts(routes=[route(oldest_wait_seconds=seconds)]))
     assert text in alert.message
+
+
+def test_of_more_jobs_than_are_looked_at_the_last_ones_are_counted_over_their_own_time() -> None:
+    few, many = runs(MOST_SETTLED - 2, 1), runs(MOST_SETTLED - 1, 1)
+    assert (few.window_seconds, many.window_seconds) == (3600, 600)
+    assert many.jobs_per_minute == MOST_SETTLED / 10

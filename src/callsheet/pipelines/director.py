@@ -271,7 +271,7 @@ async def look(pool: Database, run: Row) -> Picture:
         strategy=Strategy(run["strategy"]),
         target_leaves=most,
         leaves=leaves,
-        bases=run["active_bases"],
+        bases=steps[0]["active_bases"],
         steps=[
             StepState(
                 position=step["position"],

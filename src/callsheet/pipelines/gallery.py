@@ -78,18 +78,15 @@ class Gallery:
         """Newest first; the cursor is the number of the last one."""
         await self.run(principal, run_id)
         position = await self.position(principal, run_id, step)
-        filters = {
-            "tenant_id": principal.tenant_id,
-            "run_id": run_id,
-            "status": status.value if status else None,
-            "before": before,
-            "limit": limit + 1,
-        }
+        of_page = {"tenant_id": principal.tenant_id, "run_id": run_id, "before": before, "limit": limit + 1}
+        filters = {**of_page, "status": status.value if status else None}
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             if parent_id is not None:
                 rows = await SQL["list_children"].rows(connection, **filters, parent_id=parent_id)
                 rows = [row for row in rows if position in (None, row["position"])]
+            elif status is CandidateStatus.REJECTED:
+                rows = await SQL["list_rejected"].rows(connection, **of_page, position=position)
             elif position is not None:
                 rows = await SQL["list_candidates_of_step"].rows(connection, **filters, position=position)
             else:

@@ -31,9 +31,11 @@ WHERE tenant_id = :tenant_id AND id = :id AND status = 'active' AND due_at = :du
 UPDATE pipeline_runs SET due_at = clock_timestamp() WHERE tenant_id = :tenant_id AND id = :id AND status = 'active'
 
 -- name: read_steps
--- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open.
+-- Each step of a run with what choosing needs to know of it: one row of an index, and the few slots that are open. With
+-- them the run's bases, as they are at that moment: a base that is neither in flight nor counted would be made again.
 SELECT s.*, approval.is_approved IS NOT NULL AS is_approved, flight.in_flight,
-    coalesce(anyone.is_eligible, best.is_eligible, false) AS has_eligible
+    coalesce(anyone.is_eligible, best.is_eligible, false) AS has_eligible,
+    (SELECT active_bases FROM pipeline_runs WHERE tenant_id = :tenant_id AND id = :run_id) AS active_bases
 FROM (
     SELECT * FROM pipeline_steps
     WHERE pipeline_id = :pipeline_id AND version = :version AND tenant_id IS NOT DISTINCT FROM :tenant_id

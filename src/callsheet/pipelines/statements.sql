@@ -118,10 +118,15 @@ UPDATE candidates SET failure_count = 0
 WHERE tenant_id = :tenant_id AND id = ANY (ARRAY (SELECT id FROM locked))
 
 -- name: counts_of_run
--- For people; what is chosen next never needs them.
-SELECT position, count(*) AS candidates, count(*) FILTER (WHERE status = 'active') AS active
-FROM candidates WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-GROUP BY position
+-- For people; what is chosen next never needs them. By two indexes that have all it takes: the rows are not read.
+SELECT position, count(*) AS candidates, count(*) FILTER (WHERE is_active) AS active FROM (
+    (SELECT position, true AS is_active FROM candidates
+     WHERE run_id = :run_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+     ORDER BY run_id, position, elo DESC, number)
+    UNION ALL
+    SELECT position, false FROM candidates
+    WHERE run_id = :run_id AND status = 'rejected' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+) counted GROUP BY position
 
 -- name: in_flight_of_run
 SELECT position, count(*) AS in_flight FROM candidate_slots

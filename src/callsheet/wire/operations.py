@@ -149,7 +149,9 @@ class RunsMetrics(Answer):
     broken_runs: int = Field(description="Those of the blocked ones that something unforeseen keeps from going on.")
     jobs_under_way: int
     oldest_job_seconds: float | None = Field(None, description="How long ago the oldest of them was begun.")
-    window_seconds: int = Field(description="What follows is of jobs that were settled in so many seconds.")
+    window_seconds: int = Field(
+        description="What follows is of jobs that were settled in so many seconds: as set, or those of the last 5000."
+    )
     completed: int
     failed: int
     canceled: int
