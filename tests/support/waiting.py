@@ -7,11 +7,11 @@ import inspect
 from collections.abc import Callable
 
 
-async def until(condition: Callable[[], object], seconds: float = 60) -> None:
+async def until(condition: Callable[[], object], seconds: float = 60, every: float = 0.005) -> None:
     """Asks again and again; `condition` may be a plain function or answer something to await."""
     async with asyncio.timeout(seconds):
         while True:
             answer = condition()
             if await answer if inspect.isawaitable(answer) else answer:
                 return
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(every)
