@@ -19,8 +19,11 @@ from tests.support.exact_trees import Tree
 Row = Mapping[str, Any]
 
 
-def strange_draws(tree: Tree) -> Iterator[str]:
-    """Draws that no picture leads to. The votes were given one after the other, and none was taken back."""
+def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
+    """Draws that no picture leads to. The votes were given one after the other, and none was taken back.
+
+    `while_it_drew`: whether that was while the run went on; otherwise there is one picture of each draw.
+    """
     votes = sorted(tree.votes, key=lambda vote: vote["created_at"])
     for place, slot in enumerate(tree.slots):
         earlier = tree.slots[:place]
@@ -31,6 +34,8 @@ def strange_draws(tree: Tree) -> Iterator[str]:
         # The last one before may not have been committed yet; those before it were answered.
         fewest = max(0, sum(vote["created_at"] < since for vote in votes) - 1)
         most = sum(vote["created_at"] < slot["created_at"] for vote in votes)
+        if not while_it_drew:
+            fewest = most
         pictures = [Picture(tree, earlier, votes[:count]) for count in range(fewest, most + 1)]
         if not any(seen.leads_to(slot, chosen) for place, seen in enumerate(pictures) for chosen in pictures[place:]):
             yield f"draw {slot['draw']} does not follow from votes {fewest} to {most}"
