@@ -29,9 +29,9 @@ from tests.support.stopping_plane import ROOT, program
 from tests.support.waiting import until
 
 STEPS = ("base", "face fix", "hand fix", "upscale")
-LEAVES, COST = 10, 10
-# With no token to spare: a job too many would be refused or would leave the tree without its last leaf.
-BUDGET = LEAVES * len(STEPS) * COST
+# Enough that the run is still going on at the last point.
+LEAVES, LEAVES_IN_LONG_FORM = 10, 25
+COST, TOKENS = 10, 2000
 # In the order of one job's life; the short form takes a few, and every gap is crashed in without processes, too.
 POINTS = (
     Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK,
@@ -72,6 +72,10 @@ class Set:
     shoot: Shoot
     run: Run
 
+    @property
+    def jobs(self) -> int:
+        return self.run.target_leaves * len(STEPS)
+
     async def plane(self, number: signal.Signals, *points: Failpoint) -> ControlPlaneProcess:
         """One more, which will send itself the signal at these."""
         settings = await with_free_port(changed(self.settings, server={"port": 0}))
@@ -86,7 +90,7 @@ class Set:
                 await self.shoot.deliver(started, content=PICTURE)
             return False
 
-        await until(is_true, 120, LOOK)
+        await until(is_true, 240, LOOK)
 
     async def goes_on(self) -> None:
         """Until two more jobs were begun, or it has nothing more to do."""
@@ -99,13 +103,13 @@ class Set:
             shown = await self.shoot.shown(self.run)
             return shown.draws >= before + 2 or shown.status is RunStatus.COMPLETED
 
-        await until(has_gone_on, 120, LOOK)
+        await until(has_gone_on, 240, LOOK)
 
     async def thumbnails_are_made(self) -> None:
         async def are_made() -> bool:
             return not await self.shoot.core.rows(self.shoot.ann.pool, f"{HURRY} RETURNING 1")
 
-        await until(are_made, 120, LOOK)
+        await until(are_made, 240, LOOK)
 
     async def ends(self) -> None:
         async def has_ended() -> bool:
@@ -121,30 +125,32 @@ class Set:
         [tree] = await read_trees(self.shoot.ann.pool)
         assert [*tree.problems(), *tree.unsettled()] == []
         assert (tree.run["status"], tree.run["reason"]) == (RunStatus.COMPLETED, RunReason.TARGET_REACHED)
-        assert await self.shoot.shape(self.run) == dict.fromkeys(range(1, len(STEPS) + 1), LEAVES)
+        assert await self.shoot.shape(self.run) == dict.fromkeys(range(1, len(STEPS) + 1), self.run.target_leaves)
         # Nothing failed, so nothing was begun in vain.
         assert {slot["status"] for slot in tree.slots} == {"made"}
-        assert len(tree.slots) == LEAVES * len(STEPS)
-        assert tree.run["spent"] == BUDGET
-        assert await self.shoot.core.balance(self.shoot.ann) == 1000 - BUDGET
+        assert len(tree.slots) == self.jobs
+        assert tree.run["spent"] == tree.run["budget"] == self.jobs * COST
+        assert await self.shoot.core.balance(self.shoot.ann) == TOKENS - self.jobs * COST
         await self.shoot.core.check_drained()
         assert await picture_problems(self.shoot.ann.pool, self.shoot.stage.room.files.storage) == []
 
 
 @asynccontextmanager
-async def open_set(settings: Settings, databases: Databases, directory: Path) -> AsyncIterator[Set]:
+async def open_set(settings: Settings, databases: Databases, directory: Path, leaves: int) -> AsyncIterator[Set]:
     core = await open_core(databases).prepare()
-    ann = await core.member("pool_1", tokens=1000)
+    ann = await core.member("pool_1", tokens=TOKENS)
     async with open_stage(core, ann, settings.home) as stage:
         shoot = open_shoot(core, ann, stage)
         pipeline = await shoot.pipeline(*STEPS, cost=COST, max_children=1)
-        run = await shoot.run(pipeline, target_leaves=LEAVES, budget=BUDGET)
+        # With no token to spare: a job too many would leave the tree without its last leaf.
+        run = await shoot.run(pipeline, target_leaves=leaves, budget=leaves * len(STEPS) * COST)
         yield Set(settings, directory, shoot, run)
 
 
 @pytest.fixture
-async def scene(settings: Settings, databases: Databases, tmp_path: Path) -> AsyncIterator[Set]:
-    async with open_set(settings, databases, tmp_path) as scene:
+async def scene(settings: Settings, databases: Databases, tmp_path: Path, long_form: bool) -> AsyncIterator[Set]:
+    leaves = LEAVES_IN_LONG_FORM if long_form else LEAVES
+    async with open_set(settings, databases, tmp_path, leaves) as scene:
         yield scene
 
 
