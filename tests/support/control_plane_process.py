@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,22 +23,13 @@ class ControlPlaneProcess:
     directory: Path
     # Beside those that make it use the same installation.
     more_variables: Mapping[str, str] = field(default_factory=dict)
+    # What Python runs.
+    program: Sequence[str] = ("-m", "callsheet", "serve")
     _process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> None:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
-        with (self.directory / "control-plane.log").open("ab") as log:
-            self._process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                "callsheet",
-                "serve",
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=self.directory,
-                env={**kept, **variables(self.settings), **self.more_variables},
-            )
+        """Until it answers."""
+        await self.spawn()
         async with httpx.AsyncClient(base_url=self.settings.public_url, trust_env=False, timeout=5) as client:
 
             async def is_ready() -> bool:
@@ -47,6 +38,29 @@ class ControlPlaneProcess:
                 return False
 
             await until(is_ready)
+
+    async def spawn(self) -> None:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
+        with (self.directory / "control-plane.log").open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                *self.program,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=self.directory,
+                env={**kept, **variables(self.settings), **self.more_variables},
+            )
+
+    def is_stopped(self) -> bool:
+        """Whether a signal holds it where it is."""
+        assert self._process is not None
+        held = os.waitid(os.P_PID, self._process.pid, os.WSTOPPED | os.WNOHANG | os.WNOWAIT)
+        return held is not None
+
+    @property
+    def is_over(self) -> bool:
+        return self._process is not None and self._process.returncode is not None
 
     def send(self, number: signal.Signals) -> None:
         assert self._process is not None

@@ -10,11 +10,11 @@ from collections.abc import Callable
 PATIENCE_SECONDS = 180.0
 
 
-async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS) -> None:
+async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS, every: float = 0.005) -> None:
     """Asks again and again; `condition` may be a plain function or answer something to await."""
     async with asyncio.timeout(seconds):
         while True:
             answer = condition()
             if await answer if inspect.isawaitable(answer) else answer:
                 return
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(every)

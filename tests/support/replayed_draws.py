@@ -1,0 +1,97 @@
+"""The draws of a run, drawn again from what was there when they were drawn.
+
+With one job at a time the n-th draw sees what the jobs before it have made, and the votes that were given until then.
+Which votes these were is known but for those that came in the moment of the draw: one of the few possible pictures must
+lead to what was drawn.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from callsheet.pipelines.selection import Draw, Mode, RunState, StepState, next_group
+from callsheet.wire.pipelines import Strategy
+from tests.support.exact_trees import Tree
+
+Row = Mapping[str, Any]
+
+
+def strange_draws(tree: Tree, *, while_it_drew: bool = True) -> Iterator[str]:
+    """Draws that no picture leads to. The votes were given one after the other, and none was taken back.
+
+    `while_it_drew`: whether that was while the run went on; otherwise there is one picture of each draw.
+    """
+    votes = sorted(tree.votes, key=lambda vote: vote["created_at"])
+    for place, slot in enumerate(tree.slots):
+        earlier = tree.slots[:place]
+        if earlier and earlier[-1]["settled_at"] > slot["created_at"]:
+            yield f"draw {slot['draw']} was drawn while another job was under way"
+            continue
+        since = earlier[-1]["settled_at"] if earlier else tree.run["created_at"]
+        # The last one before may not have been committed yet; those before it were answered.
+        fewest = max(0, sum(vote["created_at"] < since for vote in votes) - 1)
+        most = sum(vote["created_at"] < slot["created_at"] for vote in votes)
+        if not while_it_drew:
+            fewest = most
+        pictures = [Picture(tree, earlier, votes[:count]) for count in range(fewest, most + 1)]
+        if not any(seen.leads_to(slot, chosen) for place, seen in enumerate(pictures) for chosen in pictures[place:]):
+            yield f"draw {slot['draw']} does not follow from votes {fewest} to {most}"
+
+
+class Picture:
+    """What a look at a run showed after some of its jobs and some of its votes."""
+
+    def __init__(self, tree: Tree, settled: Sequence[Row], votes: Sequence[Row]):
+        self._tree = tree
+        jobs = {slot["job_id"] for slot in settled}
+        self._there = [each for each in tree.candidates if each["job_id"] in jobs]
+        self._children = Counter(each["parent_id"] for each in self._there)
+        self._failures = Counter(slot["parent_id"] for slot in settled if slot["status"] == "failed")
+        self._elo: dict[UUID, int] = {each["id"]: 1000 for each in self._there}
+        for vote in votes:
+            self._elo[vote["winner_id"]] += vote["elo_change"]
+            self._elo[vote["loser_id"]] -= vote["elo_change"]
+
+    def leads_to(self, slot: Row, later: Picture) -> bool:
+        """Whether the step follows from this one, and the parent from a second look."""
+        choice = next_group(self._state())
+        draw = Draw(self._tree.run["seed"], slot["draw"])
+        if choice.mode is Mode.BASE_GENERATION:
+            return slot["parent_id"] is None and slot["seed"] == draw.seed()
+        if choice.mode is Mode.NO_WORK or slot["position"] != choice.position + 1:
+            return False
+        parents = later._eligible(choice.position)
+        if not parents:
+            return False
+        chosen = parents[draw.parent([later._elo[each["id"]] for each in parents])]
+        return bool(chosen["id"] == slot["parent_id"] and draw.seed() == slot["seed"])
+
+    def _state(self) -> RunState:
+        run = self._tree.run
+        positions = range(1, run["steps"] + 1)
+        return RunState(
+            strategy=Strategy(run["strategy"]),
+            target_leaves=run["target_leaves"],
+            leaves=len(self._of(run["steps"])),
+            bases=len(self._of(1)),
+            steps=[StepState(position, has_eligible=bool(self._eligible(position))) for position in positions],
+        )
+
+    def _of(self, position: int) -> list[Row]:
+        return [each for each in self._there if each["position"] == position]
+
+    def _eligible(self, position: int) -> list[Row]:
+        found, top_k = self._of(position), self._tree.steps[position]["top_k"]
+        if self._tree.run["strategy"] == Strategy.BREADTH_FIRST and top_k is not None:
+            found = sorted(found, key=lambda each: (-self._elo[each["id"]], each["number"]))[:top_k]
+        return sorted(
+            (
+                each
+                for each in found
+                if self._children[each["id"]] < each["max_children"] and self._failures[each["id"]] < 3
+            ),
+            key=lambda each: int(each["number"]),
+        )
