@@ -356,6 +356,22 @@ async def test_a_kill_that_is_taken_back_brings_back_what_it_rejected_and_nothin
     assert await tree.active() == {base, first, second, leaf}
 
 
+async def test_a_branch_that_is_being_killed_is_not_restored_meanwhile(
+    juries: Juries, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = juries.tree
+    monkeypatch.setattr(branches, "PIECE", 3)
+    base = await grown(tree)
+    async with stalled_at(Failpoint.PIPELINE_KILL_BETWEEN_PIECES, juries.one.kill(base)) as killing:
+        with pytest.raises(WrongState, match="at this very moment"):
+            await juries.two.restore(base)
+    assert (await killing).rejected == 8
+    assert (await tree.run())["active_bases"] == 0
+    assert (await juries.two.restore(base)).restored == 8
+    assert (await tree.run())["active_bases"] == 1
+    assert len(await tree.active()) == 8
+
+
 async def test_what_a_killed_job_held_is_back_in_the_budget_of_its_run(juries: Juries) -> None:
     tree, race = juries.tree, juries.race
     parent = await tree.candidate()
