@@ -87,6 +87,10 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     run = succeed(callsheet, *start, "--json").json
     assert "paused (by_user)" in succeed(callsheet, "runs", "pause", run["id"]).out
     assert "paused (by_user)" in succeed(callsheet, "runs", "list", "--pipeline", "paused").out
+    file.write_text(PIPELINE.replace("sketches", "others"))
+    succeed(callsheet, "pipelines", "apply", str(file), "--yes")
+    assert run["id"] not in succeed(callsheet, "runs", "list", "--pipeline", "others").out
+    assert "no such pipeline" in refused(callsheet, "runs", "list", "--pipeline", "nowhere")
     assert f"Run {run['id']} is active" in succeed(callsheet, "runs", "resume", run["id"]).out
     succeed(callsheet, "runs", "pause", run["id"])
 

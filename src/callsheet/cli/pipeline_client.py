@@ -25,7 +25,7 @@ class PipelineClient(Client):
             raise
 
     async def pipelines(self) -> list[PipelineSummary]:
-        return [each async for each in self._all(PipelineSummary, "/api/pipelines", "")]
+        return [each async for each in self._all(PipelineSummary, "/api/pipelines")]
 
     async def create_pipeline(self, wanted: CreatePipeline) -> Pipeline:
         # Once: after an answer that was lost it would be refused as taken. Applying again finds it there.
@@ -41,16 +41,16 @@ class PipelineClient(Client):
         return await self._ask(Run, "POST", f"/api/pipelines/{_quoted(pipeline)}/runs", body)
 
     async def runs(self, pipeline: str | None) -> list[RunSummary]:
-        narrowed = f"&pipeline={_quoted(pipeline)}" if pipeline is not None else ""
-        return [each async for each in self._all(RunSummary, "/api/runs", narrowed)]
+        path = "/api/runs" if pipeline is None else f"/api/pipelines/{_quoted(pipeline)}/runs"
+        return [each async for each in self._all(RunSummary, path)]
 
     async def change_run(self, run_id: str, verb: str) -> Run:
         return await self._ask(Run, "POST", f"/api/runs/{_quoted(run_id)}/{verb}", {})
 
-    async def _all(self, model: type[Model], path: str, narrowed: str) -> AsyncIterator[Model]:
+    async def _all(self, model: type[Model], path: str) -> AsyncIterator[Model]:
         cursor = ""
         while True:
-            page = await self._ask(Page[model], "GET", f"{path}?limit={PAGE}{narrowed}{cursor}")  # type: ignore[valid-type]
+            page = await self._ask(Page[model], "GET", f"{path}?limit={PAGE}{cursor}")  # type: ignore[valid-type]
             for item in page.items:
                 yield item
             if page.next_cursor is None:
