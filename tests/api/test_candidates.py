@@ -243,9 +243,6 @@ async def test_a_gallery_has_addresses_of_pictures_and_of_small_ones(show: Show)
     for each in (broken, clip, gone):
         assert shown[str(each)]["thumbnail"] is None
     assert shown[str(gone)]["file"] is None
-    # Nothing is tried again and again.
-    due = "SELECT 1 FROM candidates WHERE run_id = $1 AND thumbnail_due_at IS NOT NULL"
-    assert not await show.core.rows(show.tree.ann.pool, due, show.tree.run_id)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,7 @@ def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Ca
     assert succeed(callsheet, "runs", "list", "--pipeline", "without-runs", "--json").json == []
     listed = succeed(callsheet, "runs", "list", "--pipeline", "paused", "--json").json
     assert [(one["id"], one["reason"]) for one in listed] == [(run["id"], "by_user")]
+    assert "no such pipeline" in refused(callsheet, "runs", "list", "--pipeline", "nowhere")
     assert f"Run {run['id']} is active" in succeed(callsheet, "runs", "resume", run["id"]).out
     succeed(callsheet, "runs", "pause", run["id"])
 

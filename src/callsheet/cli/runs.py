@@ -193,7 +193,7 @@ def _pair(text: str) -> tuple[str, Any]:
         raise OperatorError(f"--set takes KEY=VALUE, not {text!r}.")
     try:
         return key, json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return key, value
 
 
