@@ -128,6 +128,20 @@ async def test_three_strikes_and_the_branch_is_left_alone(shoot: Shoot) -> None:
     await shoot.check(run)
 
 
+async def test_what_came_of_a_job_is_told_as_what_it_is_to_its_run(shoot: Shoot) -> None:
+    told: list[str] = []
+    shoot.room.collector.observe = lambda status, seconds: told.append(status)
+    run = await shoot.run(await shoot.pipeline("base"), target_leaves=2)
+    for pictures in (1, 0):
+        await shoot.tick()
+        await shoot.deliver(await shoot.start(), pictures)
+    await shoot.tick()
+    await shoot.core.fail(await shoot.start())
+    await shoot.tick()
+    assert told == ["completed", "failed", "failed"]
+    await shoot.check(run)
+
+
 async def _after_tick(shoot: Shoot, run: Run) -> list[Row]:
     await shoot.tick()
     return await shoot.candidates(run)

@@ -123,9 +123,7 @@ class Collector(Loop):
         settled = 0
         for row in rows:
             try:
-                if await self.settle(pool, row):
-                    settled += 1
-                    self.observe(row["job_status"], (row["completed_at"] - row["begun_at"]).total_seconds())
+                settled += await self.settle(pool, row)
             except Unavailable as error:
                 # Storage is away: the slot stays open, and the others need not wait for it.
                 if row["job_id"] not in self._told:
@@ -205,6 +203,7 @@ class Collector(Loop):
                 ],
             )
         log.info("pipeline.candidates_made", run_id=str(row["run_id"]), job_id=str(row["job_id"]), made=len(made))
+        self._settled(row, "completed")
         return True
 
     async def _give_up(self, pool: Database, row: Row, status: str, message: str) -> bool:
@@ -226,7 +225,12 @@ class Collector(Loop):
             assert run is not None, "its slot refers to it"
             await stop_where_hopeless(connection, names, run, row["slug"], message)
         log.info("pipeline.job_without_result", run_id=str(row["run_id"]), job_id=str(row["job_id"]), status=status)
+        self._settled(row, status)
         return True
+
+    def _settled(self, row: Row, status: str) -> None:
+        """What it is to the run: a job that was completed without a picture has failed."""
+        self.observe(status, (row["completed_at"] - row["begun_at"]).total_seconds())
 
 
 def candidate_id_of(job_id: UUID, output_index: int, completed_at: datetime) -> UUID:
