@@ -1,10 +1,11 @@
 """How much of its time an engine stands idle while a run of a pipeline has candidates made, one from the other.
 
 Everything is real: control plane, agent and Lightbox are processes, the run has three steps. With two jobs at once, one
-is rendered while what the other made is accepted and its child begun. Beside it, in the same installation: the same run
-with one job at a time, and the loop of the first design, which looks for an ended job every five seconds and then
-begins the next. The engine itself says when it has work, to whoever listens at its socket; idle is the time from the
-first render to the last in which it has none.
+is rendered while what the other made is accepted and its child begun; the agent hands both to the engine. Beside it, in
+the same installation: the same with an agent that hands over one at a time, a run with one job at a time, and the loop
+of the first design, which looks for an ended job every five seconds and then begins the next. The engine itself says
+when it has work, to whoever listens at its socket; idle is the time from the first render to the last in which it has
+none.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ ASK_SECONDS, ASKED = 5.0, 3
 LOOK_SECONDS = 0.1
 RUN_SECONDS = 120.0
 BASE, FIX = "bench-base", "bench-fix"
+# An agent that has two jobs at its engine.
+BOTH = {"CALLSHEET_WORKER__ID": "bench-agent-of-two", "CALLSHEET_WORKER__MAX_CONCURRENCY": "2"}
 AT_ONCE = {"CALLSHEET_PIPELINES__JOBS_PER_RUN": "2", "CALLSHEET_PIPELINES__JOBS_IN_TOTAL": "2"}
 
 
@@ -41,25 +44,30 @@ async def run(
     asked: int = ASKED,
     ask_seconds: float = ASK_SECONDS,
 ) -> list[Result]:
-    shares: dict[str, list[float]] = {"two": [], "one": [], "asking": []}
+    shares: dict[str, list[float]] = {"two": [], "in turns": [], "one": []}
     async with (
         open_studio(given=AT_ONCE) as studio,
         lightbox(studio.home) as engine,
         watching(engine) as watch,
     ):
         await _offer(studio, render_seconds)
-        async with studio.agent(f"{BASE},{FIX}", engine):
+        rounds = range(max(1, round(seconds / TURN_SECONDS)))
+        async with studio.agent(f"{BASE},{FIX}", engine, **BOTH):
             await _run(studio, 2, 1)
             watch.spans.clear()
-            for _ in range(max(1, round(seconds / TURN_SECONDS))):
-                for kind, concurrency in (("two", 2), ("one", 1)):
-                    shares[kind].append(await _idle(studio, watch, concurrency, leaves))
+            for _ in rounds:
+                shares["two"].append(await _idle(studio, watch, 2, leaves))
+        async with studio.agent(f"{BASE},{FIX}", engine):
+            for _ in rounds:
+                shares["in turns"].append(await _idle(studio, watch, 2, leaves))
+                shares["one"].append(await _idle(studio, watch, 1, max(1, leaves // 2)))
             await _ask(studio, asked, ask_seconds)
-            shares["asking"].append(watch.idle_percent(asked))
-    two, one, asking = (statistics.median(shares[kind]) for kind in ("two", "one", "asking"))
+            asking = watch.idle_percent(asked)
+    two, in_turns, one = (statistics.median(share) for share in shares.values())
     unit = f"% idle between {render_seconds:g} s renders of a run, two jobs at once"
     return [
         Result(name=name, value=two, unit=unit, peer=asking, target=TARGET_PERCENT),
+        Result(name=f"{name}.handed_in_turns", value=in_turns, unit="% idle, two jobs at once", peer=asking),
         Result(name=f"{name}.one_at_a_time", value=one, unit="% idle, one job at once", peer=asking),
     ]
 
