@@ -35,7 +35,10 @@ from callsheet.worker.transfers import Transfers
 log = get_logger(__name__)
 
 # What a poll answers at once is not asked again at once.
-PAUSE_SECONDS = {"at_capacity": 0.5, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+# Whether there is more to do than idle workers can take is asked soon after something began or ended, since the next job
+# often comes of the last one; and less and less often while a long run goes on.
+LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
 # For the last reports on the way out.
@@ -47,6 +50,8 @@ class Agent:
         self.config = config
         self.departure = Departure()
         self._changed = asyncio.Event()
+        # In a row, since something began or ended.
+        self._times_full = 0
         self._engines: Mapping[str, Engine] = {engine.provider: engine for engine in engines}
         self._health = {engine.provider: Health(engine, config.probe_seconds, self._changed.set) for engine in engines}
         self._identity = Identity()
@@ -207,6 +212,9 @@ class Agent:
         if reason == "draining" and not self._runs:
             self.departure.begin("drained", None)
         pause = PAUSE_SECONDS.get(reason, 1.0)
+        if reason == "at_capacity":
+            pause = min(LONGEST_FULL_SECONDS, pause * 2**self._times_full)
+            self._times_full = min(self._times_full + 1, 10)
         if seconds < pause:
             await self._wait_for_change(pause)
 
@@ -214,6 +222,7 @@ class Agent:
         if any(run.job.lease_token == job.lease_token for run in self._runs):
             return  # an answer that was on its way when the poll was repeated
         log.info("job.leased", job_id=str(job.job_id), dispatch_id=job.dispatch_id, held=len(self._runs) + 1)
+        self._times_full = 0
         run = JobRun(job, place)
         run.write_will()
         self._runs[run] = task = asyncio.create_task(run.execute())
@@ -222,6 +231,7 @@ class Agent:
 
     def _ended(self, run: JobRun) -> None:
         task = self._runs.pop(run)
+        self._times_full = 0
         if not task.cancelled() and (error := task.exception()) is not None:
             log.error("job.run_crashed", dispatch_id=run.job.dispatch_id, exc_info=error)
         if not self._runs:
