@@ -229,6 +229,7 @@ def create_effect(
     as_json: bool = AS_JSON,
 ) -> None:
     """Create an effect."""
+    from callsheet.cli.values import read_pairs
     from callsheet.identity.audit import OPERATOR
 
     request = _checked(
@@ -237,7 +238,7 @@ def create_effect(
         name=name or slug,
         description=description,
         workflow=workflow,
-        overrides=dict(_pair(value) for value in values),
+        overrides=read_pairs(values),
         credits_cost=cost,
         is_published=publish,
         provider=provider,
@@ -283,16 +284,6 @@ def _publish(effect: str, *, published: bool) -> None:
     update = UpdateEffect(is_published=published)
     changed = _with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
     out.print(f"Effect {changed.slug} is {'' if changed.is_published else 'not '}on offer.")
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise OperatorError(f"--set takes KEY=VALUE, not {text!r}.")
-    try:
-        return key, json.loads(value)
-    except ValueError:
-        return key, value
 
 
 def _checked(model: type[Model], **values: object) -> Model:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from callsheet.cli.console import checked, err, out, print_json, print_table
 from callsheet.cli.pipelines import AS_JSON, URL, with_client
-from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.pipelines import CreateRun, Run, RunReason, RunStatus, RunSummary
 
 if TYPE_CHECKING:
@@ -43,6 +41,8 @@ def start_run(
     as_json: bool = AS_JSON,
 ) -> None:
     """Start a run."""
+    from callsheet.cli.values import read_pairs
+
     given = {
         "target_folder": folder,
         "seed": seed,
@@ -56,7 +56,7 @@ def start_run(
         name=name,
         budget=budget,
         strategy=strategy,
-        variables=dict(_pair(each) for each in variables),
+        variables=read_pairs(variables),
         **{key: value for key, value in given.items() if value is not None},
     )
 
@@ -185,16 +185,6 @@ def _goes_on(run: Run) -> bool:
 
 def _state(run: RunSummary) -> str:
     return run.status.value if run.reason is None else f"{run.status.value} ({run.reason.value})"
-
-
-def _pair(text: str) -> tuple[str, Any]:
-    key, separator, value = text.partition("=")
-    if not separator:
-        raise OperatorError(f"--set takes KEY=VALUE, not {text!r}.")
-    try:
-        return key, json.loads(value)
-    except (ValueError, RecursionError):
-        return key, value
 
 
 def _print_run(run: Run) -> None:

@@ -29,6 +29,11 @@ def read_values(effect: Effect, pairs: Sequence[str]) -> dict[str, Any]:
     return given
 
 
+def read_pairs(pairs: Sequence[str]) -> dict[str, Any]:
+    """Keys and values as JSON or text, whatever they mean."""
+    return {key: _json_or_text(text) for key, text in map(_split, pairs)}
+
+
 def read_payload(pairs: Sequence[str]) -> dict[str, Any]:
     """Of a task: what it may hold only its actor knows. A dotted key is a member of a member."""
     payload: dict[str, Any] = {}

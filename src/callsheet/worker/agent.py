@@ -36,8 +36,8 @@ log = get_logger(__name__)
 
 # What a poll answers at once is not asked again at once.
 PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
-# Whether there is more to do than idle workers can take is asked soon after something began or ended, since the next job
-# often comes of the last one; and less and less often while a long run goes on.
+# Whether there is more to do than idle workers can take is asked soon after something began or ended, since the next
+# job often comes of the last one; and less and less often while a long run goes on.
 LONGEST_FULL_SECONDS = 1.0
 LONGEST_POLL_ID = 64
 LOOK_SECONDS = 5.0
