@@ -29,7 +29,7 @@ async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_p
             "3": node("SaveVideo", video=["2", 0], filename_prefix="cut", format="mp4", codec="auto"),
         }
         await client.post("/prompt", json={"prompt": graph})
-        assert await process.end(number) == 0
+        assert await process.end(number) == 0, "".join(process.said)
         assert list((tmp_path / "engine" / "output").iterdir()) == []
 
 

@@ -7,6 +7,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections import deque
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,8 @@ class LightboxProcess:
     probes: bool = True
     port: int = field(default_factory=free_port)
     environment: dict[str, str] = field(default_factory=dict)
+    # Its last words.
+    said: deque[str] = field(default_factory=lambda: deque(maxlen=50))
     _process: asyncio.subprocess.Process | None = None
     _drain: asyncio.Task[None] | None = None
 
@@ -73,8 +76,8 @@ class LightboxProcess:
 
     async def _read_on(self, stream: asyncio.StreamReader) -> None:
         # An unread pipe fills up and stops the process.
-        while await stream.readline():
-            pass
+        while line := await stream.readline():
+            self.said.append(line.decode(errors="replace"))
 
     async def end(self, number: int = signal.SIGTERM) -> int:
         assert self._process is not None

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from callsheet.app import ControlPlane
 from callsheet.providers.comfyui import ComfyUI, Patience
@@ -85,6 +86,19 @@ class Site:
 
         await until(is_there)
         return await self.shop.shown(person, job_id)
+
+    async def closed(self, job_id: str) -> dict[str, Any]:
+        """What the queue keeps of a job that has ended, as soon as it does: the job itself is told first."""
+        found: list[Any] = []
+
+        async def is_closed() -> bool:
+            query = "SELECT * FROM dispatch_history WHERE tenant_job_id = $1"
+            found[:] = await self.shop.central(query, UUID(job_id))
+            return bool(found)
+
+        await until(is_closed)
+        [row] = found
+        return dict(row)
 
     async def workers(self) -> list[Any]:
         return await self.shop.central("SELECT * FROM comfyui_workers WHERE revoked_at IS NULL")

@@ -217,8 +217,7 @@ async def test_an_engine_that_is_away_costs_no_job_its_attempt(site: Site) -> No
     await until(has_left)
     await site.engine.start()
     await site.ends(person, job_id)
-    [row] = await site.shop.central("SELECT attempts FROM dispatch_history")
-    assert row["attempts"] == 1
+    assert (await site.closed(job_id))["attempts"] == 1
 
 
 async def test_the_token_is_for_nobody_else_and_serves_the_next_start(site: Site) -> None:

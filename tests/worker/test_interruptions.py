@@ -158,7 +158,7 @@ async def test_a_killed_agents_job_is_finished_by_the_next_one_on_the_machine_at
     # What the killed one left at the engine is ended, or the next run would have waited for it.
     abandoned, _ = site.engine.called("/prompt")
     assert {body["prompt_id"] for body in site.engine.called("/interrupt")} == {abandoned["prompt_id"]}
-    [row] = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
+    row = await site.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 1)
 
 
@@ -182,7 +182,7 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
 
     await until(has_run_out)
     await site.ends(person, job_id)
-    [row] = await site.shop.central("SELECT attempts FROM dispatch_history")
+    row = await site.closed(job_id)
     assert row["attempts"] == 2
 
 
@@ -200,7 +200,7 @@ async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_th
     assert answer.json()["job"]["job_id"] == job_id
     site.agent(worker_id="gpu-3")
     await site.ends(person, job_id)
-    [row] = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
+    row = await site.closed(job_id)
     assert (row["attempts"], row["requeues"]) == (1, 0)
     repeated = "SELECT 1 FROM worker_audit_logs WHERE event = 'lease_repeated'"
     assert len(await site.shop.central(repeated)) == 1
