@@ -44,7 +44,7 @@ fmt: install-dev ## Format the code and mend what can be mended
 bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/results/latest.json
 	@$(BIN)/python -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-chaos: install-dev ## Crash, race and kill the core for about ten minutes (ARGS="--chaos-seed N" repeats a kill test)
+chaos: install-dev ## Crash, race and kill core and runs for about twenty minutes (ARGS="--chaos-seed N" repeats a kill test)
 	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
 
 docs: install-dev ## Write the generated pages of docs/ anew

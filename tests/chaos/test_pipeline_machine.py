@@ -160,7 +160,7 @@ def test_every_tree_is_exact_whatever_happens_to_runs_and_no_run_stands_still_wi
     run_state_machine_as_test(
         lambda: PipelineMachine(ground),
         settings=settings(
-            max_examples=200 if long_form else 5,
+            max_examples=60 if long_form else 5,
             stateful_step_count=100 if long_form else 50,
             derandomize=not long_form,
             deadline=None,
