@@ -46,6 +46,7 @@ bench: install-dev ## Run the benchmarks (ONLY=name for one); results in bench/r
 
 chaos: install-dev ## Crash, race and kill core and runs for about twenty minutes (ARGS="--chaos-seed N" repeats a kill test)
 	@$(BIN)/pytest tests/chaos --chaos long $(ARGS)
+	@$(BIN)/pytest -n 2 tests/unit tests/lightbox/test_hostile.py --hypothesis-profile exploring
 
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
