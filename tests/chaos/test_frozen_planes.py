@@ -7,9 +7,10 @@ one wakes up with what it had chosen, read or made before.
 from __future__ import annotations
 
 import signal
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from inspect import isawaitable
 from pathlib import Path
 
 import pytest
@@ -81,9 +82,10 @@ class Set:
         settings = await with_free_port(changed(self.settings, server={"port": 0}))
         return ControlPlaneProcess(settings, self.directory, QUICK, program(number, points))
 
-    async def working_until(self, condition: Callable[[], bool]) -> None:
+    async def working_until(self, condition: Callable[[], bool | Awaitable[bool]]) -> None:
         async def is_true() -> bool:
-            if condition():
+            answer = condition()
+            if await answer if isawaitable(answer) else answer:
                 return True
             started = await self.shoot.lease()
             if started is not None:
@@ -97,13 +99,10 @@ class Set:
         before = (await self.shoot.shown(self.run)).draws
 
         async def has_gone_on() -> bool:
-            started = await self.shoot.lease()
-            if started is not None:
-                await self.shoot.deliver(started, content=PICTURE)
             shown = await self.shoot.shown(self.run)
             return shown.draws >= before + 2 or shown.status is RunStatus.COMPLETED
 
-        await until(has_gone_on, 240, LOOK)
+        await self.working_until(has_gone_on)
 
     async def thumbnails_are_made(self) -> None:
         async def are_made() -> bool:
@@ -113,12 +112,9 @@ class Set:
 
     async def ends(self) -> None:
         async def has_ended() -> bool:
-            started = await self.shoot.lease()
-            if started is not None:
-                await self.shoot.deliver(started, content=PICTURE)
             return (await self.shoot.shown(self.run)).status is RunStatus.COMPLETED
 
-        await until(has_ended, 240, LOOK)
+        await self.working_until(has_ended)
         await self.thumbnails_are_made()
 
     async def is_exact(self) -> None:
