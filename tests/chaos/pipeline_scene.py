@@ -225,7 +225,8 @@ class PipelineScene:
     async def check(self) -> list[Tree]:
         await self.planes[0].core.check()
         trees = await read_trees(self.ann.pool)
-        assert [problem for tree in trees for problem in tree.problems()] == []
+        problems = [problem for tree in trees for problem in tree.problems()]
+        assert not problems, problems
         under_way = {tree.run["id"]: sum(slot["status"] == "open" for slot in tree.slots) for tree in trees}
         for tree in trees:
             assert under_way[tree.run["id"]] <= min(JOBS_PER_RUN, tree.run["concurrency"] or JOBS_PER_RUN)

@@ -6,37 +6,32 @@ charge cycle.
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections import Counter
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, ClassVar
 from uuid import UUID
 
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings, strategies
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
 
 from callsheet.jobs.provider_gate import CallReport, ProviderPaused
 from callsheet.jobs.reports import Failure
 from callsheet.media.storage import open_storage
-from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.plumbing.failpoints import Failpoint, armed
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, Generation
 from callsheet.settings import Settings
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.wire.errors import Refusal
+from tests.chaos.machines import Ground, SceneMachine, play
 from tests.support.calls import SECRET, Handed
 from tests.support.core import FAR, Core, Member, open_core, report
-from tests.support.crashes import crashed_at
 from tests.support.installation import empty
 from tests.support.oracle import NAME, Oracle
-
-SEEDS = strategies.integers(0, 2**32 - 1)
 
 
 class Plane:
@@ -86,6 +81,22 @@ class Scene:
 
     def plane(self) -> Plane:
         return Plane(self.databases, self.chosen, self.oracle, self.workflow)
+
+    async def prepare(self, plane: Plane, random: Random, step: object) -> None:
+        if step is Scene.work:
+            await self.end(plane, random)
+            await self.hurry()
+
+    async def restart(self, place: int) -> None:
+        await self.planes[place].close()
+        self.planes[place] = self.plane()
+
+    async def check(self) -> None:
+        await self.planes[0].core.check()
+
+    async def close(self) -> None:
+        for plane in self.planes:
+            await plane.close()
 
     async def submit(self, plane: Plane, random: Random) -> None:
         job = await plane.core.submit(self.ann, provider=NAME, kind="task", cost=3, max_attempts=3)
@@ -272,126 +283,40 @@ POINTS: dict[Step, tuple[Failpoint, ...]] = {
 EVERY_POINT = frozenset(point for points in POINTS.values() for point in points)
 
 
-class Stage:
-    def __init__(self, shared: Settings, home: Path):
-        # Its own loop: connections belong to one, and Hypothesis is not asynchronous.
-        self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        chosen = {"first_look_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
-        self.chosen = Settings.model_validate({"home": home, "webhooks": chosen})
-        self.databases = self.runner.run(open_databases(shared))
-        self.reached: set[Failpoint] = set()
+class CallMachine(SceneMachine[Scene]):
+    points = POINTS
+    crashes: ClassVar[dict[Any, float]] = {step: len(points) ** 1.5 for step, points in POINTS.items()}
+    every_point = EVERY_POINT
+    refusals = (Refusal, ProviderError)
 
-    async def reach(self, point: Failpoint) -> None:
-        self.reached.add(point)
-
-    def close(self) -> None:
-        self.runner.run(self.databases.close())
-        self.runner.close()
-
-
-class CallMachine(RuleBasedStateMachine):
-    def __init__(self, stage: Stage):
-        super().__init__()
-        self.stage = stage
-        self.steps = 0
-        self.scene = Scene(stage.databases, stage.chosen)
-        stage.runner.run(self.scene.begin())
-
-    @rule(seed=SEEDS)
-    def something(self, seed: int) -> None:
-        random = self._random(seed)
-        self._run(self._step(random.randrange(2), random, _chosen(random, self.scene)))
-
-    @rule(seed=SEEDS)
-    def something_that_crashes(self, seed: int) -> None:
-        random = self._random(seed)
-        step = random.choices(list(POINTS), [len(points) ** 1.5 for points in POINTS.values()])[0]
-        self._run(self._crash(random.randrange(2), random, step, random.choice(POINTS[step])))
-
-    @rule(seeds=strategies.tuples(SEEDS, SEEDS))
-    def two_things_at_once(self, seeds: tuple[int, int]) -> None:
-        randoms = [self._random(seed) for seed in seeds]
-
-        async def both() -> None:
-            await asyncio.gather(
-                *(self._step(place, random, _chosen(random, self.scene)) for place, random in enumerate(randoms))
-            )
-
-        self._run(both())
-
-    def _run(self, work: Coroutine[Any, Any, None]) -> None:
-        async def recorded() -> None:
-            with armed(dict.fromkeys(EVERY_POINT, self.stage.reach)):
-                await work
-            await self.scene.planes[0].core.check()
-
-        self.stage.runner.run(recorded())
-
-    async def _crash(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
-        if step is Scene.work:
-            # So that there is something to crash at.
-            await self.scene.end(self.scene.planes[place], random)
-            await self.scene.hurry()
-        if await crashed_at(point, self._step(place, random, step)):
-            note(f"crashed at {point}")
-            await self.stage.reach(point)
-            await self.scene.planes[place].close()
-            self.scene.planes[place] = self.scene.plane()
-
-    async def _step(self, place: int, random: Random, step: Step) -> None:
-        note(step.__name__)
-        try:
-            await step(self.scene, self.scene.planes[place], random)
-        except (Refusal, ProviderError) as refusal:
-            note(repr(refusal))
-
-    def _random(self, seed: int) -> Random:
-        # With the step in it: Hypothesis likes to draw the same number again.
-        self.steps += 1
-        return Random(f"{seed} {self.steps}")
-
-    def teardown(self) -> None:
-        async def leave() -> None:
-            await self.scene.come_home()
-            for plane in self.scene.planes:
-                await plane.close()
-
-        self.stage.runner.run(leave())
-
-
-def _chosen(random: Random, scene: Scene) -> Step:
-    """What has something to work on, rather than what has not: lives shall come far."""
-    needs = {
-        Scene.call: scene.handed,
-        Scene.defer: scene.called,
-        Scene.call_back: scene.called,
-        Scene.end: [each for each in scene.oracle.predictions.values() if each.status == "running"],
-    }
-    weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
-    if scene.oracle.is_down:
-        weights[Scene.go_down_or_up] = 5
-    return random.choices(list(weights), list(weights.values()))[0]
+    def chosen(self, random: Random) -> Step:
+        scene = self.scene
+        needs = {
+            Scene.call: scene.handed,
+            Scene.defer: scene.called,
+            Scene.call_back: scene.called,
+            Scene.end: [each for each in scene.oracle.predictions.values() if each.status == "running"],
+        }
+        weights = {step: weight if needs.get(step, True) else 0 for step, weight in STEPS}
+        if scene.oracle.is_down:
+            weights[Scene.go_down_or_up] = 5
+        return random.choices(list(weights), list(weights.values()))[0]
 
 
 @pytest.fixture
-def stage(shared_settings: Settings, tmp_path: Path) -> Iterator[Stage]:
-    stage = Stage(shared_settings, tmp_path)
-    yield stage
-    stage.close()
+def ground(shared_settings: Settings) -> Iterator[Ground]:
+    ground = Ground(shared_settings)
+    yield ground
+    ground.close()
 
 
-def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(stage: Stage, long_form: bool) -> None:
-    run_state_machine_as_test(
-        lambda: CallMachine(stage),
-        settings=settings(
-            max_examples=200 if long_form else 20,
-            stateful_step_count=80 if long_form else 50,
-            derandomize=not long_form,
-            deadline=None,
-            database=None,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.shrink),
-        ),
+def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(ground: Ground, tmp_path: Path, long_form: bool) -> None:
+    webhooks = {"first_look_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
+    chosen = Settings.model_validate({"home": tmp_path, "webhooks": webhooks})
+    play(
+        lambda: CallMachine(ground, Scene(ground.databases, chosen)),
+        examples=200 if long_form else 20,
+        steps=80 if long_form else 50,
+        explore=long_form,
     )
-    assert stage.reached == EVERY_POINT, "a failpoint was never reached"
+    assert ground.reached == EVERY_POINT, "a failpoint was never reached"

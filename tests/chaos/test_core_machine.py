@@ -9,10 +9,9 @@ from random import Random
 from unittest.mock import patch
 
 import pytest
-from hypothesis import HealthCheck, Phase, note, settings, strategies
-from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+from hypothesis import note, strategies
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
-from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.failpoints import Failpoint, armed
 from callsheet.settings import Settings
 from callsheet.wire.errors import Refusal
@@ -20,30 +19,16 @@ from callsheet.wire.jobs import TERMINAL
 from tests.chaos.core_choices import choose
 from tests.chaos.core_operations import CAP, IDENTIFIER, Operation, World, next_job_id
 from tests.chaos.core_state import State, read_state
+from tests.chaos.machines import SEEDS, Ground, play
 from tests.support.core import Core, open_core
 from tests.support.crashes import CORE_FAILPOINTS, crashed_at
 from tests.support.installation import empty
 
-# What is done follows from a number and the state. The number alone is drawn: what runs at the same time comes to an
-# end in any order, and what Hypothesis draws must not depend on that.
-SEEDS = strategies.integers(0, 2**32 - 1)
 PLANES = strategies.integers(0, 1)
 TOKENS = 20
 
 
-class Stage:
-    """The databases and the event loop all examples are played on."""
-
-    def __init__(self, settings: Settings):
-        # Its own loop: connections belong to one, and Hypothesis is not asynchronous.
-        self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
-        self.reached: set[Failpoint] = set()
-        self.databases: Databases = self.runner.run(open_databases(settings))
-
-    def close(self) -> None:
-        self.runner.run(self.databases.close())
-        self.runner.close()
-
+class Stage(Ground):
     async def begin(self) -> World:
         """An empty installation with three people, two of them of one tenant."""
         await empty(self.databases)
@@ -55,9 +40,6 @@ class Stage:
     def plane(self) -> Core:
         """A control plane that has just been started."""
         return open_core(self.databases, active_per_user=CAP)
-
-    async def reach(self, point: Failpoint) -> None:
-        self.reached.add(point)
 
 
 class CoreMachine(RuleBasedStateMachine):
@@ -181,17 +163,10 @@ def stage(shared_settings: Settings) -> Iterator[Stage]:
 
 
 def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(stage: Stage, long_form: bool) -> None:
-    run_state_machine_as_test(
+    play(
         lambda: CoreMachine(stage),
-        settings=settings(
-            max_examples=400 if long_form else 60,
-            stateful_step_count=60 if long_form else 35,
-            derandomize=not long_form,
-            deadline=None,
-            database=None,
-            print_blob=False,
-            suppress_health_check=list(HealthCheck),
-            phases=(Phase.generate, Phase.shrink),
-        ),
+        examples=400 if long_form else 60,
+        steps=60 if long_form else 35,
+        explore=long_form,
     )
     assert stage.reached == CORE_FAILPOINTS, "a failpoint was never reached"

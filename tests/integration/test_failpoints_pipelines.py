@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 
+from callsheet.pipelines import branches
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.pipelines import Run, RunStatus
 from tests.support.core import Core, Member, open_core
@@ -58,6 +60,11 @@ async def kill(shoot: Shoot, run: Run) -> object:
     return await shoot.room.guidance.branches.kill(principal_of(shoot.ann), first["id"])
 
 
+async def kill_in_pieces(shoot: Shoot, run: Run) -> object:
+    with patch.object(branches, "PIECE", 1):
+        return await kill(shoot, run)
+
+
 async def cancel(shoot: Shoot, run: Run) -> object:
     await shoot.tick()
     return await shoot.room.runs.cancel(principal_of(shoot.ann), run.id)
@@ -93,6 +100,7 @@ CRASHES: list[tuple[Failpoint, Scene]] = [
     (Failpoint.PIPELINE_RESULT_BEFORE_SETTLE, keep),
     (Failpoint.PIPELINE_RESULT_BEFORE_SETTLE, strike),
     (Failpoint.PIPELINE_COPY_BEFORE_CANDIDATES, keep),
+    (Failpoint.PIPELINE_KILL_BETWEEN_PIECES, kill_in_pieces),
     (Failpoint.PIPELINE_KILL_BEFORE_CANCELS, kill),
     (Failpoint.PIPELINE_CANCEL_BEFORE_JOBS, cancel),
     (Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT, make_thumbnails),
@@ -117,7 +125,7 @@ async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing
 
     shoot = started(core, ann, stage)
     await shoot.core.relay()
-    await shoot.room.guidance.pruner.tick(NOW)
+    await shoot.room.guidance.pruner.prune(ann.pool, left_seconds=0)
     await shoot.due(run)
     for _ in range(50):
         await shoot.tick()

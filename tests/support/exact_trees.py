@@ -12,10 +12,12 @@ from uuid import UUID
 from PIL import Image
 
 from callsheet.media.storage import Storage
+from callsheet.pipelines.gallery import rejection_of
 from callsheet.pipelines.thumbnails import thumbnail_key
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.jobs import ACTIVE
+from callsheet.wire.pipelines import STRIKES, Rejection
 
 Row = Mapping[str, Any]
 # What may have become of a slot whose job has come to this end. A job that completed without a picture is a failure.
@@ -98,8 +100,12 @@ class Tree:
                 yield "it is not of the step after its parent's"
             elif (parent["status"], candidate["status"]) == ("rejected", "active"):
                 yield "it is active and its parent was rejected"
-        if candidate["child_count"] != len(children):
-            yield f"it counts {candidate['child_count']} children and has {len(children)}"
+        # Pictures beyond N are born rejected, and no children.
+        wanted = [each for each in children if rejection_of(each) is not Rejection.SURPLUS]
+        if candidate["child_count"] != len(wanted):
+            yield f"it counts {candidate['child_count']} children and has {len(wanted)}"
+        if candidate["child_count"] + candidate["in_flight"] > candidate["max_children"]:
+            yield "it has more children than N, with those under way"
 
     def _counts(self, candidate: Row) -> Iterator[str]:
         mine = [each for each in self.slots if each["parent_id"] == candidate["id"]]
@@ -115,8 +121,9 @@ class Tree:
             yield f"it counts {candidate['slots']} slots, {candidate['in_flight']} of them open: {dict(ends)}"
         if [each["ordinal"] for each in mine] != list(range(1, len(mine) + 1)):
             yield "the places below it have gaps"
-        # Where its picture is gone it is struck out at once.
-        if candidate["failure_count"] not in (ends["failed"], max(ends["failed"], 3)):
+        # Where its picture is gone it is struck out at once; and who resumes a run forgives what has failed childless.
+        forgiven = range(ends["failed"]) if ends["failed"] >= STRIKES else ()
+        if candidate["failure_count"] not in (ends["failed"], max(ends["failed"], STRIKES), *forgiven):
             yield f"it counts {candidate['failure_count']} failures, there were {ends['failed']}"
 
     def _money(self) -> Iterator[str]:

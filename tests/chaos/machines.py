@@ -1,0 +1,157 @@
+"""The frame of the machines that play anything in any order: where they are played, and what each of them can do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from random import Random
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+from hypothesis import HealthCheck, Phase, note, settings, strategies
+from hypothesis.stateful import RuleBasedStateMachine, rule, run_state_machine_as_test
+
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.failpoints import Failpoint, armed
+from callsheet.settings import Settings
+from callsheet.wire.errors import Refusal
+from tests.support.crashes import crashed_at
+
+# What is done follows from a number and the state. The number alone is drawn: what runs at the same time comes to an
+# end in any order, and what Hypothesis draws must not depend on that.
+SEEDS = strategies.integers(0, 2**32 - 1)
+
+
+class Ground:
+    """The databases and the event loop all examples are played on."""
+
+    def __init__(self, shared: Settings):
+        # Its own loop: connections belong to one, and Hypothesis is not asynchronous.
+        self.runner = asyncio.Runner(loop_factory=asyncio.new_event_loop)
+        self.databases: Databases = self.runner.run(open_databases(shared))
+        self.reached: set[Failpoint] = set()
+
+    async def reach(self, point: Failpoint) -> None:
+        self.reached.add(point)
+
+    def close(self) -> None:
+        self.runner.run(self.databases.close())
+        self.runner.close()
+
+
+def play(machine: Callable[[], RuleBasedStateMachine], examples: int, steps: int, *, explore: bool) -> None:
+    run_state_machine_as_test(
+        machine,
+        settings=settings(
+            max_examples=examples,
+            stateful_step_count=steps,
+            derandomize=not explore,
+            deadline=None,
+            database=None,
+            print_blob=False,
+            suppress_health_check=list(HealthCheck),
+            phases=(Phase.generate, Phase.shrink),
+        ),
+    )
+
+
+class Scene(Protocol):
+    """Everybody who takes part at two control planes, what they know, and what they can do."""
+
+    planes: list[Any]
+
+    async def begin(self) -> None: ...
+    async def prepare(self, plane: Any, random: Random, step: Any) -> None:
+        """So that there is something to crash at."""
+        ...
+
+    async def restart(self, place: int) -> None: ...
+    async def check(self) -> object: ...
+    async def come_home(self) -> None:
+        """Left alone, everything comes to an end."""
+        ...
+
+    async def close(self) -> None: ...
+
+
+Played = TypeVar("Played", bound=Scene)
+Step = Callable[[Any, Any, Random], Awaitable[None]]
+
+
+class SceneMachine(RuleBasedStateMachine, Generic[Played]):
+    # What can crash where, and how often it shall.
+    points: ClassVar[Mapping[Any, Sequence[Failpoint]]]
+    crashes: ClassVar[Mapping[Any, float]]
+    every_point: ClassVar[frozenset[Failpoint]]
+    refusals: ClassVar[tuple[type[Exception], ...]] = (Refusal,)
+
+    def __init__(self, ground: Ground, scene: Played):
+        super().__init__()
+        self.ground = ground
+        self.steps = 0
+        self.scene = scene
+        ground.runner.run(self.scene.begin())
+
+    def chosen(self, random: Random) -> Step:
+        """What has something to work on, rather than what has not: lives shall come far."""
+        raise NotImplementedError
+
+    @rule(seed=SEEDS)
+    def something(self, seed: int) -> None:
+        random = self.random_of(seed)
+        self.run(self.step(random.randrange(2), random, self.chosen(random)))
+
+    @rule(seed=SEEDS)
+    def something_that_crashes(self, seed: int) -> None:
+        random = self.random_of(seed)
+        step = self.crashing(random)
+        self.run(self._crash(random.randrange(2), random, step, random.choice(self.points[step])))
+
+    @rule(seeds=strategies.tuples(SEEDS, SEEDS))
+    def two_things_at_once(self, seeds: tuple[int, int]) -> None:
+        randoms = [self.random_of(seed) for seed in seeds]
+
+        async def both() -> None:
+            await asyncio.gather(
+                *(self.step(place, random, self.chosen(random)) for place, random in enumerate(randoms))
+            )
+
+        self.run(both())
+
+    def crashing(self, random: Random) -> Step:
+        return random.choices(list(self.crashes), list(self.crashes.values()))[0]  # type: ignore[no-any-return]
+
+    def run(self, work: Coroutine[Any, Any, None]) -> None:
+        async def recorded() -> None:
+            with armed(dict.fromkeys(self.every_point, self.ground.reach)):
+                await work
+            await self.scene.check()
+
+        self.ground.runner.run(recorded())
+
+    async def _crash(self, place: int, random: Random, step: Step, point: Failpoint) -> None:
+        await self.scene.prepare(self.scene.planes[place], random, step)
+        if await crashed_at(point, self.step(place, random, step)):
+            note(f"crashed at {point}")
+            await self.ground.reach(point)
+            await self.scene.restart(place)
+
+    async def step(self, place: int, random: Random, step: Step) -> None:
+        note(step.__name__)
+        try:
+            await step(self.scene, self.scene.planes[place], random)
+        except self.refusals as refusal:
+            note(repr(refusal))
+
+    def random_of(self, seed: int) -> Random:
+        # With the step in it: Hypothesis likes to draw the same number again.
+        self.steps += 1
+        return Random(f"{seed} {self.steps}")
+
+    def teardown(self) -> None:
+        async def leave() -> None:
+            try:
+                await self.scene.come_home()
+            finally:
+                await self.scene.close()
+
+        self.ground.runner.run(leave())
