@@ -151,14 +151,16 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
             picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
             slugs.append(str((await studio.workflow(graph=graph, properties=[], **picture))["slug"]))
             await studio.effect(slugs[-1], credits_cost=COST)
-        for slug, more in (("alone", {"max_children": 1}), ("voted", {"max_children": 2, "top_k": LEAVES // 2})):
+        for slug, children, best in (("alone", 1, None), ("voted", 2, LEAVES // 2)):
             steps = [
                 {
                     "name": name,
                     "workflow": workflow,
                     "needs_run_prompt": not place,
                     "needs_parent_image_path": bool(place),
-                    **more,
+                    "max_children": children,
+                    # Nothing follows the last step.
+                    "top_k": best if place + 1 < len(GRAPHS) else None,
                 }
                 for place, (name, workflow) in enumerate(zip(GRAPHS, slugs, strict=True))
             ]

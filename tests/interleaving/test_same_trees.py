@@ -123,11 +123,16 @@ def family(tree: Tree) -> list[tuple[int, int | None, int, int, int]]:
     ]
 
 
+async def narrowed(shift: Shift) -> Pipeline:
+    """Only the three best of each step go on."""
+    *parents, last = await shift.one.steps("one", "two", "three", max_children=2)
+    return await shift.one.define([*({**step, "top_k": 3} for step in parents), last])
+
+
 async def test_the_same_seed_and_votes_make_the_same_tree_at_one_control_plane_and_at_two_that_keep_dying(
     shift: Shift,
 ) -> None:
-    steps = await shift.one.steps("one", "two", "three", max_children=2, top_k=3)
-    pipeline = await shift.one.define(steps)
+    pipeline = await narrowed(shift)
     undisturbed = await made(shift, pipeline, lambda one=shift.one: one, None)  # type: ignore[misc]
     for chance in (1, 2):
         assert family(await made(shift, pipeline, shift.planes(), Random(chance))) == family(undisturbed)
@@ -135,7 +140,7 @@ async def test_the_same_seed_and_votes_make_the_same_tree_at_one_control_plane_a
 
 
 async def test_a_draw_that_seed_and_votes_do_not_lead_to_would_be_noticed(shift: Shift) -> None:
-    pipeline = await shift.one.define(await shift.one.steps("one", "two", "three", max_children=2, top_k=3))
+    pipeline = await narrowed(shift)
     tree = await made(shift, pipeline, lambda one=shift.one: one, None)  # type: ignore[misc]
     child = next(slot for slot in tree.slots if slot["position"] == 2)
     parents = [each["id"] for each in tree.candidates if each["position"] == 1]

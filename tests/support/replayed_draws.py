@@ -13,7 +13,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.pipelines.selection import Draw, Mode, RunState, StepState, next_group
-from callsheet.wire.pipelines import Strategy
+from callsheet.wire.pipelines import STRIKES, Strategy
 from tests.support.exact_trees import Tree
 
 Row = Mapping[str, Any]
@@ -49,6 +49,7 @@ class Picture:
         jobs = {slot["job_id"] for slot in settled}
         self._there = [each for each in tree.candidates if each["job_id"] in jobs]
         self._children = Counter(each["parent_id"] for each in self._there)
+        self._begun = {slot["parent_id"] for slot in settled}
         self._failures = Counter(slot["parent_id"] for slot in settled if slot["status"] == "failed")
         self._elo: dict[UUID, int] = {each["id"]: 1000 for each in self._there}
         for vote in votes:
@@ -77,21 +78,38 @@ class Picture:
             target_leaves=run["target_leaves"],
             leaves=len(self._of(run["steps"])),
             bases=len(self._of(1)),
-            steps=[StepState(position, has_eligible=bool(self._eligible(position))) for position in positions],
+            steps=[
+                StepState(
+                    position,
+                    has_eligible=bool(self._eligible(position)),
+                    is_narrowed=self._top_k(position) is not None,
+                )
+                for position in positions
+            ],
         )
 
     def _of(self, position: int) -> list[Row]:
         return [each for each in self._there if each["position"] == position]
 
+    def _top_k(self, position: int) -> int | None:
+        is_breadth_first = self._tree.run["strategy"] == Strategy.BREADTH_FIRST
+        return self._tree.steps[position]["top_k"] if is_breadth_first else None
+
     def _eligible(self, position: int) -> list[Row]:
-        found, top_k = self._of(position), self._tree.steps[position]["top_k"]
-        if self._tree.run["strategy"] == Strategy.BREADTH_FIRST and top_k is not None:
-            found = sorted(found, key=lambda each: (-self._elo[each["id"]], each["number"]))[:top_k]
-        return sorted(
-            (
-                each
-                for each in found
-                if self._children[each["id"]] < each["max_children"] and self._failures[each["id"]] < 3
-            ),
-            key=lambda each: int(each["number"]),
-        )
+        found, top_k = self._of(position), self._top_k(position)
+        if top_k is not None:
+            # Whoever was begun keeps its place, unless it failed without a child; votes decide about the others.
+            begun = [
+                each for each in found if each["id"] in self._begun and (self._lives(each) or self._has_child(each))
+            ]
+            fresh = [each for each in found if each["id"] not in self._begun]
+            best = sorted(fresh, key=lambda each: (-self._elo[each["id"]], each["number"]))
+            found = begun + best[: max(0, top_k - len(begun))]
+        able = [each for each in found if self._children[each["id"]] < each["max_children"] and self._lives(each)]
+        return sorted(able, key=lambda each: int(each["number"]))
+
+    def _lives(self, candidate: Row) -> bool:
+        return self._failures[candidate["id"]] < STRIKES
+
+    def _has_child(self, candidate: Row) -> bool:
+        return self._children[candidate["id"]] > 0

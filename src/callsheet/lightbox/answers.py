@@ -13,6 +13,8 @@ log = get_logger(__name__)
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TROUBLE = "500 Internal Server Error\n\nServer got itself in trouble"
+# As others say it in their logs: the client has closed its connection.
+LEFT = 499
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -30,7 +32,8 @@ async def troubles(request: web.Request, handler: Handler) -> web.StreamResponse
         raise
     except (LookupError, TypeError, ValueError, AttributeError, OSError, SyntaxError, RecursionError) as broke:
         if isinstance(broke, ConnectionError):
-            raise
+            # Whoever asked has left; raised, it would be logged as a failure of ours.
+            return web.Response(status=LEFT)
         log.warning("request_failed", path=request.path, error=repr(broke))
         return trouble()
 
