@@ -7,9 +7,12 @@ from typing import Any
 
 import httpx
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from callsheet.lightbox.answers import LEFT, troubles
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.graph import Schedule, needed_nodes, signatures
 from callsheet.lightbox.nodes import build_registry
@@ -28,6 +31,14 @@ def plain() -> dict[str, Any]:
         "1": node("EmptyImage", width=8, height=8, batch_size=1, color=1),
         "2": node("SaveImage", images=["1", 0], filename_prefix="still"),
     }
+
+
+async def test_a_sender_that_leaves_in_the_middle_of_its_upload_is_no_failure_of_ours() -> None:
+    async def upload(request: web.Request) -> web.StreamResponse:
+        raise ConnectionResetError("Connection lost")
+
+    request = make_mocked_request("POST", "/upload/image")
+    assert (await troubles(request, upload)).status == LEFT
 
 
 @pytest.mark.parametrize("route", ROUTES)
