@@ -67,7 +67,13 @@ async def run(
     unit = f"% idle between {render_seconds:g} s renders of a run, two jobs at once"
     return [
         Result(name=name, value=two, unit=unit, peer=asking, target=TARGET_PERCENT),
-        Result(name=f"{name}.handed_in_turns", value=in_turns, unit="% idle, two jobs at once", peer=asking),
+        Result(
+            name=f"{name}.handed_in_turns",
+            value=in_turns,
+            unit="% idle, two jobs at once",
+            peer=asking,
+            target=TARGET_PERCENT,
+        ),
         Result(name=f"{name}.one_at_a_time", value=one, unit="% idle, one job at once", peer=asking),
     ]
 
