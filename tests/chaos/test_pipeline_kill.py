@@ -146,11 +146,7 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
     ):
         studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
         ann = await studio.person(tokens=TOKENS)
-        slugs = []
-        for graph in GRAPHS.values():
-            picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
-            slugs.append(str((await studio.workflow(graph=graph, properties=[], **picture))["slug"]))
-            await studio.effect(slugs[-1], credits_cost=COST)
+        slugs = [await studio.sold_picture(graph, COST) for graph in GRAPHS.values()]
         for slug, children, best in (("alone", 1, None), ("voted", 2, LEAVES // 2)):
             steps = [
                 {

@@ -112,6 +112,19 @@ class Studio:
         content = None if body is None else json.dumps(body)
         return await self.client.request(method, path, content=content, headers=headers)
 
+    async def sold_picture(self, graph: dict[str, Any], cost: int = 5) -> str:
+        """A workflow that makes a picture at its node `save`, and is sold for this."""
+        picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save"}
+        slug = str((await self.workflow(graph=graph, properties=[], **picture))["slug"])
+        await self.effect(slug, credits_cost=cost)
+        return slug
+
+    async def shown(self, person: Person, path: str) -> dict[str, Any]:
+        answer = await self.call("GET", path, person=person)
+        assert answer.status_code == 200, answer.text
+        shown: dict[str, Any] = answer.json()
+        return shown
+
     async def made(self, path: str, body: Any, *, person: Person | None = None) -> dict[str, Any]:
         answer = await self.call("POST", path, body, person=person)
         assert answer.status_code == 201, answer.text

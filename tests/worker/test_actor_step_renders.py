@@ -41,7 +41,7 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
         async with running_control_plane(chosen) as plane, open_site(plane, tmp_path / "agent") as site:
             studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
             ann = await studio.person(tokens=1000)
-            slug = await _sold(studio)
+            slug = await studio.sold_picture(FIX)
             engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
             site.agent(engines=[engine], workflows=(slug,), max_concurrency=2)
             steps: list[dict[str, Any]] = [
@@ -60,11 +60,11 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
             run = await studio.made("/api/pipelines/mixed/runs", {**wanted, "variables": variables}, person=ann)
 
             async def is_over() -> bool:
-                shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+                shown = await studio.shown(ann, f"/api/runs/{run['id']}")
                 return bool(shown["status"] != "active" or shown["reason"])
 
             await until(is_over, 120)
-            shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+            shown = await studio.shown(ann, f"/api/runs/{run['id']}")
             assert (shown["status"], shown["reason"]) == ("completed", "target_reached"), shown
             # One job makes two bases; each has a child by the agent and a leaf by the actor.
             assert [step["active"] for step in shown["steps"]] == [2, 2, 2]
@@ -75,7 +75,7 @@ async def test_actors_and_workflows_take_each_others_pictures(settings: Settings
 
 
 async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
-    candidates = (await _shown(studio, ann, f"/api/runs/{run_id}/candidates"))["items"]
+    candidates = (await studio.shown(ann, f"/api/runs/{run_id}/candidates"))["items"]
     contents = [(await studio.client.get(one["file"]["url"])).content for one in candidates]
     for content in contents:
         with Image.open(BytesIO(content)) as image:
@@ -83,7 +83,7 @@ async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
     assert len(set(contents)) == len(candidates)
 
     async def have_thumbnails() -> bool:
-        page = await _shown(studio, ann, f"/api/runs/{run_id}/candidates")
+        page = await studio.shown(ann, f"/api/runs/{run_id}/candidates")
         return all(one["thumbnail"] is not None for one in page["items"])
 
     await until(have_thumbnails)
@@ -94,28 +94,14 @@ async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
 
 async def _check_replay(studio: Studio, ann: Person, run_id: str) -> None:
     """The same payload, seed and parent make the same picture."""
-    leaf = (await _shown(studio, ann, f"/api/runs/{run_id}/candidates?step=over"))["items"][0]
+    leaf = (await studio.shown(ann, f"/api/runs/{run_id}/candidates?step=over"))["items"][0]
     job = await studio.made(f"/api/candidates/{leaf['id']}/replay", {}, person=ann)
 
     async def has_ended() -> bool:
-        return bool((await _shown(studio, ann, f"/api/ai-jobs/{job['id']}"))["completed_at"])
+        return bool((await studio.shown(ann, f"/api/ai-jobs/{job['id']}"))["completed_at"])
 
     await until(has_ended)
-    [output] = (await _shown(studio, ann, f"/api/ai-jobs/{job['id']}"))["outputs"]
+    [output] = (await studio.shown(ann, f"/api/ai-jobs/{job['id']}"))["outputs"]
     made, again = [(await studio.client.get(url)).content for url in (leaf["file"]["url"], output["url"])]
     with Image.open(BytesIO(made)) as one, Image.open(BytesIO(again)) as other:
         assert one.tobytes() == other.tobytes()
-
-
-async def _sold(studio: Studio) -> str:
-    picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save", "properties": []}
-    slug = str((await studio.workflow(graph=FIX, **picture))["slug"])
-    await studio.effect(slug, credits_cost=5)
-    return slug
-
-
-async def _shown(studio: Studio, person: Person, path: str) -> dict[str, Any]:
-    answer = await studio.call("GET", path, person=person)
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown

@@ -45,7 +45,7 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
     ):
         studio = await Studio.open(plane, site.shop.client, People(plane.accounts, plane.keys))
         ann = await studio.person(tokens=1000)
-        slugs = [await _sold(studio, graph) for graph in (BASE, FIX, FIX, UPSCALE)]
+        slugs = [await studio.sold_picture(graph) for graph in (BASE, FIX, FIX, UPSCALE)]
         engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.1))
         site.agent(engines=[engine], workflows=tuple(slugs), max_concurrency=2)
         steps = [
@@ -58,39 +58,25 @@ async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, 
         run = await studio.made("/api/pipelines/gym/runs", request, person=ann)
 
         async def is_over() -> bool:
-            shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+            shown = await studio.shown(ann, f"/api/runs/{run['id']}")
             return bool(shown["status"] != "active" or shown["reason"])
 
         await until(is_over)
-        shown = await _shown(studio, ann, f"/api/runs/{run['id']}")
+        shown = await studio.shown(ann, f"/api/runs/{run['id']}")
         assert (shown["status"], shown["reason"]) == ("completed", "target_reached")
         assert [step["active"] for step in shown["steps"]] == [LEAVES] * 4
         assert (shown["draws"], shown["spent"], shown["candidates"]) == (40, 200, 40)
         assert await site.shop.balance(ann) == 800
-        tree = (await _shown(studio, ann, f"/api/runs/{run['id']}/tree"))["items"]
+        tree = (await studio.shown(ann, f"/api/runs/{run['id']}/tree"))["items"]
         assert all(one["child_count"] == (0 if one["position"] == 4 else 1) for one in tree)
         await _check_pictures(studio, ann, run["id"])
-
-
-async def _sold(studio: Studio, graph: Graph) -> str:
-    picture = {"output_extension": "png", "output_mime_type": "image/png", "output_node_id": "save", "properties": []}
-    slug = str((await studio.workflow(graph=graph, **picture))["slug"])
-    await studio.effect(slug, credits_cost=5)
-    return slug
-
-
-async def _shown(studio: Studio, person: Person, path: str) -> dict[str, Any]:
-    answer = await studio.call("GET", path, person=person)
-    assert answer.status_code == 200, answer.text
-    shown: dict[str, Any] = answer.json()
-    return shown
 
 
 async def _check_pictures(studio: Studio, ann: Person, run_id: str) -> None:
     """Leaves are twice as large as bases, and no two are the same: each has a seed of its own."""
     seen = set()
     for step, size in (("base", (48, 32)), ("upscale", (96, 64))):
-        page = await _shown(studio, ann, f"/api/runs/{run_id}/candidates?step={step}")
+        page = await studio.shown(ann, f"/api/runs/{run_id}/candidates?step={step}")
         assert len(page["items"]) == LEAVES
         for candidate in page["items"]:
             content = (await studio.client.get(candidate["file"]["url"])).content

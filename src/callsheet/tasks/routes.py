@@ -100,6 +100,11 @@ def task_router(
         row = await reader.row(principal, task_id)
         return await streams.of_job(principal, request, row, last_event_id, task_id)
 
+    _add_endings(router, reader, endings, authentication)
+    return router
+
+
+def _add_endings(router: APIRouter, reader: TaskReader, endings: Endings, authentication: Authentication) -> None:
     @router.post("/{task_id}/cancel")
     async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
         """Ends it and gives its tokens back."""
@@ -113,8 +118,6 @@ def task_router(
         row = await reader.row(principal, task_id)
         job = await endings.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
-
-    return router
 
 
 def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> APIRouter:
