@@ -151,16 +151,39 @@ def test_a_job_can_be_left_alone_and_watched_later(callsheet: Callsheet, clip: P
     assert one.read_bytes() == other.read_bytes()
 
 
-def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path) -> None:
-    # So long that it is not over before the signal arrives, also where its watcher is slow and its engine is not.
-    make_clip(clip, frames=60)
-    slow = ("submit", "slow-motion", clip.name, "--set", "speed=0.1", "--watch")
-    with callsheet.running(*slow) as watching:
+def flipping() -> dict[str, Any]:
+    """A graph that turns a video upside down."""
+    return {
+        "1": {"class_type": "LoadVideo", "inputs": {"file": "some.mp4"}},
+        "2": {"class_type": "GetVideoComponents", "inputs": {"video": ["1", 0]}},
+        "3": {"class_type": "ImageFlip", "inputs": {"image": ["2", 0], "flip_method": "x-axis: vertically"}},
+        "4": {"class_type": "CreateVideo", "inputs": {"images": ["3", 0], "fps": ["2", 2], "audio": ["2", 1]}},
+        "5": {
+            "class_type": "SaveVideo",
+            "inputs": {"video": ["4", 0], "filename_prefix": "video/x", "format": "auto", "codec": "auto"},
+        },
+    }
+
+
+@pytest.fixture
+def held(callsheet: Callsheet, tmp_path: Path) -> str:
+    """An effect whose jobs wait until somebody assigns its workflow to a fleet: no worker may take them."""
+    (tmp_path / "held.json").write_text(json.dumps(flipping()))
+    assert callsheet.call("workflows", "import", str(tmp_path / "held.json"), "--yes").code == 0
+    assert callsheet.call("effects", "create", "held", "--workflow", "held", "--cost", "5", "--publish").code == 0
+    return "held"
+
+
+def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callsheet, clip: Path, held: str) -> None:
+    # What is told of a job that goes on is told at once, also into a pipe: nothing ends here that would flush it.
+    with callsheet.running("submit", held, clip.name, "--watch") as watching:
         watching.wait_for(" s  queue")
         ended = watching.end(signal.SIGINT)
     assert (ended.code, ended.out) == (130, "")
     assert "Traceback" not in ended.err
     told = next(line for line in ended.err.splitlines() if "callsheet watch" in line)
+    [fleet] = [each for each in callsheet.call("fleets", "list", "--json").json if each["slug"] == "demo"]
+    assert callsheet.call("fleets", "assign", "demo", *fleet["workflows"], held).code == 0
     done = callsheet.succeed("watch", told.split()[-1], "--json").json
     assert (done["status"], len(done["files"])) == ("completed", 1)
 
@@ -252,17 +275,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
     callsheet: Callsheet, clip: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """docs/how-to/connect-comfyui.md, step by step: the engine and its worker are processes of their own."""
-    graph = {
-        "1": {"class_type": "LoadVideo", "inputs": {"file": "some.mp4"}},
-        "2": {"class_type": "GetVideoComponents", "inputs": {"video": ["1", 0]}},
-        "3": {"class_type": "ImageFlip", "inputs": {"image": ["2", 0], "flip_method": "x-axis: vertically"}},
-        "4": {"class_type": "CreateVideo", "inputs": {"images": ["3", 0], "fps": ["2", 2], "audio": ["2", 1]}},
-        "5": {
-            "class_type": "SaveVideo",
-            "inputs": {"video": ["4", 0], "filename_prefix": "video/x", "format": "auto", "codec": "auto"},
-        },
-    }
-    clip.with_name("turn.json").write_text(json.dumps(graph))
+    clip.with_name("turn.json").write_text(json.dumps(flipping()))
     for command in (
         ("workflows", "import", str(clip.with_name("turn.json")), "--yes"),
         ("effects", "create", "turn", "--workflow", "turn", "--cost", "5", "--publish"),

@@ -118,7 +118,9 @@ class Callsheet:
                 process.kill()
 
     def _environment(self) -> Mapping[str, str]:
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(("CALLSHEET_", "PG"))}
+        # What it prints waits in a buffer until it is flushed, as it does for nearly everybody.
+        dropped = ("CALLSHEET_", "PG", "PYTHONUNBUFFERED")
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(dropped)}
         return {**kept, **{f"CALLSHEET_{name}": value for name, value in self._variables.items()}}
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import reprlib
 import sys
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
-from typing import NoReturn, TypeVar
+from typing import NoReturn, TextIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
@@ -27,10 +27,18 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap
 
 
 def complain(message: str) -> NoReturn:
-    # Where even that cannot be written, the status is all there is.
-    with suppress(OSError):
+    try:
         err.print(f"callsheet: {message}")
+    except OSError:
+        # Where even that cannot be written, the status is all there is.
+        give_up(sys.stderr)
     sys.exit(1)
+
+
+def give_up(stream: TextIO | None) -> None:
+    """What is left in its buffer goes nowhere, or Python would fail a second time when it ends, with status 120."""
+    if stream is not None:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def print_json(value: object) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import sys
 from importlib.util import find_spec
 
@@ -27,7 +26,7 @@ from callsheet.cli import (
     wallet,
     worker,
 )
-from callsheet.cli.console import complain
+from callsheet.cli.console import complain, give_up
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
 
@@ -72,7 +71,12 @@ def version() -> None:
 
 def main() -> None:
     try:
-        app()
+        try:
+            app()
+        finally:
+            # What is still in the buffer fails here, where it can be told, and not when Python ends.
+            if sys.stdout is not None:
+                sys.stdout.flush()
     except (OperatorError, Refusal) as error:
         complain(str(error))
     except ModuleNotFoundError as error:
@@ -82,13 +86,7 @@ def main() -> None:
     except OSError as error:
         if error.filename is not None or error.errno not in UNWRITABLE:
             raise
-        _give_up_output()
+        give_up(sys.stdout)
         complain(f"What was to be printed cannot be written: {error.strerror}.")
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _give_up_output() -> None:
-    """What is left in the buffer goes nowhere, or Python would fail a second time when it ends."""
-    if sys.stdout is not None:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
