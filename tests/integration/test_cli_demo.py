@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -142,6 +145,24 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
     assert processes_naming(home) == []
     down = callsheet.call("db", "status", "--json").json
     assert (down["running"], down["databases"]) == (False, [])
+
+
+def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path) -> None:
+    with callsheet.running("demo", "--port", "0") as demo:
+        demo.wait_for("Ctrl-C stops it")
+        commands = [line.strip() for line in demo.err.splitlines() if line.startswith("    ")]
+        assert [command.split()[0] for command in commands] == ["curl", "callsheet", "callsheet"]
+        environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CALLSHEET_HOME": str(home)}
+        printed = [
+            subprocess.run(
+                ["/bin/sh", "-c", command], capture_output=True, check=True, cwd=home.parent, env=environment
+            )
+            for command in commands
+        ]
+        assert json.loads(printed[0].stdout)["balance"] > 0
+        files = [home.parent / each.stdout.decode().strip() for each in printed[1:]]
+        assert all(file.stat().st_size for file in files)
+        assert demo.end(signal.SIGINT).code == 0
 
 
 def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: Path) -> None:

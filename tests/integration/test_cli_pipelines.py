@@ -1,4 +1,4 @@
-"""`callsheet pipelines` and `callsheet runs` beside a running demo, and the page about them, run as it stands."""
+"""`callsheet pipelines` and `callsheet runs` beside a running demo."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.test_try_it_with_curl import HOW_TO, in_second_terminal, steps_of
 from tests.support.commands import Callsheet, Result
 
 ASKED = """
@@ -52,7 +51,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def callsheet(directory: Path) -> Callsheet:
-    """In this process: the page runs the real command."""
+    """In this process: the test of the page runs the real command."""
     return Callsheet(directory, HOME=str(directory / ".callsheet"))
 
 
@@ -64,18 +63,6 @@ def succeed(callsheet: Callsheet, *arguments: str) -> Result:
 
 def refused(callsheet: Callsheet, *arguments: str) -> str:
     return callsheet.call(*arguments).sentence
-
-
-def test_every_command_of_the_page_prints_what_the_page_says(directory: Path) -> None:
-    page = (HOW_TO / "run-a-pipeline.md").read_text()
-    first_terminal, *steps = steps_of(page)
-    assert "callsheet demo" in first_terminal.commands
-    printed = in_second_terminal(directory, [step.commands for step in steps])
-    told = [(step.commands, step.printed) for step in steps if step.printed is not None]
-    assert told == [
-        (step.commands, text) for step, text in zip(steps, printed, strict=True) if step.printed is not None
-    ]
-    assert len(told) == page.count("```text")
 
 
 def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Path, callsheet: Callsheet) -> None:

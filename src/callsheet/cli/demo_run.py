@@ -9,9 +9,9 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -32,29 +32,19 @@ from callsheet.cli.demo_account import (
     seed_account,
 )
 from callsheet.cli.demo_catalog import FLEET, STAGE, seed_catalog
-from callsheet.cli.display import JobDisplay, Stage
+from callsheet.cli.demo_introduction import Shown, introduce
+from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import stop_requested
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.jobs import JobStatus
 
 if TYPE_CHECKING:
     from callsheet.app import ControlPlane
 
 SHOWN_EFFECT = "negative"
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
-
-
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What came of the demo's own job."""
-
-    job: Job
-    file: Path
-    stages: Mapping[Stage, float]
-    verified: dict[str, Any]
-    balance: int
 
 
 async def run_demo(settings: Settings, leave: bool) -> None:
@@ -88,7 +78,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
             if leave:
                 print_json(summary)
             else:
-                _introduce(summary, shown)
+                introduce(login, effects, summary["seconds"], shown)
                 await _unless(stop, agent, stop.wait())
         if not leave:
             err.print("\nStopping …", style="dim")
@@ -264,34 +254,3 @@ async def _look(url: str) -> dict[str, int]:
         checks["/api/auth/login"] = (await client.post("/api/auth/login", json=login)).status_code
         checks["/api/me"] = (await client.get("/api/me")).status_code
     return checks
-
-
-def _introduce(summary: dict[str, Any], shown: Shown) -> None:
-    verified = shown.verified
-    if verified["problems"]:
-        err.print(f"\n[bold red]The result is not right:[/] {'; '.join(verified['problems'])}.\n", markup=True)
-    else:
-        err.print(
-            f"\nDecoded and compared: {verified['frames']} frames, {verified['seconds']:.1f} s, sound kept, "
-            f"each pixel the opposite of what it was (within {verified['pixel_error']} of 255)."
-        )
-    err.print(f"It cost {shown.job.cost} tokens; {shown.balance} are left.")
-    err.print(f"\n[bold green]Callsheet is running[/] after {summary['seconds']} s.\n", markup=True)
-    err.print(f"  Before   {shown.file.with_name('sample.mp4')}")
-    err.print(f"  After    {shown.file}")
-    err.print(f"  API      {summary['docs']}")
-    err.print(f"  Login    {summary['email']}  /  {summary['password']}")
-    err.print(f"  Data     {summary['home']}\n")
-    err.print(f"  Effects  {', '.join(summary['effects'])}\n")
-    err.print("  In another terminal, with a video of yours:", style="dim")
-    command = _command()
-    err.print(f"    {command} submit caption clip.mp4 --set prompt='Hello there' --watch")
-    err.print(f"    {command} submit imagine --set prompt='mountains at dawn' --watch\n")
-    err.print("  On a machine with a GPU: docs/how-to/connect-comfyui.md\n", style="dim")
-    err.print("Ctrl-C stops it. The data stays for the next time.", style="dim")
-
-
-def _command() -> str:
-    """As it can be typed here: `make demo` installs into .venv, which need not be on anybody's path."""
-    local = Path(".venv/bin/callsheet")
-    return str(local) if local.exists() else "callsheet"

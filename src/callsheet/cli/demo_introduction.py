@@ -1,0 +1,66 @@
+"""The last words of `callsheet demo`: the result, how to log in, and commands that work as printed."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from callsheet.cli.console import err
+from callsheet.cli.demo_account import DEMO_EMAIL, DEMO_PASSWORD
+from callsheet.cli.display import Stage
+from callsheet.cli.login import Login
+from callsheet.wire.jobs import Job
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """The demo's own job and its result."""
+
+    job: Job
+    file: Path
+    stages: Mapping[Stage, float]
+    verified: dict[str, Any]
+    balance: int
+
+
+def introduce(login: Login, effects: Sequence[str], seconds: float, shown: Shown) -> None:
+    verified, sample = shown.verified, shown.file.with_name("sample.mp4")
+    if verified["problems"]:
+        err.print(f"\n[bold red]The result is wrong:[/] {'; '.join(verified['problems'])}.\n", markup=True)
+    else:
+        err.print(
+            f"\nChecked the result: {verified['frames']} frames, {verified['seconds']:.1f} s, sound kept, "
+            f"colors inverted (largest error {verified['pixel_error']} of 255)."
+        )
+    err.print(f"It cost {shown.job.cost} tokens; {shown.balance} are left.")
+    err.print(f"\n[bold green]Callsheet is running[/] after {seconds} s.\n", markup=True)
+    err.print(f"  Open      {login.url}")
+    err.print(f"  API       {login.url}/docs")
+    err.print(f"  Login     {DEMO_EMAIL}  /  {DEMO_PASSWORD}")
+    err.print(f"  API key   {login.api_key}")
+    err.print(f"  Before    {_typed(sample)}")
+    err.print(f"  After     {_typed(shown.file)}")
+    err.print(f"  Effects   {', '.join(effects)}\n")
+    err.print("  Try it in another terminal, in this directory:", style="dim")
+    err.print(f"    curl -H 'Authorization: Bearer {login.api_key}' {login.url}/api/wallet")
+    command = _command()
+    err.print(f"    {command} submit caption {_typed(sample)} --set prompt='Hello there' --watch")
+    err.print(f"    {command} submit imagine --set prompt='mountains at dawn' --watch\n")
+    err.print("  Next: docs/how-to/try-it-with-curl.md, docs/how-to/connect-comfyui.md\n", style="dim")
+    err.print("Ctrl-C stops it. The data stays for the next start.", style="dim")
+
+
+def _typed(path: Path) -> str:
+    """As short as it can be typed in this directory."""
+    relative = os.path.relpath(path)
+    return shlex.quote(str(path) if relative.startswith("..") else relative)
+
+
+def _command() -> str:
+    """`make demo` installs into .venv, which need not be on the PATH."""
+    local = Path(".venv/bin/callsheet")
+    return str(local) if local.exists() else "callsheet"
