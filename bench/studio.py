@@ -180,7 +180,7 @@ async def _person(databases: Databases) -> str:
     accounts = Accounts(databases, Passwords())
     tenant = await accounts.create_tenant(CreateTenantRequest(slug="bench", name="Bench"))
     user = await accounts.create_user(
-        CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password", role=Role.ADMIN)
+        CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password", role=Role.OPERATOR)
     )
     await credit(databases.pools[0], tenant.id, user.id, TOKENS, "bench")
     return (await Keys(databases).create(user.id, "bench")).key

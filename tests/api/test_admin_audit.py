@@ -142,10 +142,10 @@ async def test_an_admins_change_is_written_down_with_who_made_it(
     studio = await Studio.open(plane, client, people)
     world.names.update(await PREPARED.get(operation, _nothing)(world, studio))
     body = dict(BODIES.get(operation, lambda world: {})(world))
-    actor = f"admin:{(await world.ask('admin', 'GET /api/me')).json()['user_id']}"
+    actor = f"admin:{(await world.ask('operator', 'GET /api/me')).json()['user_id']}"
     before = await _lines(client, world, actor)
 
-    answer = await world.ask("admin", operation, body)
+    answer = await world.ask("operator", operation, body)
     assert answer.is_success, answer.text
 
     [line] = [line for line in await _lines(client, world, actor) if line not in before]
@@ -158,7 +158,7 @@ async def test_an_admins_change_is_written_down_with_who_made_it(
 
 async def _lines(client: httpx.AsyncClient, world: World, actor: str) -> list[dict[str, Any]]:
     answer = await client.get(
-        "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=world.headers["admin"]
+        "/api/admin/audit-logs", params={"actor": actor, "limit": 200}, headers=world.headers["operator"]
     )
     lines: list[dict[str, Any]] = answer.json()["items"]
     return lines

@@ -16,10 +16,15 @@ from tests.support.world import World
 CALLERS = (
     "nobody",
     "revoked key",
+    "disabled user",
+    "user of a disabled tenant",
     "stranger",
     "colleague",
     "owner",
-    "admin",
+    "tenant admin",
+    "tenant admin of another tenant",
+    "viewer",
+    "operator",
     "worker",
     "other worker",
     "revoked worker",
@@ -28,15 +33,23 @@ CALLERS = (
     "key as the secret",
     "token as the secret",
 )
-USERS = {"stranger", "colleague", "owner", "admin"}
+TENANT_ADMINS = {"tenant admin", "tenant admin of another tenant"}
+OTHERS = ("stranger", "colleague", "tenant admin", "tenant admin of another tenant", "viewer", "operator")
+USERS = {*OTHERS, "owner"}
 WORKERS = {"worker", "other worker"}
 
 
 class Access(Enum):
     ANYBODY = "anybody"
-    USER = "every user, for themselves"
-    OWNER = "its owner; for everybody else it is not there"
-    ADMIN = "admins"
+    ACCOUNT = "everybody who is signed in, for themselves"
+    USER = "every user, for themselves; a viewer may only read"
+    OWNER = "its owner; for everybody else it is not there; a viewer may only read"
+    OPERATOR = "operators"
+    SEEN = "operators and viewers"
+    TENANT_LIST = "operators and viewers; a tenant admin gets what is its tenant's"
+    TENANT_SEEN = "operators and viewers, and the tenant's admins; for those of others it is not there"
+    TENANT_NEW = "operators, and tenant admins for their own tenant"
+    TENANT_MANAGED = "operators, and the tenant's admins; for those of others it is not there"
     FLEET = "who knows the fleet's secret"
     WORKER = "every worker, for itself"
     HOLDER = "the worker that holds the lease; for others it is not there"
@@ -44,7 +57,10 @@ class Access(Enum):
     PROVIDER = "who signs as the provider that was called; for others it is not there"
 
 
-ANYBODY, USER, OWNER, ADMIN = Access.ANYBODY, Access.USER, Access.OWNER, Access.ADMIN
+ANYBODY, ACCOUNT, USER, OWNER = Access.ANYBODY, Access.ACCOUNT, Access.USER, Access.OWNER
+OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN = Access.OPERATOR, Access.SEEN, Access.TENANT_LIST, Access.TENANT_SEEN
+TENANT_NEW, TENANT_MANAGED = Access.TENANT_NEW, Access.TENANT_MANAGED
+ADMINISTRATION = {OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN, TENANT_NEW, TENANT_MANAGED}
 FLEET, WORKER, HOLDER, SIGNATURE = Access.FLEET, Access.WORKER, Access.HOLDER, Access.SIGNATURE
 PROVIDER = Access.PROVIDER
 
@@ -55,9 +71,11 @@ TABLE: dict[Access, str] = {
         GET /metrics
         POST /api/auth/login
     """,
-    USER: """
+    ACCOUNT: """
         POST /api/auth/logout
         GET /api/me
+    """,
+    USER: """
         GET /api/keys
         POST /api/keys
         POST /api/videos/uploads
@@ -147,62 +165,70 @@ TABLE: dict[Access, str] = {
         PUT /storage/{key}
     """,
     PROVIDER: "POST /api/webhooks/{provider}/{callback_id}",
-    ADMIN: """
+    TENANT_LIST: """
         GET /api/admin/tenants
-        POST /api/admin/tenants
         GET /api/admin/users
-        POST /api/admin/users
-        POST /api/admin/users/{user_id}/credits
+    """,
+    TENANT_SEEN: """
         GET /api/admin/users/{user_id}/wallet
         GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
+        GET /api/admin/tenants/{tenant_id}/jobs
+        GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
+    """,
+    TENANT_NEW: "POST /api/admin/users",
+    TENANT_MANAGED: """
+        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
+        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
+    """,
+    SEEN: """
         GET /api/admin/audit-logs
         GET /api/admin/metrics
         GET /api/admin/alerts
         GET /api/admin/workflows
-        POST /api/admin/workflows
         GET /api/admin/workflows/{workflow}
+        GET /api/admin/effects
+        GET /api/admin/effects/{effect}
+        GET /api/admin/assets
+        GET /api/admin/assets/{asset_id}
+        GET /api/admin/dispatches
+        GET /api/admin/dispatches/{dispatch_id}
+        GET /api/admin/concurrency-limits
+        GET /api/admin/workers
+        GET /api/admin/workers/{worker_id}
+        GET /api/admin/worker-sessions
+        GET /api/admin/worker-audit-logs
+        GET /api/admin/fleets
+        GET /api/admin/fleets/{fleet_id}
+        GET /api/admin/providers
+    """,
+    OPERATOR: """
+        POST /api/admin/tenants
+        POST /api/admin/users/{user_id}/credits
+        POST /api/admin/workflows
         PATCH /api/admin/workflows/{workflow}
         POST /api/admin/workflows/{workflow}/activate
         POST /api/admin/workflows/{workflow}/deactivate
-        GET /api/admin/effects
         POST /api/admin/effects
-        GET /api/admin/effects/{effect}
         PATCH /api/admin/effects/{effect}
         DELETE /api/admin/effects/{effect}
-        GET /api/admin/assets
         POST /api/admin/assets
-        GET /api/admin/assets/{asset_id}
         POST /api/admin/assets/{asset_id}/confirm
         POST /api/admin/jobs
-        GET /api/admin/tenants/{tenant_id}/jobs
-        GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
-        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
-        POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
-        GET /api/admin/dispatches
-        GET /api/admin/dispatches/{dispatch_id}
         POST /api/admin/dispatches/{dispatch_id}/requeue
         POST /api/admin/dispatches/{dispatch_id}/cancel
         POST /api/admin/dispatches/{dispatch_id}/priority
-        GET /api/admin/concurrency-limits
         PUT /api/admin/concurrency-limits
-        GET /api/admin/workers
-        GET /api/admin/workers/{worker_id}
         POST /api/admin/workers/{worker_id}/approve
         POST /api/admin/workers/{worker_id}/revoke
         POST /api/admin/workers/{worker_id}/drain
         POST /api/admin/workers/{worker_id}/undrain
         POST /api/admin/workers/{worker_id}/rotate-token
         PUT /api/admin/workers/{worker_id}/workflows
-        GET /api/admin/worker-sessions
-        GET /api/admin/worker-audit-logs
-        GET /api/admin/fleets
         POST /api/admin/fleets
-        GET /api/admin/fleets/{fleet_id}
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
-        GET /api/admin/providers
         POST /api/admin/providers/{provider}/reset
     """,
 }
@@ -251,15 +277,18 @@ STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/pipelines/{pipeline}": ("owner", ("name", "version")),
     "GET /api/runs/{run_id}": ("owner", ("name", "status", "budget")),
     "GET /api/candidates/{candidate_id}": ("owner", ("status", "elo", "votes")),
-    "GET /api/admin/dispatches/{dispatch_id}": ("admin", ("status", "worker_id", "priority", "requeues", "attempts")),
+    "GET /api/admin/dispatches/{dispatch_id}": (
+        "operator",
+        ("status", "worker_id", "priority", "requeues", "attempts"),
+    ),
     "GET /api/admin/workers/{worker_id}": (
-        "admin",
+        "operator",
         ("is_approved", "is_draining", "rotation_pending", "revoked_at", "workflows", "session_id"),
     ),
-    "GET /api/admin/workflows/{workflow}": ("admin", ("updated_at", "is_active")),
-    "GET /api/admin/effects/{effect}": ("admin", ("updated_at", "is_published")),
-    "GET /api/admin/assets/{asset_id}": ("admin", ("status",)),
-    "GET /api/admin/fleets/{fleet_id}": ("admin", ("name", "is_active", "workflows", "workers")),
+    "GET /api/admin/workflows/{workflow}": ("operator", ("updated_at", "is_active")),
+    "GET /api/admin/effects/{effect}": ("operator", ("updated_at", "is_published")),
+    "GET /api/admin/assets/{asset_id}": ("operator", ("status",)),
+    "GET /api/admin/fleets/{fleet_id}": ("operator", ("name", "is_active", "workflows", "workers")),
 }
 
 
@@ -277,7 +306,7 @@ async def test_every_route_is_classified(client: httpx.AsyncClient) -> None:
     assert ACCESS.keys() - documented == set(), "these are gone"
 
 
-def refusal(access: Access, caller: str) -> int | None:
+def refusal(access: Access, caller: str, operation: str) -> int | None:
     """The status a caller is refused with, or None where it may pass."""
     if access is ANYBODY:
         return None
@@ -291,16 +320,30 @@ def refusal(access: Access, caller: str) -> int | None:
         return 404 if access is HOLDER and caller == "other worker" else None
     if caller not in USERS:
         return 401
-    if access is ADMIN:
-        return None if caller == "admin" else 403
+    if access in ADMINISTRATION:
+        return _refusal_of_administration(access, caller)
+    if access in (USER, OWNER) and caller == "viewer" and not operation.startswith("GET"):
+        return 403
     return 404 if access is OWNER and caller != "owner" else None
+
+
+def _refusal_of_administration(access: Access, caller: str) -> int | None:
+    if caller == "operator":
+        return None
+    if caller == "viewer":
+        return None if access in (SEEN, TENANT_LIST, TENANT_SEEN) else 403
+    if caller not in TENANT_ADMINS or access in (OPERATOR, SEEN):
+        return 403
+    # Whose tenant it is decides only where the address names something of a tenant.
+    elsewhere = caller == "tenant admin of another tenant" and access in (TENANT_SEEN, TENANT_MANAGED)
+    return 404 if elsewhere else None
 
 
 @pytest.mark.parametrize("operation", sorted(ACCESS))
 async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, operation: str) -> None:
     access = ACCESS[operation]
     for caller in CALLERS:
-        status = refusal(access, caller)
+        status = refusal(access, caller, operation)
         if status is None:
             continue
         answer = await shared.ask(caller, operation, _body(shared, operation))
@@ -315,7 +358,7 @@ async def test_g6_what_is_refused_has_changed_nothing(plane: ControlPlane, clien
     before = await _state(world)
     for operation, access in ACCESS.items():
         for caller in CALLERS:
-            if not operation.startswith("GET") and refusal(access, caller) is not None:
+            if not operation.startswith("GET") and refusal(access, caller, operation) is not None:
                 await world.ask(caller, operation, _body(world, operation))
     assert await _state(world) == before
 
@@ -338,7 +381,7 @@ async def test_g6_an_id_of_somebody_else_in_a_body_is_as_good_as_none(shared: Wo
         for field, name in fields.items():
             body = {"effect_id": shared.names["effect"], "input_payload": {"prompt": "a cat"}}
             body = {field: shared.names[name], **(body if "ai-jobs" in operation else {})}
-            for caller in ("stranger", "colleague", "admin"):
+            for caller in set(OTHERS) - {"viewer"}:
                 answer = await shared.ask(caller, operation, body)
                 assert answer.status_code == 422, answer.text
                 assert [error["field"] for error in answer.json()["errors"]] == [field]
@@ -360,7 +403,7 @@ def _ids_in_body(document: dict[str, Any], operation: str) -> set[str]:
 @pytest.mark.parametrize("cursor", ["ffffffff-ffff-ffff-ffff-ffffffffffff", str(2**62)])
 async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: str) -> None:
     for operation in [operation for operation, access in ACCESS.items() if access is USER]:
-        for caller in ("stranger", "colleague", "admin"):
+        for caller in OTHERS:
             if operation.startswith("GET"):
                 answer = await shared.ask(caller, operation, cursor=cursor, limit="200")
                 assert answer.status_code in (200, 422)
@@ -369,31 +412,75 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: s
 
 
 @pytest.mark.parametrize(
-    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ANYBODY)]
+    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, ANYBODY)]
 )
 async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: World, operation: str) -> None:
-    for caller in ("stranger", "colleague", "admin"):
+    for caller in OTHERS:
         answer = await shared.ask(caller, operation, {})
         assert answer.status_code < 500
-        assert answer.status_code not in (401, 403), f"{caller}: {answer.text}"
+        may = refusal(ACCESS[operation], caller, operation) is None
+        assert (answer.status_code not in (401, 403)) is may, f"{caller}: {answer.text}"
         if not answer.headers["content-type"].startswith("text/event-stream"):
             assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
 
 
 @pytest.mark.parametrize(
-    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (OWNER, ADMIN, HOLDER, WORKER)]
+    "operation",
+    [
+        operation
+        for operation, access in sorted(ACCESS.items())
+        if access in ADMINISTRATION and operation.startswith("GET")
+    ],
 )
-async def test_whoever_may_is_let_through(plane: ControlPlane, client: httpx.AsyncClient, operation: str) -> None:
+async def test_g6_what_administration_shows_has_no_secret(shared: World, operation: str) -> None:
+    """And it is shown to every role that may see it, to a tenant admin without what is another tenant's."""
+    for caller in CALLERS:
+        if refusal(ACCESS[operation], caller, operation) is not None:
+            continue
+        answer = await shared.ask(caller, operation)
+        assert answer.is_success, f"{caller}: {answer.text}"
+        assert not [secret for secret in shared.secrets if secret in answer.text], caller
+        if caller == "tenant admin of another tenant":
+            assert not [hidden for hidden in shared.hidden if hidden in answer.text]
+
+
+LET_THROUGH: dict[Access, tuple[str, ...]] = {
+    **dict.fromkeys(ADMINISTRATION, ("operator",)),
+    **dict.fromkeys((TENANT_NEW, TENANT_MANAGED), ("operator", "tenant admin")),
+    OWNER: ("owner",),
+    HOLDER: ("worker",),
+    WORKER: ("worker",),
+}
+
+
+@pytest.mark.parametrize(
+    "operation", [operation for operation, access in sorted(ACCESS.items()) if access is OWNER and "GET" in operation]
+)
+async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> None:
+    answer = await shared.ask("owner", operation, _body(shared, operation))
+    assert answer.status_code == NOT_NOW.get(operation, 200), answer.text
+
+
+@pytest.mark.parametrize(
+    ("operation", "caller"),
+    [
+        (operation, caller)
+        for operation, access in sorted(ACCESS.items())
+        for caller in LET_THROUGH.get(access, ())
+        if not operation.startswith("GET")
+    ],
+)
+async def test_whoever_may_is_let_through(
+    plane: ControlPlane, client: httpx.AsyncClient, operation: str, caller: str
+) -> None:
     """Or the refusals above would only show that nothing is there."""
     world = await World.open(plane, client)
-    access = ACCESS[operation]
-    caller = {OWNER: "owner", ADMIN: "admin", HOLDER: "worker", WORKER: "worker"}[access]
     answer = await world.ask(caller, operation, _body(world, operation))
-    if access is OWNER:
+    if ACCESS[operation] is OWNER:
         expected = NOT_NOW.get(operation)
         assert answer.is_success if expected is None else answer.status_code == expected, answer.text
     else:
-        # An admin's empty body is refused for what it lacks; a completion for an output that is not there.
+        # An operator's empty body is refused for what it lacks; a completion for an output that is not there.
         assert answer.is_success or answer.status_code in (409, 422), answer.text
 
 

@@ -94,8 +94,13 @@ async def test_users_are_created_listed_and_get_new_passwords(
 
     callsheet.call("tenants", "create", "people")
     made_up = callsheet.succeed("users", "create", "Ann@Example.com", "--tenant", "people", "--admin", "--json").json
-    assert (made_up["email"], made_up["role"]) == ("ann@example.com", "admin")
+    assert (made_up["email"], made_up["role"]) == ("ann@example.com", "operator")
     assert await is_password_of("ann@example.com", made_up["password"])
+
+    viewer = callsheet.call("users", "create", "eve@example.com", "--tenant", "people", "--role", "viewer").out
+    assert viewer.startswith("User eve@example.com (viewer) of people.")
+    both = callsheet.call("users", "create", "joe@example.com", "--tenant", "people", "--admin", "--role", "viewer")
+    assert (both.code, "--admin means --role operator" in both.err) == (1, True)
 
     shown = callsheet.succeed(
         "users", "create", "bob@example.com", "--tenant", "people", "--password-stdin", input=PASSWORD
@@ -104,7 +109,7 @@ async def test_users_are_created_listed_and_get_new_passwords(
     assert await is_password_of("bob@example.com", PASSWORD)
 
     listed = callsheet.call("users", "list", "--tenant", "people", "--json").json
-    assert [row["email"] for row in listed] == ["bob@example.com", "ann@example.com"]
+    assert [row["email"] for row in listed] == ["bob@example.com", "eve@example.com", "ann@example.com"]
     assert "password" not in json.dumps(listed)
     [line] = [line for line in callsheet.succeed("users", "list").out.splitlines() if "bob@" in line]
     assert line.split() == ["bob@example.com", "user", "people", listed[0]["id"]]

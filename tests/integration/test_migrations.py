@@ -208,6 +208,25 @@ async def test_a_failing_migration_leaves_nothing_of_itself_and_the_next_run_goe
     assert {"first", "second"} <= await server.tables(empty)
 
 
+async def test_admins_of_before_there_were_roles_are_operators(server: Server, empty: str) -> None:
+    known = known_migrations("central")
+    roles = next(migration for migration in known if migration.name == "roles")
+    await migrate(server.dsn(empty), "central", "central", known[: roles.version - 1])
+    await server.run("INSERT INTO pools (name, database) VALUES ('pool_1', 'a')", empty)
+    await server.run(
+        "INSERT INTO tenants (id, slug, name, db_pool) VALUES (gen_random_uuid(), 'a', 'A', 'pool_1')", empty
+    )
+    await server.run(
+        "INSERT INTO users (id, tenant_id, email, password_hash, role) "
+        "SELECT gen_random_uuid(), id, role || '@a.example', '$argon2id$', role "
+        "FROM tenants, unnest('{user,admin}'::text[]) role",
+        empty,
+    )
+    await migrate(server.dsn(empty), "central", "central")
+    rows = await server.run("SELECT email, role FROM users ORDER BY email", empty)
+    assert [tuple(row) for row in rows] == [("admin@a.example", "operator"), ("user@a.example", "user")]
+
+
 @pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["0001_a.sql", "0001_b.sql"]])
 def test_migrations_that_are_not_numbered_in_a_row_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: list[str]

@@ -45,7 +45,7 @@ class People:
         return Person(user, tenant, created.key)
 
     async def admin(self) -> Person:
-        return await self.user(role=Role.ADMIN)
+        return await self.user(role=Role.OPERATOR)
 
 
 async def sign_in(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> httpx.Response:

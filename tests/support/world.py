@@ -10,12 +10,13 @@ import httpx
 from callsheet.app import ControlPlane
 from callsheet.jobs.submission import NewTask
 from callsheet.wire.candidates import CastVote
+from callsheet.wire.identity import Role
 from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.fleet import Crew
 from tests.support.jobs import Desk
-from tests.support.people import People, Person
+from tests.support.people import PASSWORD, People, Person
 from tests.support.stage import principal_of
 from tests.support.trees import Tree
 
@@ -31,6 +32,8 @@ class World:
     lease: dict[str, Any]
     # What is the owner's and nobody else may ever read.
     hidden: tuple[str, ...]
+    # What opens doors: no list and no view may show it, not even to an operator.
+    secrets: tuple[str, ...]
 
     @classmethod
     async def open(cls, plane: ControlPlane, client: httpx.AsyncClient) -> World:
@@ -60,7 +63,12 @@ class World:
                 "stranger": (await studio.person("pool_2")).headers,
                 "colleague": (await studio.person(tenant_of=owner)).headers,
                 "owner": owner.headers,
-                "admin": studio.admin.headers,
+                "operator": studio.admin.headers,
+                "viewer": (await people.user(role=Role.VIEWER)).headers,
+                "tenant admin": (await people.user(owner.tenant, Role.TENANT_ADMIN)).headers,
+                "tenant admin of another tenant": (await people.user(role=Role.TENANT_ADMIN)).headers,
+                "disabled user": (await _disabled(plane, await people.user(owner.tenant), "users")).headers,
+                "user of a disabled tenant": (await _disabled(plane, await people.user(), "tenants")).headers,
                 "worker": worker.headers,
                 "other worker": other.headers,
                 "revoked worker": gone.headers,
@@ -96,6 +104,7 @@ class World:
                 *(job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
                 *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
+            (lease["lease_token"], owner.key, studio.admin.key, worker.token, crew.secret["x-fleet-secret"], PASSWORD),
         )
 
     async def ask(self, caller: str, operation: str, body: Any = None, **query: str) -> httpx.Response:
@@ -155,6 +164,13 @@ async def _uploaded(studio: Studio, person: Person) -> str:
     created = await studio.made("/api/videos/uploads", declared, person=person)
     await studio.put(created["upload"], MP4)
     return str(created["file"]["id"])
+
+
+async def _disabled(plane: ControlPlane, person: Person, table: str) -> Person:
+    async with plane.databases.central.connection() as connection:
+        row_id = person.user.id if table == "users" else person.tenant.id
+        await connection.execute(f"UPDATE {table} SET disabled_at = clock_timestamp() WHERE id = $1", row_id)
+    return person
 
 
 async def _revoked_key(studio: Studio, person: Person) -> str:

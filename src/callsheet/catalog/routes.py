@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends, Query
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import OptionalLine, Page
@@ -50,7 +51,12 @@ def effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRo
 
 
 def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/workflows", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_CATALOG)
+    router = APIRouter(
+        prefix="/api/admin/workflows",
+        tags=["admin"],
+        dependencies=[authentication.may(Permission.SEE_CATALOG)],
+    )
 
     @router.get("")
     async def list_workflows(
@@ -63,9 +69,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         return await catalog.workflows.list(is_active, cursor, limit, with_actors=with_actors)
 
     @router.post("", status_code=201)
-    async def create_workflow(
-        body: CreateWorkflow, principal: Principal = Depends(authentication.admin)
-    ) -> WorkflowDetail:
+    async def create_workflow(body: CreateWorkflow, principal: Principal = manage) -> WorkflowDetail:
         """Makes a workflow of a ComfyUI graph in API format."""
         return await catalog.workflows.create(body, actor_of(principal))
 
@@ -76,22 +80,18 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
     @router.patch("/{workflow}")
     async def update_workflow(
-        workflow: WorkflowSlug, body: UpdateWorkflow, principal: Principal = Depends(authentication.admin)
+        workflow: WorkflowSlug, body: UpdateWorkflow, principal: Principal = manage
     ) -> WorkflowDetail:
         """Changes a workflow. Jobs that were submitted keep the graph they were built from."""
         return await catalog.workflows.update(workflow, body, actor_of(principal))
 
     @router.post("/{workflow}/activate")
-    async def activate_workflow(
-        workflow: WorkflowSlug, principal: Principal = Depends(authentication.admin)
-    ) -> WorkflowDetail:
+    async def activate_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> WorkflowDetail:
         """Switches it on: its effects take jobs, and workers get them."""
         return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=True), actor_of(principal))
 
     @router.post("/{workflow}/deactivate")
-    async def deactivate_workflow(
-        workflow: WorkflowSlug, principal: Principal = Depends(authentication.admin)
-    ) -> WorkflowDetail:
+    async def deactivate_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> WorkflowDetail:
         """Switches it off: its effects take no jobs, and what is queued waits until its deadline."""
         return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=False), actor_of(principal))
 
@@ -99,7 +99,10 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
 
 def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/effects", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_CATALOG)
+    router = APIRouter(
+        prefix="/api/admin/effects", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
+    )
 
     @router.get("")
     async def list_effect_records(
@@ -112,7 +115,7 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
         return await catalog.effects.list(workflow, is_published, cursor, limit)
 
     @router.post("", status_code=201)
-    async def create_effect(body: CreateEffect, principal: Principal = Depends(authentication.admin)) -> EffectRecord:
+    async def create_effect(body: CreateEffect, principal: Principal = manage) -> EffectRecord:
         return await catalog.effects.create(body, actor_of(principal))
 
     @router.get("/{effect}")
@@ -121,14 +124,12 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
         return await catalog.effects.get(effect)
 
     @router.patch("/{effect}")
-    async def update_effect(
-        effect: Slug, body: UpdateEffect, principal: Principal = Depends(authentication.admin)
-    ) -> EffectRecord:
+    async def update_effect(effect: Slug, body: UpdateEffect, principal: Principal = manage) -> EffectRecord:
         """Changes an effect; jobs that were submitted keep what they were built from."""
         return await catalog.effects.update(effect, body, actor_of(principal))
 
     @router.delete("/{effect}", status_code=204)
-    async def delete_effect(effect: Slug, principal: Principal = Depends(authentication.admin)) -> None:
+    async def delete_effect(effect: Slug, principal: Principal = manage) -> None:
         """Deletes an effect that no job was made with; otherwise unpublish it."""
         await catalog.effects.delete(effect, actor_of(principal))
 
@@ -136,7 +137,10 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
 
 
 def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/assets", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_CATALOG)
+    router = APIRouter(
+        prefix="/api/admin/assets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
+    )
 
     @router.get("")
     async def list_assets(
@@ -148,7 +152,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
         return await catalog.assets.list(status, cursor, limit)
 
     @router.post("", status_code=201)
-    async def create_asset(body: CreateAsset, principal: Principal = Depends(authentication.admin)) -> CreatedAsset:
+    async def create_asset(body: CreateAsset, principal: Principal = manage) -> CreatedAsset:
         """Gives an address to upload the bytes to."""
         return await catalog.assets.create(body, actor_of(principal))
 
@@ -157,7 +161,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
         return await catalog.assets.get(asset_id)
 
     @router.post("/{asset_id}/confirm")
-    async def confirm_asset(asset_id: UUID, principal: Principal = Depends(authentication.admin)) -> Asset:
+    async def confirm_asset(asset_id: UUID, principal: Principal = manage) -> Asset:
         """Checks what was uploaded; from then on workflows and effects may name the asset."""
         return await catalog.assets.confirm(asset_id, actor_of(principal))
 

@@ -66,14 +66,23 @@ def list_tenants(as_json: bool = AS_JSON) -> None:
 def create_user(
     email: str = typer.Argument(help="E-mail address to sign in with."),
     tenant: str = typer.Option(..., help="Short name of the tenant."),
-    admin: bool = typer.Option(False, "--admin", help="May administer the whole installation."),
+    role: Role = typer.Option(
+        Role.USER,
+        help="What the user may do: own things (user), manage its tenant (tenant_admin), everything (operator), or see "
+        "everything and change nothing (viewer).",
+    ),
+    admin: bool = typer.Option(False, "--admin", help="The old name of --role operator."),
     name: str = typer.Option("", help="Name for people."),
     password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a user. Without a terminal or --password-stdin a password is made up and printed once."""
     password, made_up = _new_password(password_stdin)
-    role = Role.ADMIN if admin else Role.USER
+    if admin:
+        if role not in (Role.USER, Role.OPERATOR):
+            raise OperatorError(f"--admin means --role operator, and --role {role.value} differs. Use --role alone.")
+        err.print("--admin is the old name of --role operator.", style="dim")
+        role = Role.OPERATOR
     request = checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
     user = _with_accounts(lambda accounts, _: accounts.create_user(request))
     shown = {"password": password} if made_up else {}

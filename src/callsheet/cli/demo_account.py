@@ -30,7 +30,7 @@ async def seed_account(plane: ControlPlane) -> User:
     found = await plane.accounts.find_user(DEMO_EMAIL)
     return found or await plane.accounts.create_user(
         CreateUserRequest(
-            tenant=DEMO_TENANT, email=DEMO_EMAIL, password=DEMO_PASSWORD, name="Demo admin", role=Role.ADMIN
+            tenant=DEMO_TENANT, email=DEMO_EMAIL, password=DEMO_PASSWORD, name="Demo admin", role=Role.OPERATOR
         )
     )
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Path, Query
 
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.workers import WorkerFilter, Workers
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import Page
@@ -31,7 +32,10 @@ FleetId = Annotated[int, Path(ge=1, le=2**62)]
 
 
 def admin_worker_router(workers: Workers, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/workers", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_FLEET)
+    router = APIRouter(
+        prefix="/api/admin/workers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
+    )
 
     @router.get("")
     async def list_workers(
@@ -51,33 +55,33 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         return await workers.get(worker_id)
 
     @router.post("/{worker_id}/approve")
-    async def approve_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+    async def approve_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
         """Lets it have jobs. A worker that was revoked may register again."""
         return await workers.approve(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/revoke")
-    async def revoke_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+    async def revoke_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
         """Ends its token at once, puts its jobs back, and keeps its id from registering until it is approved."""
         return await workers.revoke(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/drain")
-    async def drain_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+    async def drain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
         """Lets it finish what it has and gives it nothing more."""
         return await workers.drain(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/undrain")
-    async def undrain_worker(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+    async def undrain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
         """Lets it have jobs again."""
         return await workers.drain(worker_id, actor_of(admin), is_draining=False)
 
     @router.post("/{worker_id}/rotate-token")
-    async def rotate_worker_token(worker_id: WorkerId, admin: Principal = Depends(authentication.admin)) -> Worker:
+    async def rotate_worker_token(worker_id: WorkerId, admin: Principal = manage) -> Worker:
         """Gives it a new token with its next answer. The old one is good for ten minutes, or until the new is used."""
         return await workers.rotate_token(worker_id, actor_of(admin))
 
     @router.put("/{worker_id}/workflows")
     async def assign_worker_workflows(
-        worker_id: WorkerId, body: AssignWorkflowsRequest, admin: Principal = Depends(authentication.admin)
+        worker_id: WorkerId, body: AssignWorkflowsRequest, admin: Principal = manage
     ) -> Worker:
         """Sets the workflows of a worker that registered with workflows of its own."""
         return await workers.assign(worker_id, body.workflow_slugs, actor_of(admin))
@@ -86,7 +90,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
 
 
 def worker_log_router(workers: Workers, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
     @router.get("/worker-sessions")
     async def list_worker_sessions(
@@ -106,7 +110,10 @@ def worker_log_router(workers: Workers, authentication: Authentication) -> APIRo
 
 
 def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/fleets", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_FLEET)
+    router = APIRouter(
+        prefix="/api/admin/fleets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
+    )
 
     @router.get("")
     async def list_fleets(
@@ -119,7 +126,7 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
         return await fleets.list(slug, stage, cursor, limit)
 
     @router.post("", status_code=201)
-    async def create_fleet(body: CreateFleetRequest, admin: Principal = Depends(authentication.admin)) -> Fleet:
+    async def create_fleet(body: CreateFleetRequest, admin: Principal = manage) -> Fleet:
         """Makes a fleet that workers may join."""
         return await fleets.create(body, actor_of(admin))
 
@@ -128,21 +135,19 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
         return await fleets.get(fleet_id)
 
     @router.patch("/{fleet_id}")
-    async def update_fleet(
-        fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = Depends(authentication.admin)
-    ) -> Fleet:
+    async def update_fleet(fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = manage) -> Fleet:
         """Renames it, switches it on or off, or says how many workers it should have."""
         return await fleets.update(fleet_id, body, actor_of(admin))
 
     @router.put("/{fleet_id}/workflows")
     async def assign_fleet_workflows(
-        fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = Depends(authentication.admin)
+        fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = manage
     ) -> Fleet:
         """Sets the workflows its workers get jobs of."""
         return await fleets.assign(fleet_id, body.workflow_slugs, actor_of(admin))
 
     @router.delete("/{fleet_id}", status_code=204)
-    async def delete_fleet(fleet_id: FleetId, admin: Principal = Depends(authentication.admin)) -> None:
+    async def delete_fleet(fleet_id: FleetId, admin: Principal = manage) -> None:
         """Removes a fleet that has no workers."""
         await fleets.delete(fleet_id, actor_of(admin))
 

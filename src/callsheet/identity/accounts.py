@@ -1,4 +1,4 @@
-"""Tenants and users: created by operators, on the command line or as admins."""
+"""Tenants and users: created and listed, on the command line or over HTTP."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.identity.audit import OPERATOR, record
+from callsheet.identity.managers import COMMAND_LINE, Manager
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -55,11 +56,12 @@ class Accounts:
             )
         return Tenant(**row)
 
-    async def create_user(self, request: CreateUserRequest, actor: str = OPERATOR) -> User:
+    async def create_user(self, request: CreateUserRequest, manager: Manager = COMMAND_LINE) -> User:
+        manager.check_role(request.role)
         password_hash = await self._passwords.hash(request.password)
         async with self._databases.central.transaction() as connection:
             tenant = await SQL["find_tenant"].row(connection, slug=request.tenant)
-            if tenant is None:
+            if tenant is None or not manager.reaches(tenant["id"]):
                 raise InvalidRequest.field("tenant", f"there is no tenant {request.tenant!r}")
             row = await SQL["create_user"].row(
                 connection,
@@ -73,7 +75,7 @@ class Accounts:
             if row is not None:
                 await record(
                     connection,
-                    actor,
+                    manager.actor,
                     "user.create",
                     "user",
                     row["id"],
@@ -114,14 +116,18 @@ class Accounts:
             row = await SQL["find_owner"].row(connection, user_id=user_id)
         return Owner(row["tenant_id"], user_id) if row else None
 
-    async def list_tenants(self, before: UUID | None, limit: int) -> Page[Tenant]:
+    async def list_tenants(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Tenant]:
+        """Newest first; with `only` this one tenant."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["list_tenants"].rows(connection, before=before, limit=limit + 1)
+            rows = await SQL["list_tenants"].rows(connection, only=only, before=before, limit=limit + 1)
         return page_of([Tenant(**row) for row in rows], limit)
 
-    async def list_users(self, tenant: str | None, before: UUID | None, limit: int) -> Page[User]:
+    async def list_users(
+        self, tenant: str | None, before: UUID | None, limit: int, only: UUID | None = None
+    ) -> Page[User]:
+        """Newest first, without those who were deleted; with `only` those of this tenant."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["list_users"].rows(connection, tenant=tenant, before=before, limit=limit + 1)
+            rows = await SQL["list_users"].rows(connection, only=only, tenant=tenant, before=before, limit=limit + 1)
         return page_of([User(**row) for row in rows], limit)
 
     async def _choose_pool(self, connection: Connection, wanted: str | None) -> str:

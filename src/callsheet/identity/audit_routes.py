@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Query
+from fastapi import APIRouter, Query
 
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.plumbing.pages import LIMIT
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.base import OptionalLine, Page
 
 
 def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_AUDIT_LOG)])
 
     @router.get("/audit-logs")
     async def list_audit_logs(

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from ipaddress import ip_address
+from typing import Any
 
 import structlog
-from fastapi import Request, Security
+from fastapi import Depends, Request, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
 from callsheet.identity.keys import KeyUsage, hash_secret
+from callsheet.identity.permissions import Permission, Scope, scope_of
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.plumbing.databases import Databases
@@ -18,7 +20,6 @@ from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
-from callsheet.wire.identity import Role
 
 SQL = statements("callsheet.identity")
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -38,13 +39,17 @@ class Authentication:
         self._settings = settings
         # Requests that arrive together, and the streams that are woken together, ask together.
         self._keys: Batcher[bytes, Row | None] = Batcher(self._find_keys)
+        # Made once: FastAPI asks each dependency once per request, however many parts of a route name it.
+        self._everywhere = {each: self._dependency(each, Scope.EVERY_TENANT) for each in Permission}
+        self._in_tenant = {each: self._dependency(each, Scope.OWN_TENANT) for each in Permission}
 
-    async def user(
+    async def caller(
         self,
         request: Request,
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
+        """Whoever is signed in, for what every account may do: sign out, look at itself, change its password."""
         if credentials is not None:
             principal = await self._by_key(credentials.credentials)
         elif session:
@@ -54,21 +59,38 @@ class Authentication:
         structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
         return principal
 
-    async def admin(
+    async def user(
         self,
         request: Request,
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        principal = await self.user(request, credentials, session)
-        if principal.role is not Role.ADMIN:
-            raise Forbidden("This is for admins.")
+        """The caller, for its own things: to read them, or with another method than GET to change them."""
+        principal = await self.caller(request, credentials, session)
+        _require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
         return principal
+
+    def may(self, permission: Permission) -> Any:
+        """A dependency that lets through who has the permission in every tenant: `principal: Principal = may(…)`."""
+        return self._everywhere[permission]
+
+    def may_in_tenant(self, permission: Permission) -> Any:
+        """A dependency that also lets through who has the permission in its own tenant only. The route limits what it
+        does with `Principal.reach` or `Principal.only_tenant`."""
+        return self._in_tenant[permission]
+
+    def _dependency(self, permission: Permission, least: Scope) -> Any:
+        async def check(principal: Principal = Depends(self.caller)) -> Principal:
+            _require(principal, permission, least)
+            return principal
+
+        return Depends(check)
 
     async def is_still(self, principal: Principal, request: Request) -> bool:
         """Whether what the request came with is still good; for answers that go on long after it."""
         try:
-            return (await self.user(request, await bearer(request), await cookie(request))).user_id == principal.user_id
+            found = await self.caller(request, await bearer(request), await cookie(request))
+            return found.user_id == principal.user_id
         except NotAuthenticated:
             return False
 
@@ -121,6 +143,11 @@ class Authentication:
         except ValueError:
             return False
         return any(parsed in network for network in self._settings.server.trusted_proxies)
+
+
+def _require(principal: Principal, permission: Permission, least: Scope = Scope.OWN_TENANT) -> None:
+    if scope_of(principal.role, permission) not in (least, Scope.EVERY_TENANT):
+        raise Forbidden(f"Your role is {principal.role.value}, which may not {permission.value}.")
 
 
 def _bare_address(text: str) -> str:

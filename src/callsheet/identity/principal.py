@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 from uuid import UUID
 
+from callsheet.identity.permissions import Permission, Scope, scope_of
 from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import Role
 
 
@@ -46,3 +48,16 @@ class Principal:
             signed_in_with=signed_in_with,
             csrf_token=csrf_token,
         )
+
+    def may(self, permission: Permission) -> bool:
+        """Whether the caller has a permission, for its own tenant at least."""
+        return scope_of(self.role, permission) is not None
+
+    def only_tenant(self, permission: Permission) -> UUID | None:
+        """The tenant that a permission of the caller is limited to; `None` means every tenant."""
+        return None if scope_of(self.role, permission) is Scope.EVERY_TENANT else self.tenant_id
+
+    def reach(self, permission: Permission, tenant_id: UUID, missing: str) -> None:
+        """Refuses a tenant that the permission does not reach in the words for one that does not exist."""
+        if self.only_tenant(permission) not in (None, tenant_id):
+            raise NotFound(missing)

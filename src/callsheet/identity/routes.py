@@ -1,4 +1,4 @@
-"""`/api/auth`, `/api/me`, `/api/keys`, and tenants and users for admins."""
+"""`/api/auth`, `/api/me`, `/api/keys`, and `/api/admin` for tenants and users."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import COOKIE, Authentication
 from callsheet.identity.keys import Keys
+from callsheet.identity.managers import Manager
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
@@ -47,7 +49,9 @@ def session_router(sessions: Sessions, authentication: Authentication, settings:
         return me_of(opened.principal)
 
     @router.post("/api/auth/logout", status_code=204)
-    async def logout(request: Request, response: Response, principal: Principal = Depends(authentication.user)) -> None:
+    async def logout(
+        request: Request, response: Response, principal: Principal = Depends(authentication.caller)
+    ) -> None:
         """Ends the browser session; an API key stays as it is."""
         token = request.cookies.get(COOKIE)
         if principal.signed_in_with == "session" and token:
@@ -55,7 +59,7 @@ def session_router(sessions: Sessions, authentication: Authentication, settings:
         response.delete_cookie(COOKIE, secure=settings.cookie_secure, httponly=True, samesite="lax")
 
     @router.get("/api/me")
-    async def me(principal: Principal = Depends(authentication.user)) -> Me:
+    async def me(principal: Principal = Depends(authentication.caller)) -> Me:
         """Who the caller is, and a session's CSRF token."""
         return me_of(principal)
 
@@ -86,14 +90,24 @@ def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
 
 
 def account_router(accounts: Accounts, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    see_tenants = authentication.may_in_tenant(Permission.SEE_TENANTS)
+    manage_tenants = authentication.may(Permission.MANAGE_TENANTS)
+    see_users = authentication.may_in_tenant(Permission.SEE_USERS)
+    manage_users = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    router = APIRouter(prefix="/api/admin", tags=["admin"])
 
     @router.get("/tenants")
-    async def list_tenants(cursor: UUID | None = CURSOR, limit: int = LIMIT) -> Page[Tenant]:
-        return await accounts.list_tenants(cursor, limit)
+    async def list_tenants(
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = see_tenants,
+    ) -> Page[Tenant]:
+        """The tenants, newest first. A tenant admin gets its own."""
+        return await accounts.list_tenants(cursor, limit, principal.only_tenant(Permission.SEE_TENANTS))
 
     @router.post("/tenants", status_code=201)
-    async def create_tenant(body: CreateTenantRequest, principal: Principal = Depends(authentication.admin)) -> Tenant:
+    async def create_tenant(body: CreateTenantRequest, principal: Principal = manage_tenants) -> Tenant:
+        """Creates a tenant."""
         return await accounts.create_tenant(body, actor_of(principal))
 
     @router.get("/users")
@@ -101,12 +115,15 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
         tenant: str | None = Query(None, max_length=63, description="Only the users of this tenant."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
+        principal: Principal = see_users,
     ) -> Page[User]:
-        return await accounts.list_users(tenant, cursor, limit)
+        """The users, newest first. A tenant admin gets those of its tenant."""
+        return await accounts.list_users(tenant, cursor, limit, principal.only_tenant(Permission.SEE_USERS))
 
     @router.post("/users", status_code=201)
-    async def create_user(body: CreateUserRequest, principal: Principal = Depends(authentication.admin)) -> User:
-        return await accounts.create_user(body, actor_of(principal))
+    async def create_user(body: CreateUserRequest, principal: Principal = manage_users) -> User:
+        """Creates a user. A tenant admin creates users and tenant admins of its tenant."""
+        return await accounts.create_user(body, Manager.of(principal))
 
     return router
 

@@ -7,20 +7,20 @@ SELECT asked.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id,
 FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS asked (key_hash, place)
 CROSS JOIN LATERAL (SELECT id, user_id FROM api_keys WHERE key_hash = asked.key_hash AND revoked_at IS NULL LIMIT 1) k
 CROSS JOIN LATERAL (SELECT * FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1) u
-CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = u.tenant_id LIMIT 1) t
+CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = u.tenant_id AND disabled_at IS NULL LIMIT 1) t
 
 -- name: find_by_session
 SELECT u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
 FROM browser_sessions s
 JOIN users u ON u.id = s.user_id
 JOIN tenants t ON t.id = u.tenant_id
-WHERE s.id_hash = :id_hash AND s.expires_at > clock_timestamp() AND u.disabled_at IS NULL
+WHERE s.id_hash = :id_hash AND s.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
 -- name: find_login
 SELECT u.id AS user_id, u.email, u.name, u.role, u.password_hash, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool
 FROM users u
 JOIN tenants t ON t.id = u.tenant_id
-WHERE u.email = :email AND u.disabled_at IS NULL
+WHERE u.email = :email AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
 -- name: count_attempts
 -- Sorted, so that two logins that share buckets lock them in the same order.
@@ -102,7 +102,7 @@ RETURNING id, slug, name, db_pool AS pool, created_at
 
 -- name: list_tenants
 SELECT id, slug, name, db_pool AS pool, created_at FROM tenants
-WHERE :before::uuid IS NULL OR id < :before
+WHERE (:only::uuid IS NULL OR id = :only) AND (:before::uuid IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 
 -- name: create_user
@@ -118,7 +118,8 @@ FROM users u JOIN tenants t ON t.id = u.tenant_id WHERE u.email = :email
 -- name: list_users
 SELECT u.id, t.slug AS tenant, u.email, u.name, u.role, u.created_at, u.disabled_at
 FROM users u JOIN tenants t ON t.id = u.tenant_id
-WHERE (:tenant::text IS NULL OR t.slug = :tenant) AND (:before::uuid IS NULL OR u.id < :before)
+WHERE (:tenant::text IS NULL OR t.slug = :tenant) AND (:only::uuid IS NULL OR t.id = :only)
+  AND (:before::uuid IS NULL OR u.id < :before) AND u.deleted_at IS NULL
 ORDER BY u.id DESC LIMIT :limit
 
 -- name: pool_of_tenant

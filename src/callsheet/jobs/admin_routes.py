@@ -5,17 +5,19 @@ from __future__ import annotations
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Path, Query, Response
+from fastapi import APIRouter, Path, Query, Response
 
 from callsheet.dispatch.overview import Overview
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.operations import DispatchOperations, JobOperations
 from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submission import NewJob
+from callsheet.jobs.views import job_for, page_for
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
@@ -37,16 +39,21 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
     200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
 }
 WITHOUT_REASON = Because()
+NO_TENANT = "There is no such tenant."
+NO_USER = "There is no such user."
 
 
 def ready_job_router(
     room: JobsRoom, presenter: Presenter, accounts: Accounts, audit: AuditLog, authentication: Authentication
 ) -> APIRouter:
+    submit = authentication.may(Permission.SUBMIT_FOR_USERS)
     router = APIRouter(prefix="/api/admin", tags=["admin"])
 
     @router.post("/jobs", status_code=201, responses=REPLAYED)
     async def submit_job(
-        body: SubmitReadyJob, response: Response, principal: Principal = Depends(authentication.admin)
+        body: SubmitReadyJob,
+        response: Response,
+        principal: Principal = submit,
     ) -> Job:
         """Submits a job whose payload and cost are ready, for a user."""
         owner = await accounts.owner_of(body.user_id)
@@ -80,6 +87,8 @@ def ready_job_router(
 
 
 def admin_job_router(operations: JobOperations, accounts: Accounts, authentication: Authentication) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_JOBS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
     router = APIRouter(prefix="/api/admin", tags=["admin"])
 
     @router.get("/users/{user_id}/jobs")
@@ -88,13 +97,15 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         status: JobStatus | None = Query(None, description="Only jobs of this status."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = see,
     ) -> Page[AdminJob]:
         """A user's jobs, newest first."""
         owner = await accounts.owner_of(user_id)
         if owner is None:
-            raise NotFound("There is no such user.")
-        return await operations.list_of_user(owner.tenant_id, user_id, status, cursor, limit)
+            raise NotFound(NO_USER)
+        principal.reach(Permission.SEE_JOBS, owner.tenant_id, NO_USER)
+        page = await operations.list_of_user(owner.tenant_id, user_id, status, cursor, limit)
+        return page_for(principal, page)
 
     @router.get("/tenants/{tenant_id}/jobs")
     async def list_jobs_of_tenant(
@@ -103,42 +114,49 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         user_id: UUID | None = Query(None, description="Only jobs of this user."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = see,
     ) -> Page[AdminJob]:
         """A tenant's jobs, newest first. A filtered page may be short and still have a next one."""
-        return await operations.list_of_tenant(tenant_id, user_id, status, cursor, limit)
+        principal.reach(Permission.SEE_JOBS, tenant_id, NO_TENANT)
+        return page_for(principal, await operations.list_of_tenant(tenant_id, user_id, status, cursor, limit))
 
     @router.get("/tenants/{tenant_id}/jobs/{job_id}")
-    async def get_job_of_tenant(
-        tenant_id: UUID, job_id: UUID, principal: Principal = Depends(authentication.admin)
-    ) -> AdminJob:
-        """Everything about a job: payload, error with its traceback, and its row in the queue."""
-        return await operations.get(tenant_id, job_id)
+    async def get_job_of_tenant(tenant_id: UUID, job_id: UUID, principal: Principal = see) -> AdminJob:
+        """Everything about a job: payload, error with its traceback, and its row in the queue. A viewer gets neither
+        payload nor traceback, a tenant admin no row of the queue either."""
+        principal.reach(Permission.SEE_JOBS, tenant_id, NO_TENANT)
+        return job_for(principal, await operations.get(tenant_id, job_id))
 
     @router.post("/tenants/{tenant_id}/jobs/{job_id}/cancel")
     async def cancel_job_of_tenant(
         tenant_id: UUID,
         job_id: UUID,
         body: Because = WITHOUT_REASON,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = manage,
     ) -> AdminJob:
         """Ends a job and gives its tokens back."""
-        return await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal))
+        principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
+        return job_for(principal, await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal)))
 
     @router.post("/tenants/{tenant_id}/jobs/{job_id}/retry")
     async def retry_job_of_tenant(
         tenant_id: UUID,
         job_id: UUID,
         body: Because = WITHOUT_REASON,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = manage,
     ) -> AdminJob:
-        """Runs a failed or expired job once more; its cost is reserved again. The user's cap does not count."""
-        return await operations.retry(tenant_id, job_id, body.reason, actor_of(principal))
+        """Runs a failed or expired job once more; its cost is reserved again. An operator passes the user's cap."""
+        principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
+        capped = not principal.may(Permission.IGNORE_LIMITS)
+        job = await operations.retry(tenant_id, job_id, body.reason, actor_of(principal), capped=capped)
+        return job_for(principal, job)
 
     return router
 
 
 def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> APIRouter:
+    see = authentication.may(Permission.SEE_QUEUE)
+    manage = authentication.may(Permission.MANAGE_QUEUE)
     router = APIRouter(prefix="/api/admin", tags=["admin"])
 
     @router.get("/dispatches")
@@ -150,14 +168,14 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
         tenant_id: UUID | None = Query(None, description="Only of this tenant."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = see,
     ) -> Page[Dispatch]:
         """The queue, or its history, newest first. A filtered page may be short and still have a next one."""
         ended = finished if status is None else status in FINISHED
         return await overview.list(DispatchFilter(ended, status, workflow, worker_id, tenant_id), cursor, limit)
 
     @router.get("/dispatches/{dispatch_id}")
-    async def get_dispatch(dispatch_id: DispatchId, principal: Principal = Depends(authentication.admin)) -> Dispatch:
+    async def get_dispatch(dispatch_id: DispatchId, principal: Principal = see) -> Dispatch:
         """One dispatch, open or finished."""
         return await overview.get(dispatch_id)
 
@@ -165,7 +183,7 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
     async def requeue_dispatch(
         dispatch_id: DispatchId,
         body: Because = WITHOUT_REASON,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = manage,
     ) -> Dispatch:
         """Takes it from its worker and puts it back into the queue; the attempt does not count."""
         return await operations.requeue(dispatch_id, body.reason, actor_of(principal))
@@ -174,14 +192,14 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
     async def cancel_dispatch(
         dispatch_id: DispatchId,
         body: Because = WITHOUT_REASON,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = manage,
     ) -> Dispatch:
         """Cancels its job: tokens go back, and whoever runs it is told."""
         return await operations.cancel(dispatch_id, body.reason, actor_of(principal))
 
     @router.post("/dispatches/{dispatch_id}/priority")
     async def change_dispatch_priority(
-        dispatch_id: DispatchId, body: ChangePriority, principal: Principal = Depends(authentication.admin)
+        dispatch_id: DispatchId, body: ChangePriority, principal: Principal = manage
     ) -> Dispatch:
         """Lets it go before or behind others; the job keeps the priority for its retries."""
         return await operations.change_priority(dispatch_id, body.priority, actor_of(principal))
@@ -190,15 +208,13 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
     async def list_concurrency_limits(
         cursor: OptionalLine | None = Query(None, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = see,
     ) -> Page[ConcurrencyLimit]:
         """Every concurrency identifier: its limit, and how much of it is in use."""
         return await overview.limits(cursor, limit)
 
     @router.put("/concurrency-limits", status_code=204)
-    async def set_concurrency_limit(
-        body: SetConcurrencyLimit, principal: Principal = Depends(authentication.admin)
-    ) -> None:
+    async def set_concurrency_limit(body: SetConcurrencyLimit, principal: Principal = manage) -> None:
         """How many jobs of an identifier may be out at once."""
         await overview.set_limit(body.identifier, body.max_concurrent, actor_of(principal))
 

@@ -12,6 +12,7 @@ from callsheet.catalog.payloads import FIELD, InputFile, Resolved, check_file, r
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Owner, Principal
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
@@ -21,7 +22,6 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements
 from callsheet.wire.catalog import Property, PropertyType, SubmitEffectJob
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
-from callsheet.wire.identity import Role
 
 SQL = statements("callsheet.jobs", "effect_statements.sql")
 KIND = "effect"
@@ -139,8 +139,8 @@ class EffectJobs:
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
     if wanted.video_id is not None and wanted.input_file_id is not None:
         raise InvalidRequest.field("input_file_id", "is one too many: send it or video_id, not both")
-    if wanted.priority > 0 and principal.role is not Role.ADMIN:
-        raise InvalidRequest.field("priority", "should be 0 or lower; only admins may go before others")
+    if wanted.priority > 0 and not principal.may(Permission.IGNORE_LIMITS):
+        raise InvalidRequest.field("priority", "should be 0 or lower; only operators may go before others")
 
 
 def no_such_effect() -> NotFound:

@@ -150,8 +150,10 @@ class JobOperations:
         await self._audit.add(actor, "job.cancel", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)
 
-    async def retry(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
-        """Whatever its user has under way: an admin passes the cap."""
-        await self._endings.retry(tenant_id, job_id, actor=actor, reason=reason, capped=False)
+    async def retry(
+        self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str, *, capped: bool = False
+    ) -> AdminJob:
+        """Whatever its user has under way, unless `capped`: an operator passes the cap."""
+        await self._endings.retry(tenant_id, job_id, actor=actor, reason=reason, capped=capped)
         await self._audit.add(actor, "job.retry", "job", job_id, tenant_id, reason=reason)
         return await self.get(tenant_id, job_id)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
 from callsheet.plumbing.sql import Row
+from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobError, JobEvent, JobStatus
 from callsheet.wire.operations import AdminJob, FullError
 
@@ -48,6 +51,20 @@ def admin_job_view(row: Row) -> AdminJob:
         idempotency_key=row["idempotency_key"],
         full_error=FullError(**row["error"]) if row["error"] else None,
     )
+
+
+def job_for(principal: Principal, job: AdminJob) -> AdminJob:
+    """The job without what the caller's role may not see."""
+    hidden: dict[str, None] = {}
+    if not principal.may(Permission.SEE_PAYLOADS):
+        hidden |= {"payload": None, "full_error": None}
+    if not principal.may(Permission.SEE_QUEUE):
+        hidden |= {"dispatch": None}
+    return job.model_copy(update=hidden)
+
+
+def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
+    return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
 
 
 def event_view(row: Row) -> JobEvent:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.submission import Submission, Submitted
 from callsheet.tasks.plans import Plans, Wanted
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.identity import Role
 from callsheet.wire.tasks import SubmitTask
 
 KIND = "task"
@@ -34,8 +34,8 @@ def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
     actor = request.actor or request.task_type
     if actor is None:
         raise InvalidRequest.field("actor", "is required")
-    if request.priority > 0 and principal.role is not Role.ADMIN:
-        raise InvalidRequest.field("priority", "should be 0 or lower; only admins may go before others")
+    if request.priority > 0 and not principal.may(Permission.IGNORE_LIMITS):
+        raise InvalidRequest.field("priority", "should be 0 or lower; only operators may go before others")
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
     return Wanted(
         kind=KIND,

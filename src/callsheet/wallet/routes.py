@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Query
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit import AuditLog, actor_of
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.database import Database
@@ -19,6 +20,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.wallet import Credit, Credited, Transaction, Wallet
 
+NO_USER = "There is no such user."
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 
 
@@ -58,18 +60,21 @@ async def transactions_of(
 def admin_wallet_router(
     routing: TenantRouting, accounts: Accounts, audit: AuditLog, authentication: Authentication
 ) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_WALLETS)
+    give = authentication.may(Permission.GIVE_CREDITS)
     router = APIRouter(prefix="/api/admin/users", tags=["admin"])
 
-    async def found(user_id: UUID) -> tuple[UUID, Database]:
+    async def found(user_id: UUID, principal: Principal, permission: Permission) -> tuple[UUID, Database]:
         owner = await accounts.owner_of(user_id)
         if owner is None:
-            raise NotFound("There is no such user.")
+            raise NotFound(NO_USER)
+        principal.reach(permission, owner.tenant_id, NO_USER)
         return owner.tenant_id, await routing.pool_of(owner.tenant_id)
 
     @router.get("/{user_id}/wallet")
-    async def get_wallet_of_user(user_id: UUID, principal: Principal = Depends(authentication.admin)) -> Wallet:
+    async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
         """What a user holds."""
-        tenant_id, pool = await found(user_id)
+        tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
         return Wallet(balance=await balance_of(pool, tenant_id, user_id))
 
     @router.get("/{user_id}/wallet/transactions")
@@ -77,18 +82,16 @@ def admin_wallet_router(
         user_id: UUID,
         cursor: int | None = TRANSACTION_CURSOR,
         limit: int = LIMIT,
-        principal: Principal = Depends(authentication.admin),
+        principal: Principal = see,
     ) -> Page[Transaction]:
         """How it came about, newest first."""
-        tenant_id, pool = await found(user_id)
+        tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
         return await transactions_of(pool, tenant_id, user_id, cursor, limit)
 
     @router.post("/{user_id}/credits")
-    async def add_credits(
-        user_id: UUID, body: Credit, principal: Principal = Depends(authentication.admin)
-    ) -> Credited:
+    async def add_credits(user_id: UUID, body: Credit, principal: Principal = give) -> Credited:
         """Adds tokens to a user's wallet. The same payment twice is one credit."""
-        tenant_id, pool = await found(user_id)
+        tenant_id, pool = await found(user_id, principal, Permission.GIVE_CREDITS)
         balance, replayed = await credit(pool, tenant_id, user_id, body.amount, body.provider_transaction_id)
         if not replayed:
             await audit.add(

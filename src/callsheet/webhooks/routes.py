@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Request
 from starlette.requests import ClientDisconnect
 
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.webhooks.addresses import PATH
 from callsheet.webhooks.callbacks import Callbacks
@@ -31,7 +32,10 @@ def callback_router(callbacks: Callbacks) -> APIRouter:
 
 
 def admin_provider_router(operations: ProviderOperations, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/providers", tags=["admin"], dependencies=[Depends(authentication.admin)])
+    manage = authentication.may(Permission.MANAGE_FLEET)
+    router = APIRouter(
+        prefix="/api/admin/providers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
+    )
 
     @router.get("")
     async def list_providers() -> Providers:
@@ -39,7 +43,7 @@ def admin_provider_router(operations: ProviderOperations, authentication: Authen
         return Providers(providers=await operations.list())
 
     @router.post("/{provider}/reset")
-    async def reset_provider(provider: str, principal: Principal = Depends(authentication.admin)) -> Provider:
+    async def reset_provider(provider: str, principal: Principal = manage) -> Provider:
         """Ends a pause: the provider is called again, and its failures count from zero."""
         return await operations.reset(principal, provider)
 

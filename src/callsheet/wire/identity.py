@@ -17,8 +17,18 @@ NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
 
 
 class Role(StrEnum):
+    """`user`: own things. `tenant_admin`: also users, keys and jobs of the own tenant. `operator`: everything.
+    `viewer`: sees what an operator sees, except payloads and secrets, and changes nothing."""
+
     USER = "user"
-    ADMIN = "admin"
+    TENANT_ADMIN = "tenant_admin"
+    OPERATOR = "operator"
+    VIEWER = "viewer"
+
+    @classmethod
+    def _missing_(cls, value: object) -> Role | None:
+        """`admin` was the name of `operator` until there were four roles."""
+        return cls.OPERATOR if value == "admin" else None
 
 
 class LoginRequest(UserRequest):

@@ -1,0 +1,44 @@
+"""Who manages accounts: a signed-in person within the limits of their role, or whoever has the command line."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from callsheet.identity.audit import OPERATOR, actor_of
+from callsheet.identity.permissions import MANAGED, Permission
+from callsheet.identity.principal import Principal
+from callsheet.wire.errors import Forbidden
+from callsheet.wire.identity import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Manager:
+    # As the audit log names them.
+    actor: str
+    # Roles they may give, and whose holders they may change.
+    roles: frozenset[Role] = frozenset(Role)
+    # The only tenant they reach; `None` means every tenant.
+    tenant_id: UUID | None = None
+    # `None` on the command line.
+    user_id: UUID | None = None
+
+    @classmethod
+    def of(cls, principal: Principal) -> Manager:
+        only_tenant = principal.only_tenant(Permission.MANAGE_USERS)
+        return cls(actor_of(principal), MANAGED[principal.role], only_tenant, principal.user_id)
+
+    def reaches(self, tenant_id: UUID) -> bool:
+        return self.tenant_id in (None, tenant_id)
+
+    def check_role(self, role: Role) -> None:
+        """Refuses to give the role, or to change who has it."""
+        if role not in self.roles:
+            raise Forbidden(f"Only an operator may give the role {role.value} or change who has it.")
+
+    def check_not_self(self, user_id: UUID) -> None:
+        if user_id == self.user_id:
+            raise Forbidden("You cannot do this to your own account. Ask another operator or tenant admin.")
+
+
+COMMAND_LINE = Manager(OPERATOR)

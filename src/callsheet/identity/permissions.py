@@ -1,0 +1,95 @@
+"""Which role may do which kind of thing: one table, read by `Authentication`. Routes name a permission, not a role."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum, StrEnum
+from types import MappingProxyType
+
+from callsheet.wire.identity import Role
+
+
+class Permission(StrEnum):
+    """A kind of thing that a route does. The values appear in the sentence of a refusal."""
+
+    READ_OWN = "read your own things"
+    WRITE_OWN = "upload, submit and change your own things"
+    IGNORE_LIMITS = "use a priority above 0 or pass a user's limits"
+    SEE_USERS = "see users and their keys"
+    MANAGE_USERS = "manage users and their keys"
+    SEE_TENANTS = "see tenants"
+    MANAGE_TENANTS = "manage tenants"
+    SEE_WALLETS = "see wallets of users"
+    GIVE_CREDITS = "give tokens to users"
+    SEE_JOBS = "see jobs of users"
+    MANAGE_JOBS = "cancel and retry jobs of users"
+    # The payload that a worker gets names the operator's graphs and models, and an error's traceback its machines.
+    SEE_PAYLOADS = "see payloads and tracebacks of jobs"
+    # The request names its price, so it gives away work as credits give away tokens.
+    SUBMIT_FOR_USERS = "submit jobs for users"
+    SEE_QUEUE = "see the queue, its limits, metrics and alerts"
+    MANAGE_QUEUE = "change the queue and its limits"
+    SEE_FLEET = "see workers, fleets and providers"
+    MANAGE_FLEET = "manage workers, fleets and providers"
+    SEE_CATALOG = "see workflows, effects and assets as operators do"
+    MANAGE_CATALOG = "manage workflows, effects and assets"
+    SEE_AUDIT_LOG = "see the audit log"
+
+
+class Scope(Enum):
+    """Whose things a permission reaches."""
+
+    OWN_TENANT = "own tenant"
+    EVERY_TENANT = "every tenant"
+
+
+_OWN = frozenset({Permission.READ_OWN, Permission.WRITE_OWN})
+_OWN_TENANT = frozenset(
+    {
+        Permission.SEE_USERS,
+        Permission.MANAGE_USERS,
+        Permission.SEE_TENANTS,
+        Permission.SEE_WALLETS,
+        Permission.SEE_JOBS,
+        Permission.MANAGE_JOBS,
+    }
+)
+# Everything an operator sees except what may hold secrets, and no way to change anything.
+_SEEN = frozenset(
+    {
+        Permission.READ_OWN,
+        Permission.SEE_USERS,
+        Permission.SEE_TENANTS,
+        Permission.SEE_WALLETS,
+        Permission.SEE_JOBS,
+        Permission.SEE_QUEUE,
+        Permission.SEE_FLEET,
+        Permission.SEE_CATALOG,
+        Permission.SEE_AUDIT_LOG,
+    }
+)
+
+GRANTED: Mapping[Role, Mapping[Permission, Scope]] = MappingProxyType(
+    {
+        Role.USER: dict.fromkeys(_OWN, Scope.OWN_TENANT),
+        Role.TENANT_ADMIN: dict.fromkeys(_OWN | _OWN_TENANT, Scope.OWN_TENANT),
+        Role.OPERATOR: dict.fromkeys(Permission, Scope.EVERY_TENANT),
+        Role.VIEWER: dict.fromkeys(_SEEN, Scope.EVERY_TENANT),
+    }
+)
+
+# Roles that the holder of MANAGE_USERS may give, and whose holders it may change. A viewer sees every tenant, so making
+# one is for operators alone.
+MANAGED: Mapping[Role, frozenset[Role]] = MappingProxyType(
+    {
+        Role.USER: frozenset(),
+        Role.TENANT_ADMIN: frozenset({Role.USER, Role.TENANT_ADMIN}),
+        Role.OPERATOR: frozenset(Role),
+        Role.VIEWER: frozenset(),
+    }
+)
+
+
+def scope_of(role: Role, permission: Permission) -> Scope | None:
+    """How far a permission of the role reaches; `None` where the role does not have it."""
+    return GRANTED[role].get(permission)

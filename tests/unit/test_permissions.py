@@ -1,0 +1,42 @@
+"""The table of roles: what each may do, and what none but an operator ever may."""
+
+from __future__ import annotations
+
+import pytest
+
+from callsheet.identity.permissions import GRANTED, MANAGED, Permission, Scope, scope_of
+from callsheet.wire.identity import CreateUserRequest, Role
+
+READING = {permission for permission in Permission if permission.name.startswith(("READ_", "SEE_"))}
+
+
+def test_every_role_is_in_the_table() -> None:
+    assert GRANTED.keys() == MANAGED.keys() == set(Role)
+
+
+def test_an_operator_may_do_everything_everywhere() -> None:
+    assert {scope_of(Role.OPERATOR, permission) for permission in Permission} == {Scope.EVERY_TENANT}
+
+
+def test_a_viewer_only_sees_and_no_payload() -> None:
+    assert GRANTED[Role.VIEWER].keys() == READING - {Permission.SEE_PAYLOADS}
+    assert MANAGED[Role.VIEWER] == frozenset()
+
+
+def test_a_tenant_admin_stays_in_its_tenant_and_makes_no_tokens() -> None:
+    granted = GRANTED[Role.TENANT_ADMIN]
+    assert set(granted.values()) == {Scope.OWN_TENANT}
+    assert not granted.keys() & {Permission.GIVE_CREDITS, Permission.SUBMIT_FOR_USERS, Permission.IGNORE_LIMITS}
+    assert MANAGED[Role.TENANT_ADMIN] == {Role.USER, Role.TENANT_ADMIN}
+
+
+def test_a_user_has_what_is_their_own() -> None:
+    assert GRANTED[Role.USER].keys() == {Permission.READ_OWN, Permission.WRITE_OWN}
+
+
+@pytest.mark.parametrize(("name", "role"), [("admin", Role.OPERATOR), *((role.value, role) for role in Role)])
+def test_the_old_name_of_an_operator_is_understood(name: str, role: Role) -> None:
+    request = CreateUserRequest.model_validate(
+        {"tenant": "acme", "email": "a@b.co", "password": "long enough", "role": name}
+    )
+    assert request.role is role
