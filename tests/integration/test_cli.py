@@ -177,6 +177,16 @@ async def test_tokens_are_credited_once_for_each_payment_and_on_record(
         "SELECT count(*) FROM audit_logs WHERE action = 'wallet.credit' AND actor = 'operator'"
     )
     assert recorded == 2
+    shown = callsheet.call("wallet", "show", "Rich@example.com", "--json").json
+    assert (shown["balance"], shown["held"]) == (105, 0)
+    assert [(line["type"], line["amount"]) for line in shown["transactions"]] == [
+        ("PAYMENT_CREDIT", 5),
+        ("PAYMENT_CREDIT", 100),
+    ]
+    said, _, *rows = callsheet.call("wallet", "show", "rich@example.com", "--limit", "1").out.splitlines()
+    assert said == "rich@example.com has 105 tokens. Active jobs hold 0 more."
+    assert [row.split()[2:4] for row in rows] == [["+5", "PAYMENT_CREDIT"]]
+    assert "There is no user 'poor@example.com'" in callsheet.call("wallet", "show", "poor@example.com").sentence
 
 
 def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:

@@ -4,21 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import re
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import UUID
 
 import asyncpg
+import hypothesis
 import pytest
+from hypothesis import strategies
 
 import callsheet
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.ledger import audit, balance_of, credit
+from callsheet.wallet.ledger import Holdings, audit, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
+from callsheet.wire.wallet import MOST_TOKENS
+from tests.chaos.machines import Ground
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
+from tests.support.installation import empty
 
 SOURCE = Path(callsheet.__file__).parent
 
@@ -49,13 +56,128 @@ async def test_two_tenants_may_have_payments_of_the_same_name(core: Core) -> Non
     assert [await core.credit(member, 5, "payment-a") for member in members] == [5, 5, 5]
 
 
-async def test_a_wallet_that_cannot_hold_more_says_so_and_stays_as_it_was(core: Core) -> None:
-    ann = await core.member("pool_1", tokens=2**62)
-    await core.credit(ann, 2**62 - 1)
+async def test_a_full_wallet_says_how_much_it_can_take_and_stays_as_it_was(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=MOST_TOKENS - 5)
     with pytest.raises(InvalidRequest) as refused:
-        await core.credit(ann, 1, "one-too-many")
+        await core.credit(ann, 6, "one-too-many")
     assert [error.field for error in refused.value.errors] == ["amount"]
-    assert await core.balance(ann) == 2**63 - 1
+    assert "can take 5 more tokens" in refused.value.errors[0].reason
+    assert await core.credit(ann, 5, "the rest") == MOST_TOKENS
+    # A payment that was credited before is answered as before, though the wallet is full.
+    assert await credit(ann.pool, ann.tenant_id, ann.user_id, 5, "the rest") == (MOST_TOKENS, True)
+    await core.check()
+
+
+@pytest.mark.parametrize("end", ["cancel", "fail", "deadline"])
+async def test_a_credit_leaves_room_for_what_active_jobs_hold(core: Core, end: str) -> None:
+    ann = await core.member("pool_1", tokens=MOST_TOKENS)
+    job = await core.submit(ann, cost=1000)
+    with pytest.raises(InvalidRequest) as refused:
+        await core.credit(ann, 1, "fills what was reserved")
+    assert "active jobs hold 1000" in refused.value.errors[0].reason
+    match end:
+        case "cancel":
+            await core.room.endings.cancel(ann.tenant_id, job.id, actor="user:ann")
+        case "fail":
+            await core.fail(await core.start())
+        case _:
+            await core.enforce_deadlines(datetime.now(UTC) + timedelta(days=400))
+    assert (await core.balance(ann), await core.ledger(ann, job.id)) == (
+        MOST_TOKENS,
+        [(1, "JOB_RESERVE", -1000), (1, "JOB_REFUND", 1000)],
+    )
+    await core.check_drained()
+
+
+async def test_what_a_completed_job_spent_can_be_credited_again(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=MOST_TOKENS)
+    await core.submit(ann, cost=1000)
+    await core.complete(await core.start())
+    assert await holdings_of(ann.pool, ann.tenant_id, ann.user_id) == Holdings(MOST_TOKENS - 1000, 0)
+    assert await core.credit(ann, 1000, "again") == MOST_TOKENS
+
+
+async def test_a_wallet_filled_before_the_limit_keeps_its_tokens_and_settles(core: Core) -> None:
+    ann = await core.member("pool_1", tokens=1)
+    much = 2**62
+    await core.rows(
+        ann.pool,
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, provider_transaction_id)"
+        " VALUES ($1, $2, 'PAYMENT_CREDIT', $3, 'from before')",
+        ann.tenant_id,
+        ann.user_id,
+        much,
+    )
+    await core.rows(ann.pool, "UPDATE token_wallets SET balance = $2 WHERE user_id = $1", ann.user_id, much + 1)
+    job = await core.submit(ann, cost=MOST_TOKENS)
+    with pytest.raises(InvalidRequest) as refused:
+        await core.credit(ann, 1, "now")
+    assert "can take 0 more tokens" in refused.value.errors[0].reason
+    await core.room.endings.cancel(ann.tenant_id, job.id, actor="user:ann")
+    assert await core.balance(ann) == much + 1
+    await core.check_drained()
+
+
+MOVES = strategies.lists(
+    strategies.tuples(
+        strategies.sampled_from(["credit", "submit", "cancel", "complete", "fail", "retry"]),
+        # Of what there is room for, or of the balance; above 1 it is too much.
+        strategies.sampled_from([0.0, 0.001, 0.5, 1.0, 1.001]),
+    ),
+    min_size=3,
+    max_size=12,
+)
+
+
+def test_g2_no_order_of_credits_and_jobs_makes_a_settlement_fail(shared_settings: Settings) -> None:
+    ground = Ground(shared_settings)
+
+    @hypothesis.settings(max_examples=25, deadline=None, database=None, derandomize=True)
+    @hypothesis.given(moves=MOVES)
+    def play(moves: list[tuple[str, float]]) -> None:
+        ground.runner.run(_play(ground.databases, moves))
+
+    try:
+        play()
+    finally:
+        ground.close()
+
+
+async def _play(databases: Databases, moves: list[tuple[str, float]]) -> None:
+    await empty(databases)
+    core = await open_core(databases, active_per_user=1000).prepare()
+    ann = await core.member("pool_1", tokens=MOST_TOKENS - 1)
+    own = ann.tenant_id, ann.user_id
+    jobs: dict[str, list[UUID]] = {"active": [], "failed": []}
+    for number, (move, part) in enumerate(moves):
+        wallet = await holdings_of(ann.pool, *own)
+        active, failed = jobs["active"], jobs["failed"]
+        match move:
+            case "credit":
+                amount = max(1, int((MOST_TOKENS - wallet.balance - wallet.held) * part))
+                fits = wallet.balance + wallet.held + amount <= MOST_TOKENS
+                with nullcontext() if fits else pytest.raises(InvalidRequest):
+                    await core.credit(ann, amount, f"payment {number}")
+            case "submit":
+                cost = int(wallet.balance * part)
+                with nullcontext() if cost <= wallet.balance else pytest.raises(InsufficientTokens):
+                    active.append((await core.submit(ann, cost=cost)).id)
+            case "cancel" if active:
+                await core.room.endings.cancel(ann.tenant_id, active.pop(), actor="user:ann")
+            case "complete" | "fail" if active:
+                started = await core.start()
+                active.remove(started.lease.job_id)
+                if move == "fail":
+                    failed.append(started.lease.job_id)
+                await (core.fail if move == "fail" else core.complete)(started)
+            case "retry" if failed:
+                with suppress(InsufficientTokens):
+                    await core.room.endings.retry(ann.tenant_id, failed[-1], actor="user:ann")
+                    active.append(failed.pop())
+        wallet = await holdings_of(ann.pool, *own)
+        assert wallet.balance + wallet.held <= MOST_TOKENS
+    for job_id in jobs["active"]:
+        await core.room.endings.cancel(ann.tenant_id, job_id, actor="user:ann")
     await core.check()
 
 
@@ -273,6 +395,18 @@ BROKEN = {
         " WHERE {tenant} AND job_id = '{delivered}' AND type = 'JOB_CONSUME'",
         {("settlements", "delivered")},
     ),
+    "more than a refund can give back": (
+        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_check3;"
+        + LINE
+        + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 9223372036854775807 - 75, NULL, NULL, 'p');"
+        "UPDATE token_wallets SET balance = balance + (9223372036854775807 - 75) WHERE {tenant}",
+        {("room", None)},
+    ),
+    "lines that no number holds": (
+        LINE + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 9223372036854775807, NULL, NULL, 'p'),"
+        " ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 9223372036854775807, NULL, NULL, 'q')",
+        {("balances", None)},
+    ),
     "a line of a cycle that never was": (
         "SELECT wallet_move('{tenant_id}', '{user_id}', 'JOB_RESERVE', -10, '{delivered}', 7, NULL)",
         {("strays", "delivered")},
@@ -320,16 +454,33 @@ async def test_the_audit_finds_what_is_wrong_names_the_row_and_exits_1(
     assert {found["row"]["tenant_id"] for found in findings} == {str(ann.tenant_id)}
     told = await asyncio.to_thread(command.call, "wallet", "audit")
     assert told.code == 1
-    assert len(told.out.splitlines()) == len(findings)
-    for line, found in zip(told.out.splitlines(), findings, strict=True):
+    summary, *lines = told.out.splitlines()
+    assert summary.startswith(f"{len(findings)} finding")
+    for line, found in zip(lines, findings, strict=True):
         assert line.startswith(f"pool_2: {found['rule']}: tenant_id={ann.tenant_id} ")
         assert f"user_id={found['row']['user_id']}" in line
+
+
+async def test_the_audit_of_many_findings_prints_a_summary_and_the_first(books: Books, command: Callsheet) -> None:
+    ann = books.member
+    async with ann.pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO token_wallets (tenant_id, user_id, balance)"
+            " SELECT $1, gen_random_uuid(), 7 FROM generate_series(1, 30)",
+            ann.tenant_id,
+        )
+    told = await asyncio.to_thread(command.call, "wallet", "audit")
+    first, *lines, last = told.out.splitlines()
+    assert (told.code, first, len(lines)) == (1, "30 findings in 30 wallets: balances 30.", 20)
+    assert last == "10 more are not shown. To see every finding, run: callsheet wallet audit --all"
+    everything = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
+    assert (everything.code, len(everything.out.splitlines())) == (1, 31)
 
 
 WRITES = re.compile(
     r"\b(?:INSERT\s+INTO|UPDATE|DELETE\s+FROM|MERGE\s+INTO|TRUNCATE|COPY)\s+(?:ONLY\s+)?(token_\w+)", re.I
 )
-FUNCTION = re.compile(r"CREATE FUNCTION (\w+)\(.*?\$\$.*?\$\$;", re.DOTALL)
+FUNCTION = re.compile(r"CREATE (?:OR REPLACE )?FUNCTION (\w+)\(.*?\$\$.*?\$\$;", re.DOTALL)
 
 
 def test_only_the_functions_of_the_wallet_write_money() -> None:

@@ -210,6 +210,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "events_of_user": pool_case("events_of_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200),
         "active_jobs": Case("pool", "active_jobs", [TENANT, user_id(2)], frozenset({"jobs_active_of_user"}), 60),
+        "wallet_held": Case("pool", "wallet_held", [TENANT, user_id(2)], frozenset({"jobs_active_of_user"}), 60),
         "wallet_reserved": Case(
             "pool",
             "wallet_reserved",

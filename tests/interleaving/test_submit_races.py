@@ -13,7 +13,14 @@ from callsheet.jobs.submission import Submitted
 from callsheet.plumbing.database import Database
 from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wallet.ledger import credit
-from callsheet.wire.errors import Conflict, IdempotencyKeyReused, InsufficientTokens, TooManyActiveJobs
+from callsheet.wire.errors import (
+    Conflict,
+    IdempotencyKeyReused,
+    InsufficientTokens,
+    InvalidRequest,
+    TooManyActiveJobs,
+)
+from callsheet.wire.wallet import MOST_TOKENS
 from tests.support.core import Core, Member, open_core
 from tests.support.holding import holding, waiting
 from tests.support.race import RESERVE, Race
@@ -204,4 +211,38 @@ async def test_of_submits_that_share_a_commit_a_poisoned_one_fails_alone(race: R
     assert [isinstance(answer, asyncpg.PostgresError) for answer in answers] == [False, False, True, False, False]
     assert (await jobs_of(race, race.ann), await race.one.balance(race.ann)) == (3, 970)
     assert (await jobs_of(race, eve), await race.one.balance(eve)) == (1, 0)
+    await race.one.check()
+
+
+@pytest.mark.parametrize("order", ["the job first", "the credit first"])
+async def test_a_credit_beside_a_submit_leaves_room_for_its_refund(race: Race, order: str) -> None:
+    """Both wait for the wallet's lock; whichever gets it first, the job's tokens can come back."""
+    carl = await race.one.member("pool_1", tokens=MOST_TOKENS - 10)
+    pool = pool_of(race, carl)
+    works = [
+        race.one.submitted(carl, cost=100),
+        credit(pool, carl.tenant_id, carl.user_id, 11, "too much, with what is held"),
+    ]
+    async with holding(pool, LOCK_WALLET, carl.tenant_id, carl.user_id):
+        tasks = await waiting(pool, *(works if order == "the job first" else works[::-1]))
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    submitted = next(answer for answer in answers if isinstance(answer, Submitted))
+    [refused] = [answer for answer in answers if isinstance(answer, Exception)]
+    assert isinstance(refused, InvalidRequest)
+    await race.one.room.endings.cancel(carl.tenant_id, submitted.job.id, actor="user")
+    assert await race.one.balance(carl) == MOST_TOKENS - 10
+    await race.one.check()
+
+
+async def test_a_credit_that_waited_for_a_cancel_counts_its_refund_once(race: Race) -> None:
+    carl = await race.one.member("pool_1", tokens=MOST_TOKENS)
+    pool = pool_of(race, carl)
+    job = await race.one.submit(carl, cost=100)
+    async with pool.transaction() as connection:
+        move = Move(carl.tenant_id, job.id, 1, "user")
+        assert await move_jobs(connection, Happening.CANCEL, [move], tell_central="close")
+        [crediting] = await waiting(pool, credit(carl.pool, carl.tenant_id, carl.user_id, 1, "one more"))
+    with pytest.raises(InvalidRequest):
+        await crediting
+    assert await race.one.balance(carl) == MOST_TOKENS
     await race.one.check()

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
+from uuid import UUID
 
 import typer
 
-from callsheet.cli.console import checked, out, print_json
+from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.wallet import Credit, Credited
+from callsheet.wire.wallet import Credit, Credited, Transaction
 
 if TYPE_CHECKING:
-    from callsheet.wallet.ledger import Finding
+    from callsheet.plumbing.database import Database
+    from callsheet.plumbing.databases import Databases
+    from callsheet.wallet.ledger import Finding, Holdings
+
+# Findings that the audit prints. A damaged table can have as many as it has rows.
+FIRST: Final = 20
 
 app = typer.Typer(help="Wallets and the ledger.", no_args_is_help=True)
 
@@ -41,14 +50,51 @@ def credit_user(
 
 
 async def _credit(settings: Settings, email: str, request: Credit) -> Credited:
-    from callsheet.identity.accounts import Accounts
     from callsheet.identity.audit import OPERATOR, AuditLog
-    from callsheet.identity.passwords import Passwords
-    from callsheet.identity.routing import TenantRouting
-    from callsheet.plumbing.databases import open_databases
     from callsheet.wallet.ledger import credit
 
     payment = request.provider_transaction_id
+    async with _wallet_owner(settings, email) as (databases, pool, tenant_id, user_id):
+        balance, replayed = await credit(pool, tenant_id, user_id, request.amount, payment)
+        if not replayed:
+            said = {"amount": request.amount, "provider_transaction_id": payment}
+            await AuditLog(databases).add(OPERATOR, "wallet.credit", "user", user_id, tenant_id, **said)
+        return Credited(balance=balance, replayed=replayed)
+
+
+@app.command()
+def show(
+    email: str = typer.Argument(help="E-mail address of the user."),
+    limit: int = typer.Option(10, min=0, max=1000, help="Number of transactions to show, newest first."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Show a user's wallet: the balance, the tokens that active jobs hold, and the last transactions."""
+    holdings, lines = asyncio.run(_shown(load_settings(), email.strip().lower(), limit))
+    if as_json:
+        print_json({"email": email.strip().lower(), **asdict(holdings), "transactions": lines})
+        return
+    out.print(f"{email} has {holdings.balance} tokens. Active jobs hold {holdings.held} more.")
+    if lines:
+        rows = [(f"{line.created_at:%Y-%m-%d %H:%M}", f"{line.amount:+d}", line.type, line.reference) for line in lines]
+        print_table(("time (UTC)", "tokens", "type", "job or payment"), rows)
+
+
+async def _shown(settings: Settings, email: str, limit: int) -> tuple[Holdings, list[Transaction]]:
+    from callsheet.wallet.ledger import holdings_of, transactions_of
+
+    async with _wallet_owner(settings, email) as (_, pool, tenant_id, user_id):
+        holdings = await holdings_of(pool, tenant_id, user_id)
+        page = await transactions_of(pool, tenant_id, user_id, None, limit) if limit else None
+        return holdings, page.items if page else []
+
+
+@asynccontextmanager
+async def _wallet_owner(settings: Settings, email: str) -> AsyncIterator[tuple[Databases, Database, UUID, UUID]]:
+    from callsheet.identity.accounts import Accounts
+    from callsheet.identity.passwords import Passwords
+    from callsheet.identity.routing import TenantRouting
+    from callsheet.plumbing.databases import open_databases
+
     databases = await open_databases(settings)
     try:
         accounts = Accounts(databases, Passwords())
@@ -56,18 +102,16 @@ async def _credit(settings: Settings, email: str, request: Credit) -> Credited:
         owner = await accounts.owner_of(user.id) if user is not None else None
         if user is None or owner is None:
             raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
-        pool = await TenantRouting(databases).pool_of(owner.tenant_id)
-        balance, replayed = await credit(pool, owner.tenant_id, user.id, request.amount, payment)
-        if not replayed:
-            said = {"amount": request.amount, "provider_transaction_id": payment}
-            await AuditLog(databases).add(OPERATOR, "wallet.credit", "user", user.id, owner.tenant_id, **said)
-        return Credited(balance=balance, replayed=replayed)
+        yield databases, await TenantRouting(databases).pool_of(owner.tenant_id), owner.tenant_id, user.id
     finally:
         await databases.close()
 
 
 @app.command()
-def audit(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+def audit(
+    everything: bool = typer.Option(False, "--all", help=f"Print every finding, not only the first {FIRST}."),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON, with every finding."),
+) -> None:
     """Check every wallet of every pool. Exits 1 and names the rows where something is wrong."""
     pools, findings = asyncio.run(_audit(load_settings()))
     if as_json:
@@ -75,11 +119,27 @@ def audit(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> 
     elif not findings:
         out.print(f"Every wallet in {', '.join(pools)} balances.")
     else:
-        for finding in findings:
-            row = " ".join(f"{name}={value}" for name, value in finding.row.items())
-            out.print(f"{finding.pool}: {finding.rule}: {row}", markup=False)
+        for line in audit_report(findings, len(findings) if everything else FIRST):
+            out.print(line)
     if findings:
         raise typer.Exit(1)
+
+
+def audit_report(findings: Sequence[Finding], most: int) -> Iterator[str]:
+    """How many rows break which rule and in how many wallets, then the first of them."""
+    rules = Counter(finding.rule for finding in findings)
+    wallets = {(finding.pool, finding.row["tenant_id"], finding.row["user_id"]) for finding in findings}
+    counted = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items()))
+    yield f"{_counted(len(findings), 'finding')} in {_counted(len(wallets), 'wallet')}: {counted}."
+    for finding in findings[:most]:
+        row = " ".join(f"{name}={value}" for name, value in finding.row.items())
+        yield f"{finding.pool}: {finding.rule}: {row}"
+    if len(findings) > most:
+        yield f"{len(findings) - most} more are not shown. To see every finding, run: callsheet wallet audit --all"
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 async def _audit(settings: Settings) -> tuple[list[str], list[Finding]]:

@@ -1,17 +1,20 @@
-"""The ledger: credits in, and what a wallet holds. Reserving and settling happen inside a job's own transaction,
-through the functions wallet_lock and wallet_move, which are the only code that writes money."""
+"""The ledger: credits, balances and the audit. Reserving and settling happen inside a job's own transaction, through
+the functions wallet_lock and wallet_move, which are the only code that writes money."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
 
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Row, statements
+from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
+from callsheet.wire.wallet import MOST_TOKENS, Transaction
 
 SQL = statements("callsheet.wallet")
 RULES = MappingProxyType(
@@ -19,8 +22,17 @@ RULES = MappingProxyType(
         "balances": SQL["audit_balances"],
         "settlements": SQL["audit_settlements"],
         "strays": SQL["audit_strays"],
+        "room": SQL["audit_room"],
     }
 )
+
+
+@dataclass(frozen=True, slots=True)
+class Holdings:
+    """`held` is reserved for active jobs: spent when a job completes, given back when it ends otherwise."""
+
+    balance: int = 0
+    held: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +47,8 @@ class Finding:
 async def credit(
     pool: Database, tenant_id: UUID, user_id: UUID, amount: int, provider_transaction_id: str
 ) -> tuple[int, bool]:
-    """Adds tokens; answers the balance and whether this payment was known already."""
+    """Adds tokens. Returns the balance, and whether this payment was credited before."""
+    has_room = True
     try:
         async with pool.transaction() as connection:
             balance = await SQL["credit"].value(
@@ -49,22 +62,51 @@ async def credit(
     except asyncpg.UniqueViolationError:
         pass
     except asyncpg.NumericValueOutOfRangeError:
-        raise InvalidRequest.field("amount", "is more than the wallet can still take") from None
+        has_room = False
     async with pool.connection() as connection:
         known = await SQL["find_payment"].row(
             connection, tenant_id=tenant_id, provider_transaction_id=provider_transaction_id
         )
-        if known is None or (known["user_id"], known["amount"]) != (user_id, amount):
-            raise Conflict(
-                "This payment was credited with another user or amount.",
-                errors=[FieldProblem("provider_transaction_id", "was used already")],
-            )
+    if known is None and not has_room:
+        raise no_room(await holdings_of(pool, tenant_id, user_id))
+    if known is None or (known["user_id"], known["amount"]) != (user_id, amount):
+        raise Conflict(
+            "This payment was credited with another user or amount.",
+            errors=[FieldProblem("provider_transaction_id", "was used already")],
+        )
     return await balance_of(pool, tenant_id, user_id), True
+
+
+def no_room(wallet: Holdings) -> InvalidRequest:
+    room = max(0, MOST_TOKENS - wallet.balance - wallet.held)
+    reason = (
+        f"is too much: this wallet can take {room} more tokens. It has {wallet.balance}, active jobs hold "
+        f"{wallet.held}, and both together may be at most {MOST_TOKENS}"
+    )
+    return InvalidRequest.field("amount", reason)
 
 
 async def balance_of(pool: Database, tenant_id: UUID, user_id: UUID) -> int:
     async with pool.connection() as connection:
         return int(await SQL["balance"].value(connection, tenant_id=tenant_id, user_id=user_id))
+
+
+async def holdings_of(pool: Database, tenant_id: UUID, user_id: UUID) -> Holdings:
+    async with pool.connection() as connection:
+        row = await SQL["get_wallet"].row(connection, tenant_id=tenant_id, user_id=user_id)
+    return Holdings(row["balance"], int(row["held"])) if row else Holdings()
+
+
+async def transactions_of(
+    pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
+) -> Page[Transaction]:
+    """Newest first."""
+    async with pool.connection() as connection:
+        rows = await SQL["list_transactions"].rows(
+            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
+        )
+    items = [Transaction(**row) for row in rows[:limit]]
+    return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
 
 async def audit(pool: Database) -> list[Finding]:
@@ -75,5 +117,10 @@ async def audit(pool: Database) -> list[Finding]:
         await connection.execute("SET LOCAL statement_timeout = 0; SET LOCAL enable_hashjoin = on")
         await connection.execute("SET LOCAL enable_mergejoin = on; SET LOCAL enable_seqscan = on")
         for rule, statement in RULES.items():
-            findings.extend(Finding(rule, pool.name, dict(row)) for row in await statement.rows(connection))
+            findings.extend(Finding(rule, pool.name, _whole(row)) for row in await statement.rows(connection))
     return findings
+
+
+def _whole(row: Row) -> dict[str, object]:
+    """Sums of a damaged ledger may be larger than a bigint; they are whole numbers all the same."""
+    return {name: int(value) if isinstance(value, Decimal) else value for name, value in row.items()}

@@ -1,4 +1,4 @@
-"""`/api/wallet`: what a user holds and how it came about; for admins those of every user, and credits."""
+"""`/api/wallet`: a user's wallet and its transactions; for admins the wallet of every user, and credits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import LIMIT
-from callsheet.wallet.ledger import SQL, balance_of, credit
+from callsheet.wallet.ledger import balance_of, credit, transactions_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
 from callsheet.wire.wallet import Credit, Credited, Transaction, Wallet
@@ -29,7 +29,7 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
 
     @router.get("")
     async def get_wallet(principal: Principal = Depends(authentication.user)) -> Wallet:
-        """What you hold."""
+        """Your balance."""
         pool = await databases.pool(principal.pool)
         return Wallet(balance=await balance_of(pool, principal.tenant_id, principal.user_id))
 
@@ -39,22 +39,11 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Transaction]:
-        """How it came about, newest first."""
+        """Your wallet's transactions, newest first."""
         pool = await databases.pool(principal.pool)
         return await transactions_of(pool, principal.tenant_id, principal.user_id, cursor, limit)
 
     return router
-
-
-async def transactions_of(
-    pool: Database, tenant_id: UUID, user_id: UUID, cursor: int | None, limit: int
-) -> Page[Transaction]:
-    async with pool.connection() as connection:
-        rows = await SQL["list_transactions"].rows(
-            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
-        )
-    items = [Transaction(**row) for row in rows[:limit]]
-    return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
 
 
 def admin_wallet_router(
@@ -73,7 +62,7 @@ def admin_wallet_router(
 
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
-        """What a user holds."""
+        """A user's balance."""
         tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
         return Wallet(balance=await balance_of(pool, tenant_id, user_id))
 
@@ -84,7 +73,7 @@ def admin_wallet_router(
         limit: int = LIMIT,
         principal: Principal = see,
     ) -> Page[Transaction]:
-        """How it came about, newest first."""
+        """The wallet's transactions, newest first."""
         tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
         return await transactions_of(pool, tenant_id, user_id, cursor, limit)
 

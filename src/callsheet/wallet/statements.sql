@@ -15,6 +15,10 @@ WHERE tenant_id = :tenant_id AND provider_transaction_id = :provider_transaction
 -- name: balance
 SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)
 
+-- name: get_wallet
+SELECT balance, wallet_held(tenant_id, user_id) AS held FROM token_wallets
+WHERE tenant_id = :tenant_id AND user_id = :user_id
+
 -- name: list_transactions
 SELECT id, type, amount, job_id, charge_cycle, provider_transaction_id, created_at FROM token_transactions
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
@@ -22,7 +26,7 @@ ORDER BY id DESC LIMIT :limit
 
 -- name: audit_balances
 -- A balance is the sum of its lines and never negative; there are no lines without a wallet.
-SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0)::bigint AS total
+SELECT tenant_id, user_id, w.balance, coalesce(sum(t.amount), 0) AS total
 FROM token_wallets w FULL JOIN token_transactions t USING (tenant_id, user_id)
 GROUP BY tenant_id, user_id, w.balance
 HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
@@ -46,13 +50,21 @@ WITH cycle AS (
         ON t.tenant_id = cycle.tenant_id AND t.job_id = cycle.job_id AND t.charge_cycle = cycle.charge_cycle
     GROUP BY cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status
 )
-SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved::bigint,
-    refunded::bigint
+SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved, refunded
 FROM counted
 WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
    OR consumes <> CASE WHEN status = 'completed' THEN 1 ELSE 0 END
    OR refunds <> CASE WHEN status IN ('retried', 'failed', 'canceled', 'expired') THEN 1 ELSE 0 END
    OR (refunds = 1 AND reserved + refunded <> 0)
+
+-- name: audit_room
+-- What is held fits into the wallet when it is refunded. Credits have been refused in time since migration 0010; a wallet
+-- that was filled before may have more than a bigint can hold.
+SELECT w.tenant_id, w.user_id, w.balance, held.tokens AS held FROM token_wallets w CROSS JOIN LATERAL (
+    SELECT coalesce(sum(j.cost), 0) AS tokens FROM ai_jobs j
+    WHERE j.tenant_id = w.tenant_id AND j.user_id = w.user_id AND j.completed_at IS NULL
+) held
+WHERE w.balance + held.tokens > 9223372036854775807
 
 -- name: audit_strays
 -- Lines of cycles that the job never had.
