@@ -38,6 +38,7 @@ FINISHED = "SELECT count(*) FROM ai_jobs WHERE status = 'completed'"
 
 class Nothing:
     name = "nothing"
+    paid = False
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         return Plan()

@@ -283,7 +283,12 @@ async def test_actors_do_not_stand_among_the_workflows_of_engines_unless_asked_f
 
 async def test_providers_are_listed_and_say_what_they_would_do(troupe: Troupe, ann: Person) -> None:
     [provider] = (await troupe.ask(ann, "GET", "/api/providers")).json()
-    assert provider == {"name": "sketches", "finish": "sync", "actions": ["img2img", "txt2img"]}
+    assert provider == {
+        "name": "sketches",
+        "finish": "sync",
+        "actions": ["img2img", "txt2img"],
+        "costs": {"img2img": None, "txt2img": None},
+    }
 
     async def preview(name: str = "sketches", **body: Any) -> httpx.Response:
         request = {"action_type": "txt2img", "prompt": "a cat", **body}

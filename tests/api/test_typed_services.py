@@ -27,7 +27,13 @@ Json = dict[str, Any]
 PAGE = """<title>Lamp | Shop</title><script type="application/ld+json">{"@type": "Product", "name": "Paper lamp",
 "description": "It shines.", "image": "/lamp.png", "offers": {"price": 19.9, "priceCurrency": "EUR"}}</script>
 <h1>Paper lamp</h1><p>Folded by hand.</p>"""
-MODELS = {"static_ad": {"model": "owner/pictures"}, "ugc_video": {"model": "owner/films"}}
+MODELS = {
+    "static_ad": {"model": "owner/pictures"},
+    "ugc_video": {"model": "owner/films"},
+    "tts": {"model": "owner/voices"},
+    "flux": {"model": "owner/flux"},
+}
+AD = {"provider": "replicate", "action_type": "static_ad", "prompt": "a lamp"}
 
 
 @dataclass(slots=True)
@@ -52,6 +58,10 @@ class Agency:
         job = await self.shown(job_id)
         assert job["status"] == status, job
         return job
+
+    async def task(self, payload: Json) -> httpx.Response:
+        body = {"actor": "media", "payload": payload}
+        return await self.desk.client.post("/api/task", json=body, headers=self.ann.headers)
 
     async def shown(self, job_id: str) -> Json:
         answer = await self.desk.client.get(f"/api/ai-jobs/{job_id}", headers=self.ann.headers)
@@ -122,7 +132,63 @@ async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
     assert "NSFW content detected" in refused["error"]["message"]
     agency.replicate.scenario = Scenario(output=agency.replicate.redirect("http://169.254.169.254/"))
     await agency.made("static-ad", "failed", product={"title": "Lamp"})
-    unnamed = await agency.generate("tts", text="Hello.")
-    assert_refused(unnamed, 422, "invalid_request", "provider")
-    assert "providers.replicate.models.tts" in unnamed.text
+    assert await agency.balance() == 100
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "file", "reason"),
+    [
+        ("static-ad", {"product": {"title": "Lamp"}}, None, "answered with text and delivered no image"),
+        ("static-ad", {"product": {"title": "Lamp"}}, "film.mp4", "delivered video/mp4 and no image"),
+        ("video", {"script": "Look."}, None, "answered with text and delivered no video"),
+        ("video", {"script": "Look."}, "picture.png", "delivered image/png and no video"),
+        ("tts", {"text": "Hello."}, None, "answered with text and delivered no audio"),
+        ("tts", {"text": "Hello."}, "picture.png", "delivered image/png and no audio"),
+    ],
+)
+async def test_a_typed_job_without_the_medium_it_promises_fails_and_is_refunded(
+    agency: Agency, kind: str, body: Json, file: str | None, reason: str
+) -> None:
+    output = "I am sorry, I cannot draw." if file is None else [agency.replicate.file(file)]
+    agency.replicate.scenario = Scenario(output=output)
+    failed = await agency.made(kind, "failed", **body)
+    assert (failed["error"]["type"], failed["outputs"]) == ("output_unusable", [])
+    assert reason in failed["error"]["message"]
+    assert await agency.balance() == 100
+    await agency.desk.core.check()
+
+
+async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_a_price(agency: Agency) -> None:
+    agency.replicate.scenario = Scenario(output=[agency.replicate.file("picture.png")])
+    typed = await agency.made("static-ad", product={"title": "Lamp"})
+    task = (await agency.task(AD)).json()
+    assert task["cost"] == typed["cost"] == 5
+    assert await agency.balance() == 90
+
+    unpriced = await agency.task({**AD, "action_type": "flux"})
+    assert_refused(unpriced, 422, "invalid_request", "payload.action_type")
+    assert '"replicate/flux" = 5' in unpriced.json()["errors"][0]["reason"]
+    assert await agency.balance() == 90
+    step = {"name": "Ads", "workflow": "actor:media", "payload": {**AD, "action_type": "flux"}}
+    pipeline = {"slug": "ads", "name": "Ads", "steps": [step]}
+    answer = await agency.desk.client.post("/api/pipelines", json=pipeline, headers=agency.ann.headers)
+    assert answer.status_code == 422, answer.text
+    assert "replicate/flux" in answer.text
+
+    offered = (await agency.desk.get(agency.ann, "/api/providers")).json()
+    costs = {each["name"]: each["costs"] for each in offered}
+    assert costs["replicate"] == {"static_ad": 5, "ugc_video": 20, "tts": 2, "flux": None}
+    assert costs["comfyui"] == {"effect": None}
+    actors = {each["name"]: each["cost"] for each in (await agency.desk.get(agency.ann, "/api/actors")).json()}
+    assert actors == {"copy": 1, "media": None, "scrape": 1, "static_ad": 5, "tts": 2, "ugc_video": 20}
+
+
+async def test_words_instead_of_the_picture_of_a_media_task_are_not_charged_either(agency: Agency) -> None:
+    agency.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
+    job_id = (await agency.task(AD)).json()["job_id"]
+
+    async def has_failed() -> bool:
+        return bool((await agency.shown(job_id))["status"] == "failed")
+
+    await until(has_failed)
     assert await agency.balance() == 100

@@ -265,7 +265,9 @@ async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback
     replicate.scenario, replicate.deliver = Scenario(), "twice"
     async with (
         started(
-            providers=dict(service_settings(replicate)), outgoing={"allow_networks": (LOCAL,)}, tasks={"in_process": 2}
+            providers=dict(service_settings(replicate)),
+            outgoing={"allow_networks": (LOCAL,)},
+            tasks={"in_process": 2, "costs": {"replicate/txt2img": 3}},
         ) as (plane, _),
         open_workshop(plane) as shop,
     ):
@@ -294,5 +296,6 @@ async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback
             assert task["status"] == "completed", task
             [url] = task["result"]["urls"]
             assert (await shop.client.get(url)).content == content_of("picture.png")
+            assert task["cost"] == 3
         assert len(replicate.submitted) == 3
         await shop.desk.core.check()

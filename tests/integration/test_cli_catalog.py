@@ -60,14 +60,20 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
         *("effects", "create", "cat", "--workflow", "my-cat-v2", "--name", "A cat", "--cost", "5"),
         *("--set", "prompt=a dog", "--description", "Cats."),
     )
-    assert made.out == "Effect cat of my-cat-v2 costs 5 and is not on offer yet: callsheet effects publish cat.\n"
-    assert callsheet.call("effects", "publish", "cat").out == "Effect cat is on offer.\n"
+    assert made.out == (
+        "Effect cat of my-cat-v2 costs 5 and is not on offer yet. To publish it, run: callsheet effects publish cat.\n"
+    )
+    assert callsheet.call("effects", "publish", "cat").out == "Effect cat is on offer and costs 5.\n"
     [effect] = callsheet.call("effects", "list", "--json").json
     assert (effect["is_published"], effect["overrides"], effect["credits_cost"]) == (True, {"prompt": "a dog"}, 5)
     assert "A cat" in callsheet.call("effects", "list").out
     assert callsheet.call("effects", "unpublish", "cat").out == "Effect cat is not on offer.\n"
-    second = callsheet.call("effects", "create", "dog", "--workflow", "my-cat-v2", "--publish", "--json").json
-    assert second["is_published"] is True
+    dog = ("effects", "create", "dog", "--workflow", "my-cat-v2")
+    unpriced = callsheet.call(*dog, "--publish")
+    assert unpriced.sentence == "Effect dog has no price. Add --cost TOKENS; --cost 0 makes it free."
+    assert callsheet.call(*dog, "--json").json["is_published"] is False
+    assert callsheet.call("effects", "publish", "dog").sentence == unpriced.sentence
+    assert callsheet.call("effects", "publish", "dog", "--cost", "0").out == "Effect dog is on offer and costs 0.\n"
 
     connection = await asyncpg.connect(dsn)
     try:
@@ -80,6 +86,7 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
         ("operator", "effect.update"),
         ("operator", "effect.update"),
         ("operator", "effect.create"),
+        ("operator", "effect.update"),
     ]
 
 

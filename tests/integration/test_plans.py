@@ -183,6 +183,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             "look", {"ai_jobs_pkey", "job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=0
         ),
         "get_job": pool_case("get_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
+        "get_asked": pool_case("get_asked", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
         "find_by_idempotency_key": pool_case(
             "find_by_idempotency_key",
             {"ai_jobs_idempotency_key_tenant_id_user_id_key"},

@@ -58,7 +58,8 @@ class Two:
         return (await self.one.workflows.create(self.request(), ACTOR)).slug
 
     def effect(self, workflow: str, **changes: Any) -> CreateEffect:
-        return CreateEffect(slug=f"race-effect-{next(_numbers)}", name="E", workflow=workflow, **changes)
+        given = {"credits_cost": 0, **changes}
+        return CreateEffect(slug=f"race-effect-{next(_numbers)}", name="E", workflow=workflow, **given)
 
 
 @pytest.fixture

@@ -152,6 +152,7 @@ class Studio:
         slug = workflow or (await self.workflow())["slug"]
         number = next(_numbers)
         request = {"slug": f"effect-{number}", "name": f"Effect {number}", "workflow": slug, "is_published": True}
+        request["credits_cost"] = 0
         return await self.made("/api/admin/effects", {**request, **changes})
 
     async def person(self, pool: str = "pool_1", tokens: int = 100, *, tenant_of: Person | None = None) -> Person:

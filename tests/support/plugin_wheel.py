@@ -34,6 +34,7 @@ class TinyProvider:
     name = "tiny"
     finish = Finish.SYNC
     actions = frozenset({"txt2img"})
+    paid = False
     run_limit_seconds = 60
 
     def __init__(self, context: PluginContext):
@@ -63,6 +64,7 @@ class CountActor:
     """Counts the letters of `payload.text`; a text of `fail` fails."""
 
     name = "tiny_count"
+    paid = False
 
     def __init__(self, context: PluginContext):
         self._providers = sorted(context.media)
@@ -83,6 +85,7 @@ class WaitActor:
     """Waits for `payload.seconds`: something to kill in the middle of."""
 
     name = "tiny_wait"
+    paid = False
 
     def __init__(self, context: PluginContext):
         pass

@@ -15,6 +15,7 @@ class RecordingProvider:
     name: str = "recording"
     finish: Finish = Finish.WEBHOOK
     actions: frozenset[str] = frozenset({"txt2img"})
+    paid: bool = False
     run_limit_seconds: int = 60
     callback_seconds: float = 3600
     calls: list[str] = field(default_factory=list)

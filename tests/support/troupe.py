@@ -46,6 +46,7 @@ class Player:
     name: str
     answer: Run = lambda task: {"payload": dict(task.payload), "attempt": task.attempt}
     planned: Callable[[Mapping[str, Any]], Plan] = lambda payload: Plan()
+    paid: bool = False
     gate: asyncio.Event = field(default_factory=asyncio.Event)
     # Tasks that were begun.
     begun: list[Task] = field(default_factory=list)
@@ -98,6 +99,7 @@ class Sketches:
     name: str = "sketches"
     finish: Finish = Finish.SYNC
     actions: frozenset[str] = frozenset({"txt2img", "img2img"})
+    paid: bool = False
     run_limit_seconds: int = 60
 
     def problems(self, generation: Generation) -> list[FieldProblem]:

@@ -28,6 +28,8 @@ from callsheet.wire.catalog import (
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound
 
 SQL = statements("callsheet.catalog")
+# A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
+NO_PRICE = "is required to publish an effect that has no price: send the tokens a job costs, or 0 to make it free"
 COLUMNS = ("name", "description", "overrides", "credits_cost", "is_published", "provider", "stage")
 
 
@@ -58,6 +60,8 @@ class Effects:
     async def create(self, request: CreateEffect, actor: str) -> EffectRecord:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "reads like an id; choose a name")
+        if request.is_published and "credits_cost" not in request.model_fields_set:
+            raise InvalidRequest.field("credits_cost", NO_PRICE)
         effect_id = uuid7()
         async with self._databases.central.transaction() as connection:
             workflow = await _hold_workflow(connection, request.workflow, request.overrides)
@@ -90,6 +94,9 @@ class Effects:
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             values = {name: given.get(name, current[name]) for name in COLUMNS}
+            publishes = values["is_published"] and not current["is_published"]
+            if publishes and values["credits_cost"] == 0 and "credits_cost" not in given:
+                raise InvalidRequest.field("credits_cost", NO_PRICE)
             slug = given.get("workflow", current["workflow"])
             workflow = await _hold_workflow(connection, slug, values["overrides"])
             row = await SQL["update_effect"].row(connection, id=current["id"], workflow_id=workflow["id"], **values)

@@ -6,7 +6,7 @@ import asyncio
 import json
 import re
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -16,7 +16,14 @@ from pydantic import BaseModel, ValidationError
 from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.wire.catalog import CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow, WorkflowDetail
+from callsheet.wire.catalog import (
+    CreateEffect,
+    CreateWorkflow,
+    EffectRecord,
+    UpdateEffect,
+    UpdateWorkflow,
+    WorkflowDetail,
+)
 
 if TYPE_CHECKING:
     from callsheet.catalog.proposals import Output, Proposal
@@ -28,6 +35,7 @@ Model = TypeVar("Model", bound=BaseModel)
 workflows = typer.Typer(help="What can run.", no_args_is_help=True)
 effects = typer.Typer(help="What is on offer: workflows with a name and a price.", no_args_is_help=True)
 
+EFFECT = typer.Argument(help="Id or short name of the effect.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
 LARGEST_FILE = 64 * 1024 * 1024
@@ -77,7 +85,7 @@ def import_workflow(
         print_json(written)
     else:
         out.print(f"Workflow {written.slug} is there, with its graph at {written.comfyui_workflow_path}.")
-        out.print(f"Sell it: callsheet effects create NAME --workflow {written.slug} --publish")
+        out.print(f"Sell it: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish")
 
 
 async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
@@ -221,7 +229,7 @@ def create_effect(
     workflow: str = typer.Option(..., help="Short name of the workflow."),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
     description: str = typer.Option("", help="What it does."),
-    cost: int = typer.Option(0, help="Tokens a job costs."),
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Required with --publish."),
     values: list[str] = typer.Option([], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text."),
     provider: str = typer.Option("self_hosted", help="Who runs it."),
     stage: str = typer.Option("production", help="Stage of the workers that run it."),
@@ -232,6 +240,8 @@ def create_effect(
     from callsheet.cli.values import read_pairs
     from callsheet.identity.audit import OPERATOR
 
+    if cost is None and publish:
+        cost = _asked_cost(slug)
     request = _checked(
         CreateEffect,
         slug=slug,
@@ -239,7 +249,7 @@ def create_effect(
         description=description,
         workflow=workflow,
         overrides=read_pairs(values),
-        credits_cost=cost,
+        **({} if cost is None else {"credits_cost": cost}),
         is_published=publish,
         provider=provider,
         stage=stage,
@@ -248,7 +258,11 @@ def create_effect(
     if as_json:
         print_json(effect)
     else:
-        offered = "is on offer" if effect.is_published else "is not on offer yet: callsheet effects publish " + slug
+        offered = (
+            "is on offer"
+            if effect.is_published
+            else f"is not on offer yet. To publish it, run: callsheet effects publish {slug}"
+        )
         out.print(f"Effect {effect.slug} of {effect.workflow} costs {effect.credits_cost} and {offered}.")
 
 
@@ -267,23 +281,39 @@ def list_effects(as_json: bool = AS_JSON) -> None:
 
 
 @effects.command("publish")
-def publish_effect(effect: str = typer.Argument(help="Id or short name.")) -> None:
+def publish_effect(
+    effect: str = EFFECT,
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Default: the effect's price."),
+) -> None:
     """Put an effect on offer."""
-    _publish(effect, published=True)
+    if cost is None and _with_catalog(lambda catalog: catalog.effects.get(effect)).credits_cost == 0:
+        cost = _asked_cost(effect)
+    _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost}))
 
 
 @effects.command("unpublish")
-def unpublish_effect(effect: str = typer.Argument(help="Id or short name.")) -> None:
+def unpublish_effect(effect: str = EFFECT) -> None:
     """Take an effect off offer; its jobs go on."""
-    _publish(effect, published=False)
+    _publish(effect, is_published=False)
 
 
-def _publish(effect: str, *, published: bool) -> None:
+def _publish(effect: str, **changes: object) -> None:
+    changed = _changed(effect, changes)
+    offered = f"on offer and costs {changed.credits_cost}" if changed.is_published else "not on offer"
+    out.print(f"Effect {changed.slug} is {offered}.")
+
+
+def _changed(effect: str, changes: Mapping[str, object]) -> EffectRecord:
     from callsheet.identity.audit import OPERATOR
 
-    update = UpdateEffect(is_published=published)
-    changed = _with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
-    out.print(f"Effect {changed.slug} is {'' if changed.is_published else 'not '}on offer.")
+    update = _checked(UpdateEffect, **changes)
+    return _with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
+
+
+def _asked_cost(effect: str) -> int:
+    if not sys.stdin.isatty():
+        raise OperatorError(f"Effect {effect} has no price. Add --cost TOKENS; --cost 0 makes it free.")
+    return int(typer.prompt(f"Tokens that a job of {effect} costs (0 makes it free)", type=int))
 
 
 def _checked(model: type[Model], **values: object) -> Model:

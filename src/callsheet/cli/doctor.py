@@ -156,19 +156,32 @@ async def _providers(settings: Settings) -> list[Finding]:
     from urllib.parse import urlsplit
 
     from callsheet.providers.registry import open_registry
+    from callsheet.tasks.prices import Prices
 
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
     try:
         found = f"Actors {', '.join(sorted(registry.actors))}; media by {', '.join(sorted(registry.media))}."
+        unpriced = list(Prices(settings.tasks.costs, registry.media).missing(registry.actors, registry.media))
     finally:
         await registry.close()
+    prices = [_unpriced(unpriced)] if unpriced else []
     if settings.providers.replicate.token is not None and urlsplit(settings.public_url).hostname in LOOPBACK:
         return [
+            *prices,
             Finding(
                 "providers",
                 "warning",
                 f"{found} Replicate cannot call back to {settings.public_url}; its results are asked for.",
                 "Set CALLSHEET_SERVER__PUBLIC_URL to where the internet reaches this.",
-            )
+            ),
         ]
-    return [Finding("providers", "ok", found)]
+    return [*prices, Finding("providers", "ok", found)]
+
+
+def _unpriced(names: list[str]) -> Finding:
+    return Finding(
+        "prices",
+        "warning",
+        f"Tasks of {', '.join(names)} are refused: they reach a paid service, and no price is set.",
+        f"Set a price in tokens: CALLSHEET_TASKS__COSTS='{{\"{names[0]}\": 5}}'. A price of 0 makes it free.",
+    )

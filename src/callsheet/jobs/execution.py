@@ -145,6 +145,13 @@ class Execution:
         move = self._move(known, report, **kept, provider_job_id=provider_job_id, outputs=tuple(outputs))
         return await self._end(Happening.COMPLETE, known, move, provider_job_id=provider_job_id)
 
+    async def asked(self, tenant_id: UUID, job_id: UUID) -> tuple[str | None, str | None]:
+        """The actor that a task is addressed to, and the action of a media task."""
+        pool = await self._mover.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            row = await SQL["get_asked"].row(connection, tenant_id=tenant_id, job_id=job_id)
+        return (row["actor"], row["action"]) if row else (None, None)
+
     async def complete_callback(
         self,
         dispatch_id: int,

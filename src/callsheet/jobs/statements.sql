@@ -251,6 +251,10 @@ ORDER BY asked.place, event.seq
 -- name: get_job
 SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
+-- name: get_asked
+-- What a task asked for, without the rest of its payload.
+SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+
 -- name: find_by_idempotency_key
 -- Equal, said by a comparison of rows, which only the index of the keys can answer: a plan made while the table was empty
 -- took the primary key, and looked at every job of the tenant.

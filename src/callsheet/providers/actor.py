@@ -26,6 +26,8 @@ class Plan:
     finish: Finish = Finish.SYNC
     concurrency: Concurrency | None = None
     run_limit_seconds: int = 3600
+    # What the provider is asked to do, if it is one of its actions: the price may depend on it.
+    action: str | None = None
     # Only where it finishes by `worker`.
     effect: EffectUse | None = None
     # False where only texts or sounds can come of it: such a task is no step of a pipeline.
@@ -69,6 +71,12 @@ class Deferred:
 class Actor(Protocol):
     @property
     def name(self) -> str: ...
+
+    @property
+    def paid(self) -> bool:
+        """Whether its tasks cost money at a service, besides what a provider of media says of itself. Then its tasks
+        need a price in `tasks.costs`."""
+        ...
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         """Pure and quick. Raises InvalidRequest with fields like `payload.prompt` where the payload cannot be run."""

@@ -27,6 +27,8 @@ def configured(context: Context) -> Iterable[MediaProvider]:
 class ComfyUIQueue:
     name = "comfyui"
     finish = Finish.WORKER
+    # A task becomes the job of an effect, which has a price of its own.
+    paid = False
     # The effect's own limit counts; this is for the interface.
     run_limit_seconds = 3600
 

@@ -113,6 +113,9 @@ class HttpProviderConfig(Section):
     poll: HttpPoll = Field(description="How it is asked how far a job is.")
     cancel: HttpCancel | None = Field(None, description="How a job is ended early. Default: it runs on for nobody.")
     download: HttpDownload = Field(default_factory=HttpDownload, description="How outputs are fetched.")
+    free: bool = Field(
+        False, description="Whether its jobs cost nothing. Otherwise its tasks need a price in `tasks.costs`."
+    )
     max_concurrent: int = Field(1, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
     limit_seconds: int = Field(900, ge=1, le=86_400, description="Longest time one job may take, in seconds.")
     request_seconds: float = Field(30.0, gt=0, le=600, description="Longest time one request may take, in seconds.")

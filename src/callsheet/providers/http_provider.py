@@ -56,6 +56,10 @@ class HttpProvider:
         return frozenset(self._config.actions)
 
     @property
+    def paid(self) -> bool:
+        return not self._config.free
+
+    @property
     def run_limit_seconds(self) -> int:
         return self._config.limit_seconds + MARGIN_SECONDS
 

@@ -39,6 +39,7 @@ def configured(context: Context) -> Iterable[MediaProvider]:
 class Lightbox:
     name = "lightbox"
     finish = Finish.SYNC
+    paid = False
 
     def __init__(self, config: LightboxProviderConfig, clients: Clients):
         self._config = config

@@ -71,6 +71,11 @@ class MediaProvider(Protocol):
     def actions(self) -> frozenset[str]: ...
 
     @property
+    def paid(self) -> bool:
+        """Whether a generation costs money at the provider. Then a task of it needs a price in `tasks.costs`."""
+        ...
+
+    @property
     def run_limit_seconds(self) -> int:
         """Longest time one attempt may take, on the machine that runs it."""
         ...

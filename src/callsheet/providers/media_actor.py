@@ -36,6 +36,8 @@ NOTHING: Final = "none"
 
 class MediaActor:
     name = "media"
+    # The providers say it of themselves.
+    paid = False
 
     def __init__(self, context: Context):
         self._media = context.media
@@ -47,6 +49,7 @@ class MediaActor:
             finish=provider.finish,
             concurrency=provider.concurrency(generation),
             run_limit_seconds=provider.run_limit_seconds,
+            action=generation.action,
             effect=cast("WorkerProvider", provider).effect(generation) if provider.finish is Finish.WORKER else None,
         )
 

@@ -26,6 +26,7 @@ COMMON_NEEDS: Final = (
     "name",
     "finish",
     "actions",
+    "paid",
     "run_limit_seconds",
     "problems",
     "concurrency",
@@ -112,7 +113,7 @@ def lacking_of_provider(made: object) -> list[str]:
 
 
 def lacking_of_actor(made: object) -> list[str]:
-    return [name for name in ("name", "plan", "run") if not hasattr(made, name)]
+    return [name for name in ("name", "paid", "plan", "run") if not hasattr(made, name)]
 
 
 def _entries(group: str) -> list[EntryPoint]:

@@ -39,6 +39,7 @@ NOT_SET_UP: Final = "providers.replicate.token is not set"
 class Replicate:
     name = NAME
     finish = Finish.WEBHOOK
+    paid = True
     run_limit_seconds = ATTEMPT_SECONDS
 
     def __init__(self, config: ReplicateConfig, client: GuardedClient):

@@ -65,11 +65,14 @@ class CopyActor:
         """Of its plans, beside those of media. One without a key does not take what is written with one."""
         return (self._writer.provider,)
 
+    @property
+    def paid(self) -> bool:
+        return self._writer.provider == COPYWRITING
+
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         read(CopyInput, payload)
         seconds = int(self._config.request_seconds) + MARGIN_SECONDS
-        remote = self._writer.provider == COPYWRITING
-        limit = Concurrency(COPYWRITING, self._config.max_concurrent) if remote else None
+        limit = Concurrency(COPYWRITING, self._config.max_concurrent) if self.paid else None
         return Plan(self._writer.provider, Finish.SYNC, limit, seconds, makes_pictures=False)
 
     async def run(self, task: Task) -> Done:
@@ -78,6 +81,7 @@ class CopyActor:
 
 class ScrapeActor:
     name = "scrape"
+    paid = False
 
     def __init__(self, context: Context):
         self._config = context.config.scraping
@@ -101,6 +105,10 @@ class _CallingBack(Generic[Input]):
 
     name: ClassVar[str]
     model: ClassVar[type[UserRequest]]
+    # Media types of which a result must have one; anything else is no result.
+    promised: ClassVar[tuple[str, ...]]
+    # The provider says it of itself.
+    paid: ClassVar[bool] = False
     makes_pictures: ClassVar[bool] = True
 
     def __init__(self, context: Context):
@@ -116,6 +124,7 @@ class _CallingBack(Generic[Input]):
             finish=provider.finish,
             concurrency=provider.concurrency(generation),
             run_limit_seconds=provider.run_limit_seconds,
+            action=generation.action,
             makes_pictures=self.makes_pictures,
         )
 
@@ -155,6 +164,7 @@ class _CallingBack(Generic[Input]):
 class StaticAdActor(_CallingBack[StaticAdInput]):
     name = "static_ad"
     model = StaticAdInput
+    promised = ("image/*",)
 
     def asked(self, wanted: StaticAdInput) -> Asked:
         return picture_asked(wanted)
@@ -163,6 +173,7 @@ class StaticAdActor(_CallingBack[StaticAdInput]):
 class VideoActor(_CallingBack[VideoInput]):
     name = "ugc_video"
     model = VideoInput
+    promised = ("video/*",)
 
     def asked(self, wanted: VideoInput) -> Asked:
         return film_asked(wanted)
@@ -171,7 +182,21 @@ class VideoActor(_CallingBack[VideoInput]):
 class SpeechActor(_CallingBack[SpeechInput]):
     name = "tts"
     model = SpeechInput
+    # Sound alone in a container for films cannot be told from a film by its first bytes.
+    promised = ("audio/*", "video/mp4", "video/webm")
     makes_pictures = False
 
     def asked(self, wanted: SpeechInput) -> Asked:
         return speech_asked(wanted)
+
+
+_TYPED: Final = (StaticAdActor, VideoActor, SpeechActor)
+# Actions of Replicate that typed jobs use, and the actor of each: `replicate/static_ad` is the model of `static_ad`.
+TYPED_ACTIONS: Final[Mapping[str, str]] = {f"{REPLICATE}/{actor.name}": actor.name for actor in _TYPED}
+_PROMISED: Final[Mapping[str, tuple[str, ...]]] = {actor.name: actor.promised for actor in _TYPED}
+
+
+def promised_types(actor: str | None, action: str | None, provider: str) -> tuple[str, ...]:
+    """Media types of which the result of such a task must have one; none where anything will do, texts too."""
+    typed = actor if actor in _PROMISED else TYPED_ACTIONS.get(f"{provider}/{action}")
+    return _PROMISED[typed] if typed is not None else ()

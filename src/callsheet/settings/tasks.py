@@ -14,6 +14,7 @@ from callsheet.toolbox.sections import Section
 DEFAULT_QUEUE = "default"
 # With the longest name of an actor it still makes the slug of a workflow.
 _QUEUE = re.compile(r"[a-z0-9][a-z0-9_-]{0,56}")
+_PRICED = re.compile(r"[a-z][a-z0-9_]{0,62}|[a-z][a-z0-9_-]{0,62}/([a-z][a-z0-9_]{0,62}|\*)")
 # Of the built-in kinds of generation, where nothing else is said.
 COSTS: Mapping[str, int] = {"copy": 1, "scrape": 1, "static_ad": 5, "ugc_video": 20, "tts": 2}
 Tokens = Annotated[int, Field(ge=0, le=2**53)]
@@ -26,6 +27,13 @@ def _are_queues(values: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(value for value in values if value != DEFAULT_QUEUE))
 
 
+def _are_price_names(costs: dict[str, int]) -> dict[str, int]:
+    for name in costs:
+        if not _PRICED.fullmatch(name):
+            raise ValueError(f"{name!r} must be an actor like copy, or a provider and an action like replicate/flux")
+    return costs
+
+
 def _with_defaults(value: object) -> object:
     # Who prices one kind does not make the others free.
     return {**COSTS, **value} if isinstance(value, dict) else value
@@ -35,10 +43,11 @@ class TaskSettings(Section):
     queues: Annotated[Names, AfterValidator(_are_queues)] = Field(
         (), description="Queues that tasks may be sent to besides `default`, comma separated."
     )
-    costs: Annotated[dict[str, Tokens], BeforeValidator(_with_defaults)] = Field(
+    costs: Annotated[dict[str, Tokens], BeforeValidator(_with_defaults), AfterValidator(_are_price_names)] = Field(
         dict(COSTS),
-        description="What a task of an actor costs, in tokens, as JSON; 0 for actors that are not named. Given ones "
-        "are laid over the defaults.",
+        description="What a task costs, in tokens, as JSON: by `provider/action` (`replicate/flux`), by `provider/*`, "
+        "or by actor; the first of these that is there counts. Given prices are laid over the defaults. A task that "
+        "reaches a paid provider without a price is refused; other tasks without a price cost 0.",
     )
     in_process: int = Field(
         10, ge=0, le=1000, description="How many tasks a control plane runs itself at once; 0 leaves them to workers."

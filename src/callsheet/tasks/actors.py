@@ -8,30 +8,43 @@ from collections.abc import Iterable, Mapping, Sequence
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.providers.actor import Actor
+from callsheet.providers.media import Finish, MediaProvider
 from callsheet.settings import TaskSettings
 from callsheet.settings.tasks import DEFAULT_QUEUE
+from callsheet.tasks.prices import MEDIA, Prices
+from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.tasks import ActorInfo, workflow_slug
 
 SQL = statements("callsheet.tasks")
+log = get_logger(__name__)
 # How long a look at the workflows is believed: every task asks, and who switches one off can wait so long.
 FRESH_SECONDS = 2.0
 
 
 class Actors:
-    def __init__(self, databases: Databases, actors: Mapping[str, Actor], settings: TaskSettings):
+    def __init__(
+        self,
+        databases: Databases,
+        actors: Mapping[str, Actor],
+        media: Mapping[str, MediaProvider],
+        settings: TaskSettings,
+    ):
         self._databases = databases
         self._actors = actors
-        self._settings = settings
+        self._media = media
+        self.prices = Prices(settings.costs, media)
         self._queues = (DEFAULT_QUEUE, *(name for name in settings.queues if name != DEFAULT_QUEUE))
         # Ids of the active ones, by slug, and when that was read.
         self._active: Mapping[str, int] = {}
         self._read_at = float("-inf")
 
     async def keep(self) -> None:
-        """Makes what is missing. Actors that are gone stay as they are: another control plane may have them still, and
-        nobody can send them tasks through one that has not."""
+        """Creates the workflows that are missing. Workflows of actors that are gone stay: another control plane may
+        still have the actor, and this one refuses its tasks. Warns of what cannot be used for lack of a price."""
         slugs = self._slugs()
+        for name in self.prices.missing(self._actors, self._media):
+            log.warning("task.no_price", setting="tasks.costs", name=name)
         async with self._databases.central.connection() as connection:
             await SQL["keep_workflows"].run(
                 connection,
@@ -58,8 +71,12 @@ class Actors:
             raise InvalidRequest.field("actor", f"takes no tasks in {queue_name!r} for now: it is switched off")
         return found
 
-    def cost(self, actor: str) -> int:
-        return self._settings.costs.get(actor, 0)
+    def costs_of(self, provider: MediaProvider) -> dict[str, int | None]:
+        """What a media task costs, by action; None where there is no price yet, or an effect has one."""
+        media = self._actors.get(MEDIA)
+        if media is None or provider.finish is Finish.WORKER:
+            return dict.fromkeys(sorted(provider.actions))
+        return {action: self.prices.known(media, provider.name, action) for action in sorted(provider.actions)}
 
     async def list(self) -> list[ActorInfo]:
         active = await self._active_now()
@@ -67,7 +84,7 @@ class Actors:
             ActorInfo(
                 name=name,
                 queues=list(self._queues),
-                cost=self.cost(name),
+                cost=self.prices.of_actor(self._actors[name]),
                 is_active=workflow_slug(name) in active,
             )
             for name in sorted(self._actors)

@@ -35,6 +35,8 @@ class RunTasks:
             plan = planned(actor, payload)
             if plan.effect is not None:
                 await self._plans.check_effect(plan.effect)
+            else:
+                self._actors.prices.of(actor, plan)
         except InvalidRequest as refusal:
             raise _by_field_of_step(refusal) from None
         _require_pictures(plan)

@@ -69,7 +69,7 @@ class Plans:
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
-            new = self._for_actor(principal, wanted, plan, workflow_id)
+            new = self._for_actor(principal, wanted, plan, workflow_id, self._actors.prices.of(actor, plan))
         if plan.concurrency is not None:
             await self._limits.declare(plan.concurrency.identifier, plan.concurrency.limit)
             new = replace(new, concurrency_identifier=plan.concurrency.identifier)
@@ -82,14 +82,14 @@ class Plans:
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
 
-    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow_id: int) -> NewJob:
+    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow_id: int, cost: int) -> NewJob:
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
             kind=wanted.kind,
             workflow_id=workflow_id,
             payload=wanted.payload,
-            cost=self._actors.cost(wanted.actor),
+            cost=cost,
             provider=plan.provider,
             priority=wanted.priority,
             lease_seconds=self._settings.lease_seconds,
@@ -126,6 +126,8 @@ def _check(plan: Plan) -> None:
         raise ValueError("a plan has an effect exactly where it finishes by worker")
     if concurrency and not (_is_name(concurrency.identifier) and _is_whole(concurrency.limit, 0)):
         raise ValueError(f"{concurrency} is no concurrency")
+    if plan.action is not None and not _is_name(plan.action):
+        raise ValueError(f"{plan.action!r} is no action")
     if not _is_whole(plan.run_limit_seconds, 1) or not _is_name(plan.provider):
         raise ValueError(f"{plan} cannot be run")
 

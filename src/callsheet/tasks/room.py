@@ -40,7 +40,7 @@ def open_tasks(
     gate: ProviderGate | None = None,
 ) -> TasksRoom:
     """`gate` is asked before a provider is called; `runner` runs at once what somebody waits for."""
-    actors = Actors(databases, providers.actors, settings)
+    actors = Actors(databases, providers.actors, providers.media, settings)
     plans = Plans(actors, effects, Limits(jobs.overview), settings)
     products = Products(databases)
     at_once = AtOnce(jobs, runner, settings.in_process, settings.sync_wait_seconds, gate)

@@ -130,9 +130,14 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
 
     @router.get("/providers")
     async def list_media_providers() -> list[ProviderInfo]:
-        """Who makes media, and what each can do."""
+        """The providers of media: what each can do, and what it costs."""
         return [
-            ProviderInfo(name=name, finish=provider.finish.value, actions=sorted(provider.actions))
+            ProviderInfo(
+                name=name,
+                finish=provider.finish.value,
+                actions=sorted(provider.actions),
+                costs=actors.costs_of(provider),
+            )
             for name, provider in sorted(media.items())
         ]
 

@@ -11,7 +11,9 @@ from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import Failure
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.providers.media import Prediction
+from callsheet.providers.typed_actors import promised_types
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.media_types import is_one_of
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.webhooks.downloads import Downloads, NotNow, Unusable, Whose
@@ -56,9 +58,7 @@ class Collecting:
 
     async def _complete(self, call: ClaimedCall, prediction: Prediction) -> None:
         try:
-            if not prediction.outputs and prediction.text is None:
-                raise Unusable("The provider delivered nothing.")
-            outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
+            outputs = await self._fetched(call, prediction)
         except NotNow as why:
             await self._again_or_fail(call, str(why))
             return
@@ -79,6 +79,20 @@ class Collecting:
             # Ended by somebody else meanwhile; if by another who collected the same, with objects of its own.
             await self._downloads.discard(outputs)
         await self._worklist.end(call)
+
+    async def _fetched(self, call: ClaimedCall, prediction: Prediction) -> list[Output]:
+        """Raises Unusable where the files are not what the task promised: words are no picture, and are not charged."""
+        if not prediction.outputs and prediction.text is None:
+            raise Unusable("The provider delivered nothing.")
+        promised = promised_types(*await self._execution.asked(call.tenant_id, call.job_id), call.provider)
+        if promised and not prediction.outputs:
+            raise Unusable(f"The provider answered with text and delivered no {_kinds(promised)}.")
+        outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
+        if promised and not any(is_one_of(output.mime_type, promised) for output in outputs):
+            await self._downloads.discard(outputs)
+            delivered = ", ".join(sorted({output.mime_type for output in outputs}))
+            raise Unusable(f"The provider delivered {delivered} and no {_kinds(promised)}.")
+        return outputs
 
     async def _again_or_fail(self, call: ClaimedCall, reason: str) -> None:
         log.warning("webhook.output_missing", provider=call.provider, job_id=str(call.job_id), reason=reason)
@@ -118,6 +132,10 @@ def result_of(provider: str, prediction: Prediction, outputs: Sequence[Output]) 
 
 def _actor(call: ClaimedCall) -> str:
     return f"provider:{call.provider}"
+
+
+def _kinds(promised: Sequence[str]) -> str:
+    return promised[0].partition("/")[0]
 
 
 def _cause(why: Unusable) -> str:

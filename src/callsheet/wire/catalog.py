@@ -183,7 +183,7 @@ class CreateEffect(UserRequest):
     description: Paragraph = ""
     workflow: WorkflowSlug
     overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    credits_cost: Credits = 0
+    credits_cost: Credits = Field(0, description="Tokens a job costs. Required where is_published is true.")
     is_published: bool = False
     provider: Provider = "self_hosted"
     stage: Slug = "production"
@@ -196,7 +196,9 @@ class UpdateEffect(UserRequest):
     description: Paragraph | None = None
     workflow: WorkflowSlug | None = None
     overrides: Values | None = Field(None, description="All of them: those left out fall back to the defaults.")
-    credits_cost: Credits | None = None
+    credits_cost: Credits | None = Field(
+        None, description="Required where is_published becomes true and the price is still 0; 0 makes it free."
+    )
     is_published: bool | None = None
     provider: Provider | None = None
     stage: Slug | None = None

@@ -113,7 +113,11 @@ class ActorInfo(Answer):
 
     name: str
     queues: list[str]
-    cost: int = Field(description="Tokens per task, where it does not become the job of an effect, which has its own.")
+    cost: int | None = Field(
+        None,
+        description="Tokens per task. Null where no price is set yet, and where the price depends on the provider (see "
+        "`/api/providers`) or on an effect.",
+    )
     is_active: bool = Field(description="Whether it takes tasks in the default queue at the moment.")
 
 
@@ -123,6 +127,10 @@ class ProviderInfo(Answer):
     name: str
     finish: str = Field(description="How its tasks end: `sync`, `webhook` or `worker`.")
     actions: list[str]
+    costs: dict[str, int | None] = Field(
+        description="Tokens per task, by action. Null where the price is that of an effect, or is not set yet: such a "
+        "task is refused."
+    )
 
 
 class PreviewRequest(UserRequest):

@@ -103,12 +103,12 @@ async def test_a_blocked_provider_of_others_is_not_there(install: Install) -> No
         ),
         (
             "[callsheet.actors]\nmedia = tiny_studio:Other",
-            "class Other:\n    name = 'media'\n    def __init__(self, context): self.plan = self.run = None",
+            "class Other:\n    name = 'media'\n    paid = plan = run = None\n    def __init__(self, context): pass",
             "There are two in callsheet.actors that are named 'media'.",
         ),
         (
             "[callsheet.actors]\nbad = tiny_studio:Other",
-            "class Other:\n    name = 'Bad Name'\n    def __init__(self, context): self.plan = self.run = None",
+            "class Other:\n    name = 'Bad Name'\n    paid = plan = run = None\n    def __init__(self, context): pass",
             "'Bad Name' cannot be a name in callsheet.actors",
         ),
     ],

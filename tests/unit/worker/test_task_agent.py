@@ -96,6 +96,7 @@ class Doing:
 
     do: Callable[[Task], Any]
     name: str = "actor"
+    paid: bool = False
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         return Plan()
@@ -268,6 +269,7 @@ class Submitting:
     accepts: asyncio.Event = field(default_factory=asyncio.Event)
     begun: int = 0
     name: str = "actor"
+    paid: bool = False
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         return Plan()

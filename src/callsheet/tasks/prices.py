@@ -1,0 +1,76 @@
+"""What a task costs: one pure rule for tasks, typed jobs and steps of pipelines.
+
+The price stands in `tasks.costs`, by `provider/action`, by `provider/*` or by the actor's name. A task that reaches a
+paid service has no price of 0 unless that is written there: a model that was set up and not priced is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from callsheet.providers.actor import Actor, Plan
+from callsheet.providers.media import Finish, MediaProvider
+from callsheet.providers.media_actor import MediaActor
+from callsheet.providers.typed_actors import TYPED_ACTIONS
+from callsheet.wire.errors import InvalidRequest
+
+ANY_ACTION: Final = "*"
+MEDIA: Final = MediaActor.name
+
+
+class Prices:
+    def __init__(self, costs: Mapping[str, int], media: Mapping[str, MediaProvider]):
+        # Through `media` a typed job's model costs what the typed job costs: it is the same call.
+        typed = {action: costs[kind] for action, kind in TYPED_ACTIONS.items() if kind in costs}
+        self._costs = {**typed, **costs}
+        self._paid: Collection[str] = frozenset(name for name, provider in media.items() if provider.paid)
+
+    def of(self, actor: Actor, plan: Plan) -> int:
+        """Raises InvalidRequest where the task would reach a paid service and nobody has set a price."""
+        found = self.known(actor, plan.provider, plan.action)
+        if found is None:
+            name = price_names(actor.name, plan.provider, plan.action)[0]
+            field = "actor" if plan.action is None else "payload.action_type"
+            raise InvalidRequest.field(field, no_price(name))
+        return found
+
+    def known(self, actor: Actor, provider: str, action: str | None) -> int | None:
+        """None where a paid service is reached that has no price."""
+        for name in price_names(actor.name, provider, action):
+            if name in self._costs:
+                return self._costs[name]
+        return None if actor.paid or provider in self._paid else 0
+
+    def of_actor(self, actor: Actor) -> int | None:
+        """The price of every task of it; None where that depends on the provider, or is not set."""
+        if actor.name in self._costs:
+            return self._costs[actor.name]
+        return None if actor.paid or actor.name == MEDIA else 0
+
+    def missing(self, actors: Mapping[str, Actor], media: Mapping[str, MediaProvider]) -> Iterator[str]:
+        """Keys of `tasks.costs` that are needed before these actors and actions can be used."""
+        for name, actor in sorted(actors.items()):
+            if actor.paid and name not in self._costs:
+                yield name
+        through = actors.get(MEDIA)
+        if through is None:
+            return
+        for name, provider in sorted(media.items()):
+            for action in sorted(provider.actions):
+                if provider.finish is not Finish.WORKER and self.known(through, name, action) is None:
+                    yield f"{name}/{action}"
+
+
+def price_names(actor: str, provider: str, action: str | None) -> tuple[str, ...]:
+    """Keys of `tasks.costs` under which the price may stand; the first that is there counts."""
+    if action is None:
+        return (actor,)
+    return (f"{provider}/{action}", f"{provider}/{ANY_ACTION}", actor)
+
+
+def no_price(name: str) -> str:
+    return (
+        f"{name} reaches a paid service and has no price. An operator sets it in tasks.costs, "
+        f'for example "{name}" = 5; 0 makes it free'
+    )
