@@ -12,7 +12,7 @@ UV_VERSION := 0.13.7
 COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 INSTALL := $(UV) pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test lint types fmt bench chaos lock docs clean install-server install-dev
+.PHONY: help demo test test-all lint types fmt bench chaos lock docs clean install-server install-dev
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -26,6 +26,10 @@ demo: install-server ## Start everything on embedded parts and show the product 
 TEST_PROCESSES := -n 2 --dist loadfile --no-loadscope-reorder
 
 test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
+	@$(MAKE) --no-print-directory lint types
+	@$(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
+
+test-all: install-dev ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(MAKE) --no-print-directory lint types
 	@$(BIN)/pytest $(TEST_PROCESSES) $(ARGS)
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import fastapi.dependencies.models
 import httpx
 import hypothesis
 import pytest
@@ -26,6 +27,8 @@ from tests.support.late_connections import late_connections_closed
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
+
+pytest_plugins = ["tests.support.costs"]
 
 # An example that took 0.2 seconds because the machine was busy says nothing about the property. And the same commit
 # gets the same verdict: new examples are looked for by `make chaos`, where somebody looks at what is found.
@@ -56,6 +59,15 @@ def _plain_tracebacks() -> None:
 def _no_connection_is_lost() -> Iterator[None]:
     with late_connections_closed():
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _control_planes_are_forgotten() -> Iterator[None]:
+    """FastAPI remembers what the latest 4,096 endpoints are, and with them twenty control planes of 9 MB each."""
+    yield
+    for remembered in vars(fastapi.dependencies.models).values():
+        if hasattr(remembered, "cache_clear"):
+            remembered.cache_clear()
 
 
 @pytest.fixture(autouse=True)

@@ -23,6 +23,7 @@ CREATE TRIGGER keep BEFORE UPDATE ON api_keys FOR EACH ROW EXECUTE FUNCTION keep
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("role", [Role.USER, Role.OPERATOR])
 async def test_made_up_requests_never_break_the_server_nor_the_document(started: Started, role: Role) -> None:
     async with started(identity={"login_attempts_per_address": 100_000}) as (plane, client):

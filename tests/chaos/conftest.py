@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from random import randrange
+
 import pytest
 
 
@@ -14,3 +16,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def long_form(pytestconfig: pytest.Config) -> bool:
     # The default again: where pytest was started on another directory, this file comes too late to add an option.
     return bool(pytestconfig.getoption("--chaos", default="short") == "long")
+
+
+@pytest.fixture
+def chaos_seed(pytestconfig: pytest.Config, long_form: bool) -> int:
+    """The same every time, except where somebody looks for what is not known yet."""
+    seed = pytestconfig.getoption("--chaos-seed", default=None) or (randrange(2**32) if long_form else 1)
+    print(f"--chaos-seed {seed}")  # noqa: T201  shown when the test fails: what to repeat
+    return int(seed)

@@ -38,7 +38,7 @@ class Ground:
         self.runner.close()
 
 
-def play(machine: Callable[[], RuleBasedStateMachine], examples: int, steps: int, *, explore: bool) -> None:
+def play(machine: Callable[[], RuleBasedStateMachine], examples: int, steps: int, *, explore: bool = False) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(

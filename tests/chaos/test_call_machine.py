@@ -310,9 +310,20 @@ def ground(shared_settings: Settings) -> Iterator[Ground]:
     ground.close()
 
 
-def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(ground: Ground, tmp_path: Path, long_form: bool) -> None:
+@pytest.fixture
+def chosen(tmp_path: Path) -> Settings:
     webhooks = {"first_look_seconds": 600, "breaker_failures": 2, "breaker_pause_seconds": 600}
-    chosen = Settings.model_validate({"home": tmp_path, "webhooks": webhooks})
+    return Settings.model_validate({"home": tmp_path, "webhooks": webhooks})
+
+
+def test_g1_to_g5_and_g8_hold_in_a_few_lives_of_such_jobs(ground: Ground, chosen: Settings) -> None:
+    play(lambda: CallMachine(ground, Scene(ground.databases, chosen)), examples=3, steps=50)
+
+
+@pytest.mark.thorough
+def test_g1_to_g5_and_g8_hold_for_jobs_that_end_by_a_callback(
+    ground: Ground, chosen: Settings, long_form: bool
+) -> None:
     play(
         lambda: CallMachine(ground, Scene(ground.databases, chosen)),
         examples=200 if long_form else 20,

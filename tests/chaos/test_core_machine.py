@@ -162,6 +162,11 @@ def stage(shared_settings: Settings) -> Iterator[Stage]:
     stage.close()
 
 
+def test_g1_to_g5_and_g8_hold_in_a_few_lives(stage: Stage) -> None:
+    play(lambda: CoreMachine(stage), examples=6, steps=35)
+
+
+@pytest.mark.thorough
 def test_g1_to_g5_and_g8_hold_after_every_step_and_every_crash(stage: Stage, long_form: bool) -> None:
     play(
         lambda: CoreMachine(stage),

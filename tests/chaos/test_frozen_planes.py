@@ -29,6 +29,8 @@ from tests.support.stage import open_stage
 from tests.support.stopping_plane import ROOT, program
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 STEPS = ("base", "face fix", "hand fix", "upscale")
 # Enough that the run is still going on at the last point.
 LEAVES, LEAVES_IN_LONG_FORM = 10, 25

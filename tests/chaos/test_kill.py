@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from random import Random, randrange
+from random import Random
 from uuid import UUID
 
 import asyncpg
@@ -134,10 +134,8 @@ async def _statuses(core: Core) -> dict[tuple[UUID, UUID], str]:
 
 
 @pytest.fixture
-async def installation(tmp_path: Path, pytestconfig: pytest.Config) -> AsyncIterator[Installation]:
-    seed = pytestconfig.getoption("--chaos-seed", default=None) or randrange(2**32)
-    print(f"--chaos-seed {seed}")  # noqa: T201  shown when the test fails: what to repeat
-    installation = Installation(tmp_path, seed)
+async def installation(tmp_path: Path, chaos_seed: int) -> AsyncIterator[Installation]:
+    installation = Installation(tmp_path, chaos_seed)
     # This claim keeps the server up between two lives of the program.
     postgres = await EmbeddedPostgres.start(installation.home)
     await installation.prepare(postgres)
@@ -145,6 +143,7 @@ async def installation(tmp_path: Path, pytestconfig: pytest.Config) -> AsyncIter
     await postgres.close()
 
 
+@pytest.mark.thorough
 async def test_g1_g2_g12_nothing_is_lost_or_charged_twice_whatever_is_killed_whenever(
     installation: Installation, long_form: bool
 ) -> None:

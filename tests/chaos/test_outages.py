@@ -39,6 +39,8 @@ from tests.support.lightbox import LightboxProcess, lightbox_process
 from tests.support.seaweedfs import BUCKET, SeaweedFS, seaweedfs_process
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.thorough
+
 CONTROL_PLANE_SECONDS, STORAGE_SECONDS = 120.0, 60.0
 # What must have failed before an outage of the short form ends.
 FAILURES = 4

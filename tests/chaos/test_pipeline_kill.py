@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from random import Random, randrange
+from random import Random
 from typing import Any
 
 import httpx
@@ -165,11 +165,10 @@ async def produced(settings: Settings, databases: Databases) -> AsyncIterator[Pr
         yield Production(settings, databases, await databases.pool("pool_1"), ann, slugs, client)
 
 
+@pytest.mark.thorough
 async def test_g1_g2_g12_runs_come_to_their_leaves_whatever_is_killed_whenever(
-    settings: Settings, databases: Databases, tmp_path: Path, long_form: bool, pytestconfig: pytest.Config
+    settings: Settings, databases: Databases, tmp_path: Path, long_form: bool, chaos_seed: int
 ) -> None:
-    seed = pytestconfig.getoption("--chaos-seed", default=None) or randrange(2**32)
-    print(f"--chaos-seed {seed}")  # noqa: T201  shown when the test fails: what to repeat
     async with (
         produced(settings, databases) as production,
         lightbox_process(tmp_path / "lightbox") as lightbox,
@@ -180,7 +179,7 @@ async def test_g1_g2_g12_runs_come_to_their_leaves_whatever_is_killed_whenever(
         if long_form:
             await production.begin("alone", budget=LEAVES * len(GRAPHS) * COST)
         kills = KILLS_IN_LONG_FORM if long_form else KILLS
-        await asyncio.gather(production.vote(voted), production.kill(plane, worker, Random(seed), kills))
+        await asyncio.gather(production.vote(voted), production.kill(plane, worker, Random(chaos_seed), kills))
         await production.comes_to_rest()
     trees = await read_trees(production.pool)
     for tree in trees:

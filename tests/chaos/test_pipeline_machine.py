@@ -70,6 +70,11 @@ def ground(shared_settings: Settings) -> Iterator[Ground]:
     ground.close()
 
 
+def test_every_tree_is_exact_in_one_life(ground: Ground, tmp_path: Path) -> None:
+    play(lambda: PipelineMachine(ground, PipelineScene(ground.databases, tmp_path)), examples=1, steps=50)
+
+
+@pytest.mark.thorough
 def test_every_tree_is_exact_whatever_happens_to_runs_and_no_run_stands_still_without_a_word(
     ground: Ground, tmp_path: Path, long_form: bool
 ) -> None:

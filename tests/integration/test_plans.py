@@ -28,7 +28,9 @@ from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, q
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, explain_once, prepare
 
-SMALL, LARGE = 1000, 1_000_000
+SMALL = 1000
+# A planner that takes an index at thirty thousand rows takes it at a million; that blocks do not grow is seen there.
+LARGE = [30_000, pytest.param(1_000_000, marks=pytest.mark.thorough)]
 BIG_TABLES = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_events", "token_transactions", "outbox"}
 TWENTY = list(range(1, 21))
 PRIMARY = "ai_job_dispatches_pkey"
@@ -222,13 +224,14 @@ def cases(rows: int) -> Mapping[str, Case]:
     }
 
 
-NAMES = list(cases(LARGE))
+NAMES = list(cases(SMALL))
 WHENS = ["planned while empty", "never analyzed", "analyzed"]
 
 
 @dataclass(frozen=True, slots=True)
 class Crowd:
     databases: Databases
+    rows: int
     seen: dict[tuple[int, str, str], Seen]
 
 
@@ -276,16 +279,19 @@ async def measure(connections: dict[str, Connection], rows: int) -> dict[str, Se
     return seen
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="module", params=LARGE)
 async def crowd(
-    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest,
+    postgres: EmbeddedPostgres,
+    templates: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> AsyncIterator[Crowd]:
     home = tmp_path_factory.mktemp("crowd")
     seen: dict[tuple[int, str, str], Seen] = {}
     async with AsyncExitStack() as stack:
         patches = stack.enter_context(pytest.MonkeyPatch.context())
         isolate(patches, home)
-        for rows in (SMALL, LARGE):
+        for rows in (SMALL, request.param):
             settings = await stack.enter_async_context(installation(postgres, templates, home / str(rows)))
             databases = await open_databases(settings)
             stack.push_async_callback(databases.close)
@@ -303,34 +309,35 @@ async def crowd(
             async with prepared(databases, rows) as connections:
                 found[WHENS[2]] = await measure(connections, rows)
             seen |= {(rows, when, name): one for when, all_seen in found.items() for name, one in all_seen.items()}
-        yield Crowd(databases, seen)
+        yield Crowd(databases, request.param, seen)
 
 
 @pytest.mark.parametrize("when", WHENS)
 @pytest.mark.parametrize("name", NAMES)
 async def test_g11_a_statement_finds_its_rows_by_their_index(crowd: Crowd, name: str, when: str) -> None:
-    case = cases(LARGE)[name]
-    seen = crowd.seen[LARGE, when, name]
+    case = cases(crowd.rows)[name]
+    seen = crowd.seen[crowd.rows, when, name]
     assert seen.scanned & BIG_TABLES == set()
     assert case.indexes <= seen.indexes
     assert seen.buffers <= case.most
 
 
 @pytest.mark.parametrize("name", NAMES)
-async def test_g11_a_statement_touches_no_more_blocks_at_a_million_rows_than_at_a_thousand(
+async def test_g11_a_statement_touches_no_more_blocks_in_large_tables_than_in_small_ones(
     crowd: Crowd, name: str
 ) -> None:
-    small, large = (crowd.seen[rows, "analyzed", name] for rows in (SMALL, LARGE))
+    small, large = (crowd.seen[rows, "analyzed", name] for rows in (SMALL, crowd.rows))
     assert small.rows == large.rows
     # The indexes are two levels deeper, and neighbours in a lane are no longer on the same page.
     assert large.buffers <= small.buffers * 1.6 + 15
 
 
 async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(crowd: Crowd) -> None:
-    """Twenty thousand rows were leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
+    """Of every fifty rows one was leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
     central = crowd.databases.central
     values = lease([33, 34])
     queue = Queue(central)
+    dead = crowd.rows // 50
     async with central.connection() as elsewhere:
         idle = elsewhere.transaction(isolation="repeatable_read")
         await idle.start()
@@ -339,9 +346,10 @@ async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the
             taken = await connection.execute(
                 """DELETE FROM ai_job_dispatches WHERE dispatch_id IN (
                     SELECT dispatch_id FROM ai_job_dispatches WHERE workflow_id IN (33, 34) AND status = 'queued'
-                    ORDER BY priority DESC, dispatch_id LIMIT 20000)"""
+                    ORDER BY priority DESC, dispatch_id LIMIT $1)""",
+                dead,
             )
-            assert taken == "DELETE 20000"
+            assert taken == f"DELETE {dead}"
             await connection.execute("VACUUM ai_job_dispatches", timeout=600)
         before = await explain_once(central, DISPATCH["lease"], values)
         await queue.raise_low_water()
@@ -352,6 +360,6 @@ async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the
             await queue.raise_low_water()
         later = await explain_once(central, DISPATCH["lease"], values)
         await idle.rollback()
-    assert before.buffers > 10_000
+    assert before.buffers > dead // 2
     assert after.buffers < 100
     assert later.buffers < 100

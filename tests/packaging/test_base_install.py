@@ -56,6 +56,7 @@ def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return fresh_environment(tmp_path_factory.mktemp("base") / "venv", wheel)
 
 
+@pytest.mark.thorough
 def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     folders = {name.split("/")[0] for name in names}
@@ -69,6 +70,7 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel: Path) -> None:
     assert f"callsheet-{__version__}.dist-info/licenses/LICENSE" in names
 
 
+@pytest.mark.thorough
 def test_no_database_and_no_server_package_is_installed(environment: Path) -> None:
     listed = json.loads(uv("pip", "list", "--python", environment / "python", "--format", "json").stdout)
     installed = {package["name"] for package in listed}
@@ -76,6 +78,7 @@ def test_no_database_and_no_server_package_is_installed(environment: Path) -> No
     assert installed & SERVER_PACKAGES == set()
 
 
+@pytest.mark.thorough
 def test_everything_a_worker_needs_can_be_imported(environment: Path, tmp_path: Path) -> None:
     ended = run(environment / "python", "-I", "-W", "error", "-c", IMPORT_WHAT_A_WORKER_NEEDS, cwd=tmp_path)
     assert ended.returncode == 0, ended.stderr
@@ -86,6 +89,7 @@ def test_everything_a_worker_needs_can_be_imported(environment: Path, tmp_path: 
     )
 
 
+@pytest.mark.thorough
 def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Path, tmp_path: Path) -> None:
     callsheet = environment / "callsheet"
     assert run(callsheet, "version", cwd=tmp_path).stdout == f"{__version__}\n"
@@ -109,6 +113,7 @@ async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path:
         yield Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=dsn, LOG__FORMAT="json")
 
 
+@pytest.mark.thorough
 def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
     environment: Path, plane: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

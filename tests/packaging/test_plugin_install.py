@@ -56,6 +56,9 @@ asyncio.run(main())
 """
 
 
+pytestmark = pytest.mark.thorough
+
+
 @pytest.fixture(scope="module")
 def environment(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     directory = tmp_path_factory.mktemp("plugin")

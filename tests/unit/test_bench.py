@@ -33,6 +33,7 @@ def test_a_benchmark_writes_where_it_ran_and_what_it_found(tmp_path: Path, capsy
 CORE = ("dispatch.core", "dispatch.batch", "jobs.full", "dispatch.growth", "dispatch.idle_workers", "dispatch.pickup")
 
 
+@pytest.mark.thorough
 def test_the_core_is_measured_on_one_server_and_loses_no_job(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     chosen = [part for name in CORE for part in ("--only", name)]
@@ -54,6 +55,7 @@ def test_the_core_is_measured_on_one_server_and_loses_no_job(tmp_path: Path) -> 
     assert results["jobs.full.commits"]["value"] < 2
 
 
+@pytest.mark.thorough
 def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     command = [sys.executable, "-m", "bench", "--short", "--only", "http.protocol", "--output", str(file)]
@@ -66,6 +68,7 @@ def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path
     assert results["http.protocol.statements"]["value"] < 8
 
 
+@pytest.mark.thorough
 def test_the_agent_is_measured_as_a_process_beside_a_real_engine(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     names = ("worker.overhead", "worker.engine_idle", "worker.memory")
@@ -82,6 +85,7 @@ def test_the_agent_is_measured_as_a_process_beside_a_real_engine(tmp_path: Path)
     assert "worker.engine_idle.quick_peer" in results
 
 
+@pytest.mark.thorough
 def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     names = ("pipelines.select", "pipelines.engine_idle")
