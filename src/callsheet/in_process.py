@@ -198,8 +198,6 @@ class TaskRunner:
             # A waiting poll costs nothing but itself here, and each slot its own lets them share statements.
             polls_at_once=plane.max_concurrency,
             heartbeat_seconds=heartbeat_seconds,
-            # It waits for the end of the drain: nobody would start it again before the control plane.
-            leaves_when_drained=False,
         )
         self._agent: TaskAgent | None = None
         self._keeping: asyncio.Task[None] | None = None

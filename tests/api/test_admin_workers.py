@@ -126,15 +126,71 @@ async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_th
     assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
 
 
-async def test_draining_is_told_to_the_worker_and_can_be_taken_back(crew: Crew) -> None:
+async def test_a_drain_is_told_to_the_worker_and_can_be_undone(crew: Crew) -> None:
     agent = await crew.agent()
-    assert (await crew.done("POST", f"workers/{agent.worker_id}/drain"))["is_draining"] is True
+    drained = await crew.done("POST", f"workers/{agent.worker_id}/drain", {"reason": "new disk"})
+    assert (drained["is_draining"], drained["drain_reason"]) == (True, "new disk")
+    assert drained["drained_by"].startswith("admin:")
     assert (await principal(crew, agent.token)).is_draining
+    again = await crew.done("POST", f"workers/{agent.worker_id}/drain")
+    assert (again["drained_since"], again["drain_reason"]) == (drained["drained_since"], "new disk")
+    undone = await crew.done("POST", f"workers/{agent.worker_id}/undrain")
+    assert (undone["is_draining"], undone["drained_since"], undone["drain_reason"]) == (False, None, None)
+    assert not (await principal(crew, agent.token)).is_draining
+    await crew.done("POST", f"workers/{agent.worker_id}/undrain")
+    assert await crew.events(agent) == ["registered", "drain", "drain", "undrain"]
+
+
+async def test_a_drain_survives_whatever_the_worker_does_until_it_is_undone(crew: Crew) -> None:
+    agent = await crew.agent()
+    await crew.done("POST", f"workers/{agent.worker_id}/drain")
     await crew.silent_for(agent, 91)
-    again = await crew.agent(agent.worker_id)
-    assert (await principal(crew, again.token)).is_draining, "what an admin said outlasts a restart of the agent"
-    assert (await crew.done("POST", f"workers/{agent.worker_id}/undrain"))["is_draining"] is False
-    assert not (await principal(crew, again.token)).is_draining
+    agent = await crew.agent(agent.worker_id)
+    assert (await principal(crew, agent.token)).is_draining, "it registered over its old registration"
+    left = await crew.client.post("/api/worker/deregister", json={}, headers=agent.headers)
+    assert left.status_code == 204, left.text
+    agent = await crew.agent(agent.worker_id)
+    assert (await principal(crew, agent.token)).is_draining, "it said good-bye and came back"
+    await crew.done("POST", f"workers/{agent.worker_id}/revoke")
+    await crew.done("POST", f"workers/{agent.worker_id}/approve")
+    agent = await crew.agent(agent.worker_id)
+    assert (await principal(crew, agent.token)).is_draining, "it was revoked and approved"
+
+
+async def test_a_drained_worker_that_is_away_is_listed_and_can_be_undrained(crew: Crew) -> None:
+    fleet = await crew.fleet()
+    agent = await crew.agent(fleet_slug=fleet["slug"], capacity_type="spot")
+    await crew.done("POST", f"workers/{agent.worker_id}/drain")
+    await crew.client.post("/api/worker/deregister", json={}, headers=agent.headers)
+    [away] = (await crew.done("GET", f"workers?fleet={fleet['slug']}"))["items"]
+    shown = {name: away[name] for name in ("worker_id", "is_registered", "is_live", "is_draining", "max_concurrency")}
+    assert shown == {
+        "worker_id": agent.worker_id,
+        "is_registered": False,
+        "is_live": False,
+        "is_draining": True,
+        "max_concurrency": 0,
+    }
+    assert (away["fleet_slug"], away["capacity_type"], away["workflows"]) == (fleet["slug"], "spot", [])
+    details = await crew.done("GET", f"workers/{agent.worker_id}")
+    assert [session["id"] for session in details["sessions"]] == [away["session_id"]]
+    assert (await crew.done("GET", f"workers?fleet={fleet['slug']}&live=true"))["items"] == []
+    undone = await crew.done("POST", f"workers/{agent.worker_id}/undrain")
+    assert (undone["is_draining"], undone["is_registered"]) == (False, False)
+    assert (await crew.done("GET", f"workers?fleet={fleet['slug']}"))["items"] == []
+    assert (await crew.admin("GET", f"workers/{agent.worker_id}")).status_code == 404
+    assert (await crew.admin("POST", f"workers/{agent.worker_id}/undrain")).status_code == 404
+    # Before it comes back.
+    await crew.done("POST", f"workers/{agent.worker_id}/drain")
+    agent = await crew.agent(agent.worker_id)
+    assert (await principal(crew, agent.token)).is_draining
+
+
+async def test_only_a_worker_that_was_ever_here_can_be_drained(crew: Crew) -> None:
+    refused = await crew.admin("POST", "workers/gpu-typo/drain")
+    assert refused.status_code == 404
+    assert "'gpu-typo'" in refused.json()["detail"]
+    assert await crew.rows("SELECT FROM worker_drains WHERE worker_id = 'gpu-typo'") == []
 
 
 async def test_a_rotated_token_comes_with_the_next_answers_and_its_first_use_ends_the_old_one(crew: Crew) -> None:

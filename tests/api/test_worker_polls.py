@@ -229,27 +229,109 @@ class TestLongPolls:
         await until(is_queued)
         assert (await worker.job())["job_id"] == submitted["id"]
 
-    @pytest.mark.parametrize("what", ["drain", "revoke"])
-    async def test_a_worker_that_is_sent_away_while_it_waits_gets_nothing(
-        self, shop: Workshop, what: str, monkeypatch: pytest.MonkeyPatch
+    async def test_a_worker_that_waits_hears_at_once_that_it_is_drained(self, shop: Workshop) -> None:
+        worker, other = await shop.worker(), await shop.worker()
+        polling = asyncio.create_task(worker.poll(wait_seconds=55))
+        await waits(shop)
+        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})).status_code == 200
+        async with asyncio.timeout(50):
+            assert await polling == {"job": None, "reason": "draining"}
+        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        assert await worker.poll() == {"job": None, "reason": "draining"}
+        job = await other.job()
+        assert job["job_id"] == submitted["id"]
+        row = await shop.dispatch(job)
+        assert (row["attempts"], row["lease_seq"]) == (1, 1), "nobody had it before"
+
+    async def test_a_drained_worker_whose_poll_did_not_hear_of_it_is_leased_nothing(self, shop: Workshop) -> None:
+        """The notification was lost; the wait goes on to its end, and the job to another worker."""
+        worker = await shop.worker()
+        polling = asyncio.create_task(worker.poll(wait_seconds=1))
+        await waits(shop)
+        query = "INSERT INTO worker_drains (worker_id, drained_by) VALUES ($1, 'operator')"
+        await shop.central(query, worker.worker_id)
+        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        assert await polling == {"job": None, "reason": "empty"}
+        assert await worker.poll() == {"job": None, "reason": "draining"}
+        job = await (await shop.worker()).job()
+        assert (job["job_id"], (await shop.dispatch(job))["lease_seq"]) == (submitted["id"], 1)
+
+    async def test_work_that_a_drained_worker_was_woken_for_goes_to_another_that_waits(self, shop: Workshop) -> None:
+        """One arrival wakes two pollers; here both are drained, and the third has other workflows besides."""
+        other = f"besides-{uuid4().hex}"
+        await shop.desk.core.add_workflow(other)
+        drained = [await shop.worker(), await shop.worker()]
+        third = await shop.worker(workflow_slugs=[shop.desk.workflow, other])
+        polls = [asyncio.create_task(worker.poll(wait_seconds=55)) for worker in drained]
+        await until(lambda: len(shop.plane.jobs.waiters) == 2)
+        polls.append(asyncio.create_task(third.poll(wait_seconds=55)))
+        await until(lambda: len(shop.plane.jobs.waiters) == 3)
+        for worker in drained:
+            query = "INSERT INTO worker_drains (worker_id, drained_by) VALUES ($1, 'operator')"
+            await shop.central(query, worker.worker_id)
+        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        for worker in drained:
+            await shop.central("SELECT pg_notify('assignments', $1)", worker.worker_id)
+        async with asyncio.timeout(50):
+            answers = await asyncio.gather(*polls)
+        assert [answer["reason"] for answer in answers[:2]] == ["draining"] * 2
+        assert answers[2]["job"]["job_id"] == submitted["id"]
+
+    async def test_a_lease_that_came_before_the_drain_is_handed_over(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         # What was true when it came is not believed at all any more.
-        monkeypatch.setattr("callsheet.fleet.polls.TRUSTED_SECONDS", 0.0)
+        monkeypatch.setattr(polls_module, "TRUSTED_SECONDS", 0.0)
+        worker = await shop.worker()
+        person = await shop.desk.person(tokens=10)
+        submitted = await shop.engine_job(person)
+        pool = await shop.plane.databases.pool(person.tenant.pool)
+
+        async def is_leased() -> bool:
+            return bool(await shop.central("SELECT FROM ai_job_dispatches WHERE worker_id = $1", worker.worker_id))
+
+        async with pool.transaction() as connection:
+            lock = "SELECT FROM ai_jobs WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
+            await connection.fetch(lock, person.tenant.id, UUID(submitted["id"]))
+            polling = asyncio.create_task(worker.poll(wait_seconds=55))
+            await until(is_leased)
+            await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/drain", {})
+        answer = await polling
+        assert answer["job"]["job_id"] == submitted["id"]
+        assert (await shop.dispatch(answer["job"]))["lease_seq"] == 1
+        assert await worker.poll() == {"job": None, "reason": "draining"}
+
+    async def test_a_worker_that_is_revoked_while_it_waits_gets_nothing(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        # What was true when it came is not believed at all any more.
+        monkeypatch.setattr(polls_module, "TRUSTED_SECONDS", 0.0)
         worker, other = await shop.worker(), await shop.worker()
         person = await shop.desk.person(tokens=10)
         polling = asyncio.create_task(worker.post("/api/worker/poll", {"wait_seconds": 55}))
         await waits(shop)
-        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/{what}", {})).status_code == 200
+        assert (await shop.desk.post(f"/api/admin/workers/{worker.worker_id}/revoke", {})).status_code == 200
         submitted = await shop.engine_job(person)
-        answer = await polling
-        if what == "drain":
-            assert answer.json() == {"job": None, "reason": "draining"}
-        else:
-            assert_refused(answer, 401, "not_authenticated")
-            shop.workers.remove(worker)
+        assert_refused(await polling, 401, "not_authenticated")
+        shop.workers.remove(worker)
         job = await other.job()
         assert job["job_id"] == submitted["id"]
         assert (await shop.dispatch(job))["attempts"] == 1
+
+    async def test_a_worker_that_waits_hears_at_once_that_its_fleet_was_switched_off(self, shop: Workshop) -> None:
+        slug = f"fleet-{uuid4().hex}"
+        fleet = (
+            await shop.desk.post("/api/admin/fleets", {"slug": slug, "workflow_slugs": [shop.desk.workflow]})
+        ).json()
+        worker = await shop.worker(workflow_slugs=None, fleet_slug=slug)
+        polling = asyncio.create_task(worker.poll(wait_seconds=55))
+        await waits(shop)
+        answer = await shop.client.patch(
+            f"/api/admin/fleets/{fleet['id']}", json={"is_active": False}, headers=shop.desk.admin.headers
+        )
+        assert answer.status_code == 200, answer.text
+        async with asyncio.timeout(50):
+            assert await polling == {"job": None, "reason": "no_workflows"}
 
     async def test_two_polls_of_one_worker_at_once_get_no_more_than_it_can_run(self, shop: Workshop) -> None:
         """A client that gave up waiting and asks again, while its first request still stands."""

@@ -87,6 +87,7 @@ async def test_workers_are_listed_drained_rotated_revoked_and_approved(
     assert callsheet.call("workers", "list", "--fleet", "none", "--json").json == []
     assert callsheet.call("workers", "drain", "gpu-1").out == "Worker gpu-1: live, draining.\n"
     assert callsheet.call("workers", "drain", "gpu-1", "--undo").out == "Worker gpu-1: live.\n"
+    assert "has ever registered" in callsheet.refuse("workers", "drain", "nobody")
     assert "new token" in callsheet.call("workers", "rotate", "gpu-1").out
     assert (await room.authentication.of(bearer(registered.token))).rotated_token is not None
     # In a process of its own: nothing but the sentence may be on standard output.
@@ -97,3 +98,16 @@ async def test_workers_are_listed_drained_rotated_revoked_and_approved(
     assert (row["status"], row["attempts"]) == ("queued", 1)
     assert callsheet.call("workers", "approve", "gpu-1").out == "Worker gpu-1: live.\n"
     assert "no worker 'nobody'" in callsheet.refuse("workers", "revoke", "nobody")
+
+
+async def test_a_drained_worker_that_is_away_is_listed_and_undrained(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    registered = await join(room, "gpu-1", await slug_of(core))
+    callsheet.call("workers", "drain", "gpu-1", "--reason", "new disk")
+    await room.registry.deregister(await room.authentication.of(bearer(registered.token)), None)
+    assert "away, draining" in callsheet.call("workers", "list").out
+    [shown] = callsheet.call("workers", "list", "--json").json
+    assert (shown["drained_by"], shown["drain_reason"]) == ("operator", "new disk")
+    assert callsheet.call("workers", "drain", "gpu-1", "--undo").out == "Worker gpu-1: away.\n"
+    assert callsheet.call("workers", "list", "--json").json == []

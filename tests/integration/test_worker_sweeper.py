@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from callsheet.fleet.presence import Presence
+from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.sweeper import WorkerSweeper
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated
-from callsheet.wire.fleet import Registered
+from callsheet.wire.fleet import Registered, RegisterRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet import bearer, join, registry
 
@@ -255,3 +256,18 @@ async def test_presence_that_could_not_be_written_is_written_later_and_at_the_en
     await presence.stop()
     [row] = await yard.rows("SELECT clock_timestamp() - last_seen_at AS ago FROM comfyui_workers")
     assert row["ago"].total_seconds() < 60
+
+
+async def test_the_drain_of_a_stale_worker_stays_and_that_of_a_control_planes_own_worker_goes(yard: Yard) -> None:
+    own = f"{OWN_PREFIX}host:1"
+    await yard.join()
+    await yard.room.registry.register(RegisterRequest(worker_id=own, workflow_slugs=[yard.slug]), is_own=True)
+    for worker_id in ("gpu-1", own):
+        await yard.room.workers.drain(worker_id, "operator")
+        await yard.silent_for(SILENT, worker_id)
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == []
+    # Every process has a new id, so nobody could undo it in time.
+    assert [row["worker_id"] for row in await yard.rows("SELECT worker_id FROM worker_drains")] == ["gpu-1"]
+    registered = await yard.join()
+    assert (await yard.room.authentication.of(bearer(registered.token))).is_draining

@@ -72,8 +72,8 @@ async def opened(postgres: EmbeddedPostgres, templates: Mapping[str, str], home:
 
 # Children before parents; what migrations and registration wrote stays.
 ROWS = {
-    "central": """provider_callbacks provider_calls provider_breakers worker_audit_logs worker_sessions comfyui_workers
-                  gpu_fleets audit_logs effects catalog_assets
+    "central": """provider_callbacks provider_calls provider_breakers worker_audit_logs worker_sessions worker_drains
+                  comfyui_workers gpu_fleets audit_logs effects catalog_assets
                   workflow_timings ai_job_dispatches dispatch_history dispatch_lanes concurrency_limits workflows
                   tenants""",
     "pool": """branch_kills step_approvals votes candidate_slots candidates pipeline_runs pipeline_steps pipelines

@@ -76,7 +76,8 @@ def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, k
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"max_concurrency": 2}, None),
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"prefetch": True}, None),
         ({"held": (held(B, seconds=2),)}, {}, "at_capacity"),
-        ({"held": (held(A),), "is_draining": True}, {}, "draining"),
+        # No lease follows a drain: what is leased came before it, and is the worker's to finish.
+        ({"held": (held(A),), "is_draining": True}, {}, None),
         ({"held": (held(A),), "workflow_ids": (5,)}, {}, "no_workflows"),
     ],
 )

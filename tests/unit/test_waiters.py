@@ -99,6 +99,13 @@ async def test_one_that_left_is_not_counted_as_woken() -> None:
     assert await woken(tasks) == [2, 3]
 
 
+async def test_work_that_a_poller_was_told_of_and_may_not_take_is_handed_on_to_one_of_every_kind() -> None:
+    waiters = Waiters()
+    tasks = await waiting(waiters, GPU, GPU, Criteria((2, 3)), OTHER, CLOUD, STAGING)
+    waiters.hand_on(GPU)
+    assert await woken(tasks) == [0, 2]
+
+
 async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> None:
     waiters = Waiters()
     with waiters.expecting(GPU), waiters.expecting(GPU):

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.worker.agent import Agent
+from callsheet.worker.agent import PAUSE_SECONDS, Agent
+from callsheet.worker.departure import DRAINED_EXIT_CODE
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import Site
 from tests.worker.processes import worker_process
@@ -60,16 +61,52 @@ async def test_a_job_that_can_be_finished_in_time_is_finished(site: Site) -> Non
     assert await site.workers() == []
 
 
-async def test_a_drained_worker_finishes_and_leaves(site: Site) -> None:
+async def drain(site: Site, agent: Agent, what: str = "drain") -> None:
+    answer = await site.shop.desk.post(f"/api/admin/workers/{agent.config.worker_id}/{what}", {})
+    assert answer.status_code == 200, answer.text
+
+
+async def test_a_drained_worker_finishes_and_leaves_where_it_shall(site: Site) -> None:
     site.engine.scenario = "held"
     person = await site.person()
     job_id = await site.submit(person)
-    agent = site.agent(wait_seconds=0.2)
+    agent = site.agent(leaves_when_drained=True)
     await processing(site)
-    await site.shop.central("UPDATE comfyui_workers SET is_draining = true")
+    await drain(site, agent)
     site.engine.release.set()
     await site.ends(person, job_id)
     await agent.task  # type: ignore[attr-defined]
+    assert agent.departure.exit_code == DRAINED_EXIT_CODE
+    assert await site.workers() == []
+
+
+async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undone(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(PAUSE_SECONDS, "draining", 0.05)
+    agent = site.agent(wait_seconds=55.0)
+    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
+    await drain(site, agent)
+    await until(lambda: agent._is_draining)
+    person = await site.person()
+    job_id = await site.submit(person)
+    [row] = await site.shop.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    assert (row["status"], row["lease_seq"]) == ("queued", 0)
+    assert len(await site.workers()) == 1
+    await drain(site, agent, "undrain")
+    await site.ends(person, job_id)
+    await site.leave(agent)
+
+
+async def test_a_process_that_was_drained_earlier_ends_with_a_code_that_keeps_it_down(
+    site: Site, tmp_path: Path
+) -> None:
+    await site.shop.central("INSERT INTO worker_drains (worker_id, drained_by) VALUES ('gpu-1', 'operator')")
+    await site.submit(await site.person())
+    with worker_process(site, tmp_path, "gpu-1", CALLSHEET_WORKER__WHEN_DRAINED="exit") as process:
+        assert await asyncio.to_thread(process.wait, PATIENCE_SECONDS) == DRAINED_EXIT_CODE
+    [row] = await site.shop.central("SELECT status, lease_seq FROM ai_job_dispatches")
+    assert (row["status"], row["lease_seq"]) == ("queued", 0)
     assert await site.workers() == []
 
 

@@ -11,7 +11,7 @@ import typer
 from callsheet.cli.console import checked, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.logs import configure_logs
-from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, Fleet, Worker
+from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, DrainRequest, Fleet, Worker
 
 if TYPE_CHECKING:
     from callsheet.fleet.room import FleetRoom
@@ -140,10 +140,16 @@ def revoke_worker(worker_id: str = WORKER) -> None:
 
 @workers.command("drain")
 def drain_worker(
-    worker_id: str = WORKER, undo: bool = typer.Option(False, "--undo", help="Let it have jobs again.")
+    worker_id: str = WORKER,
+    undo: bool = typer.Option(False, "--undo", help="Let the worker have jobs again, also if it is away."),
+    reason: str | None = typer.Option(None, help="Why, for other admins."),
 ) -> None:
-    """Let a worker finish what it has and give it nothing more."""
-    _report(_with_room(lambda room: room.workers.drain(worker_id, OPERATOR, is_draining=not undo)))
+    """Let a worker finish its jobs and give it no new ones, also after a restart, until --undo."""
+    if undo:
+        _report(_with_room(lambda room: room.workers.undrain(worker_id, OPERATOR)))
+        return
+    request = checked(DrainRequest, reason=reason)
+    _report(_with_room(lambda room: room.workers.drain(worker_id, OPERATOR, request.reason)))
 
 
 @workers.command("rotate")
@@ -166,7 +172,7 @@ def _state(worker: Worker) -> str:
     if worker.revoked_at is not None:
         return "revoked"
     parts = (
-        "live" if worker.is_live else "silent",
+        "away" if not worker.is_registered else "live" if worker.is_live else "silent",
         None if worker.is_approved else "not approved",
         "draining" if worker.is_draining else None,
         "token pending" if worker.rotation_pending else None,

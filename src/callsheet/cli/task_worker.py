@@ -17,7 +17,8 @@ from callsheet.worker.task_agent import TaskAgent, TaskConfig
 log = get_logger(__name__)
 
 
-async def run_tasks(settings: Settings) -> None:
+async def run_tasks(settings: Settings) -> int:
+    """Runs tasks until it is told to stop; returns the exit code of the process."""
     given = settings.worker
     secret = fleet_secret(settings)
     worker_id = given.id or f"{host_name()}-tasks"
@@ -42,12 +43,14 @@ async def run_tasks(settings: Settings) -> None:
         max_concurrency=given.task_concurrency,
         heartbeat_seconds=settings.tasks.heartbeat_seconds,
         stop_seconds=given.stop_seconds,
+        leaves_when_drained=given.when_drained == "exit",
     )
     agent = TaskAgent(config, plane, registry.actors)
     stop_on_signals(agent.departure, given.stop_seconds)
     lock = claim(directory)
     try:
         await agent.run()
+        return agent.departure.exit_code
     finally:
         await plane.close()
         await registry.close()

@@ -45,14 +45,14 @@ def worker(
         from callsheet.cli.task_worker import run_tasks
 
         configure_logs(settings.log.level, settings.log.format)
-        asyncio.run(run_tasks(settings))
-        return
+        raise typer.Exit(asyncio.run(run_tasks(settings)))
     config = agent_config(settings)
     configure_logs(settings.log.level, settings.log.format)
-    asyncio.run(_run(settings, config))
+    raise typer.Exit(asyncio.run(_run(settings, config)))
 
 
-async def _run(settings: Settings, config: AgentConfig) -> None:
+async def _run(settings: Settings, config: AgentConfig) -> int:
+    """Runs jobs until it is told to stop; returns the exit code of the process."""
     from callsheet.worker.agent import Agent
 
     engine = settings.worker.cloud_url if settings.worker.cloud_api_key is not None else settings.engine.url
@@ -61,6 +61,7 @@ async def _run(settings: Settings, config: AgentConfig) -> None:
     agent = Agent(config, engines_of(settings))
     stop_on_signals(agent.departure, config.stop_seconds)
     await agent.run()
+    return agent.departure.exit_code
 
 
 def agent_config(settings: Settings) -> AgentConfig:
@@ -87,6 +88,7 @@ def agent_config(settings: Settings) -> AgentConfig:
         instance_type=given.instance_type,
         cache_bytes=given.cache_bytes,
         stop_seconds=given.stop_seconds,
+        leaves_when_drained=given.when_drained == "exit",
         metadata_url=given.metadata_url,
         metadata_seconds=given.metadata_seconds,
         asg_name=given.asg_name,

@@ -47,6 +47,14 @@ class Criteria:
     def matches(self, workflow_id: int, stage: str, provider: str) -> bool:
         return stage == self.stage and provider in self.providers and workflow_id in self.workflow_ids
 
+    def overlaps(self, other: Criteria) -> bool:
+        """Whether one dispatch could be given to both."""
+        return (
+            self.stage == other.stage
+            and not set(self.providers).isdisjoint(other.providers)
+            and not set(self.workflow_ids).isdisjoint(other.workflow_ids)
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Lease:

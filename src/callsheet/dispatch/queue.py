@@ -5,8 +5,9 @@ Leases, heartbeats, look-ups and closings that arrive together share one stateme
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import datetime
+from functools import partial
 from os import urandom
 from uuid import UUID
 
@@ -74,8 +75,8 @@ class Queue:
         return len(placed)
 
     async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
-        """A dispatch that is this worker's from the first moment. None where there is or was one already, or its limit
-        is reached: then it is to be queued."""
+        """A dispatch that is this worker's from the first moment. None where there is or was one already, its limit is
+        reached or the worker is drained: then it is to be queued."""
         if not entry.concurrency_identifier:
             return await self._births((entry, worker_id))
         # Two statements, because what is counted must be read after the lock was waited for.
@@ -96,7 +97,7 @@ class Queue:
             return None
         batcher = self._lease_batchers.get(criteria)
         if batcher is None:
-            batcher = Batcher(self._leasing(criteria), abandoned=self._give_up)
+            batcher = Batcher(partial(self._leases, criteria), abandoned=self._give_up)
             self._lease_batchers[criteria] = batcher
         try:
             return await batcher((worker_id, poll_id))
@@ -105,31 +106,33 @@ class Queue:
             if batcher.is_idle:
                 self._lease_batchers.pop(criteria, None)
 
-    async def lease_many(
-        self,
-        criteria: Criteria,
-        workers: Sequence[str],
-        now: datetime | None = None,
-        poll_ids: Sequence[str | None] | None = None,
-    ) -> list[Lease]:
+    async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
         """Up to one lease for each entry of `workers`, in order."""
-        asking = list(zip(workers, poll_ids or [None] * len(workers), strict=True))
-        leases: list[Lease] = []
-        depth = len(workers) + SPARE_CANDIDATES
+        leases = await self._leases(criteria, [(worker_id, None) for worker_id in workers], now)
+        return [lease for lease in leases if lease is not None]
+
+    async def _leases(
+        self, criteria: Criteria, asking: Sequence[Asking], now: datetime | None = None
+    ) -> list[Lease | None]:
+        """The lease of each of them, or None where there was no work left or the worker is drained."""
+        leases: dict[int, Lease] = {}
+        depth = len(asking) + SPARE_CANDIDATES
         while True:
+            left = [place for place in range(len(asking)) if place not in leases]
             try:
-                rows = await self._lease_rows(criteria, asking[len(leases) :], depth, now)
+                rows = await self._lease_rows(criteria, [asking[place] for place in left], depth, now)
             except DATABASE_AWAY:
-                if leases:
-                    return leases
-                raise
-            found = [_lease(row) for row in rows if row["dispatch_id"] is not None]
-            self._leased_workflows.update(lease.workflow_id for lease in found)
-            leases += found
-            if len(leases) == len(workers) or rows[0]["candidates"] < depth or depth >= DEEPEST:
-                return leases
+                if not leases:
+                    raise
+                break
+            found = {left[row["asked"] - 1]: _lease(row) for row in rows if row["dispatch_id"] is not None}
+            self._leased_workflows.update(lease.workflow_id for lease in found.values())
+            leases |= found
+            if len(found) == rows[0]["asking"] or rows[0]["candidates"] < depth or depth >= DEEPEST:
+                break
             # What stands at the head was being taken by others at this moment: look deeper.
             depth = min(depth * 8, DEEPEST)
+        return [leases.get(place) for place in range(len(asking))]
 
     async def _lease_rows(
         self, criteria: Criteria, asking: Sequence[Asking], depth: int, now: datetime | None
@@ -300,14 +303,6 @@ class Queue:
             identifiers=[entry.concurrency_identifier for entry in entries],
             priorities=[entry.priority for entry in entries],
         )
-
-    def _leasing(self, criteria: Criteria) -> Callable[[Sequence[Asking]], Awaitable[Sequence[Lease | None]]]:
-        async def run(asking: Sequence[Asking]) -> list[Lease | None]:
-            workers, poll_ids = zip(*asking, strict=True)
-            leases = await self.lease_many(criteria, workers, poll_ids=poll_ids)
-            return [*leases, *[None] * (len(asking) - len(leases))]
-
-        return run
 
     async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
         # Whoever asked is gone: the lease goes back at once, with its attempt.

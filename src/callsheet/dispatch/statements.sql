@@ -49,7 +49,7 @@ SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
 
 -- name: enqueue_leased
 -- Born in the hands of whoever runs it: never queued, unless its lease is lost. An identifier at its limit places nothing;
--- who names one has locked its limit before (lock_limit), and comes alone.
+-- who names one has locked its limit before (lock_limit), and comes alone. A drained worker gets nothing.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
         tenant_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
@@ -71,7 +71,8 @@ WITH entry AS MATERIALIZED (
         'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
         clock_timestamp(), clock_timestamp(), 0
     FROM entry e JOIN lane USING (workflow_id, stage, provider, concurrency_identifier, priority)
-    WHERE NOT EXISTS (
+    WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM entry)))::text[])
+      AND NOT EXISTS (
         SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
       AND (e.concurrency_identifier = '' OR coalesce(
@@ -94,7 +95,8 @@ FROM (SELECT 1) AS one LEFT JOIN placed ON true
 SELECT max_concurrent FROM concurrency_limits WHERE identifier = :identifier FOR UPDATE
 
 -- name: lease
--- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; one row per entry of :workers.
+-- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; at most one for each entry of
+-- :workers, and none for a worker that is drained. `asked` says which entry a row is for, `asking` how many are not drained.
 -- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
 -- Where a lane with a concurrency identifier below its limit has work, it leases nothing and says so: the caller then takes
 -- the locks of the limits (lock_limits) and comes again with the :locked identifiers, so that what is counted here cannot
@@ -104,7 +106,12 @@ SELECT max_concurrent FROM concurrency_limits WHERE identifier = :identifier FOR
 -- lane_id = … AND dispatch_id >= … the planner may take the primary key, and walk over the rows of all other lanes. For
 -- the same reason they are then locked where they were found (ctid): a plan made while the table was empty looked them up
 -- in all of dispatches_queued, which took 600,000 blocks at a million rows.
-WITH lane AS MATERIALIZED (
+WITH asking AS MATERIALIZED (
+    SELECT a.*, row_number() OVER (ORDER BY a.asked) AS place
+    FROM unnest(:workers::text[], :poll_ids::text[], :tokens::uuid[]) WITH ORDINALITY
+        AS a (worker_id, poll_id, token, asked)
+    WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
+), lane AS MATERIALIZED (
     SELECT l.lane_id, l.priority, l.low_water, l.concurrency_identifier,
         CASE WHEN l.concurrency_identifier <> '' THEN coalesce(
             (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
@@ -152,16 +159,16 @@ WITH lane AS MATERIALIZED (
     WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
       AND d.deadline_at > coalesce(:now, clock_timestamp())
     ORDER BY candidate.priority DESC, d.dispatch_id
-    LIMIT cardinality(:workers::text[])
+    LIMIT (SELECT count(*) FROM asking)
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), given AS (
     SELECT place_locked, row_number() OVER (ORDER BY priority DESC, dispatch_id) AS place FROM chosen
 ), leased AS (
     UPDATE ai_job_dispatches d SET
         status = 'leased',
-        worker_id = (:workers::text[])[given.place],
-        lease_token = (:tokens::uuid[])[given.place],
-        poll_id = (:poll_ids::text[])[given.place],
+        worker_id = asking.worker_id,
+        lease_token = asking.token,
+        poll_id = asking.poll_id,
         lease_seq = d.lease_seq + 1,
         attempts = d.attempts + 1,
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
@@ -169,17 +176,17 @@ WITH lane AS MATERIALIZED (
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
-    FROM given WHERE d.ctid = given.place_locked
-    RETURNING given.place, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
+    FROM given JOIN asking USING (place) WHERE d.ctid = given.place_locked
+    RETURNING asking.asked, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
         d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id, d.attempts,
         d.run_limit_seconds
 )
-SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates, leased.dispatch_id, leased.tenant_id,
-    leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
+SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates,
+    (SELECT count(*) FROM asking) AS asking, leased.asked, leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
     leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id, leased.attempts,
     leased.run_limit_seconds
 FROM limited LEFT JOIN leased ON true
-ORDER BY leased.place
+ORDER BY leased.asked
 
 -- name: lock_limits
 -- The rows of the limits in play, before anything is counted. Answers the identifiers in play, also those without limit.

@@ -88,6 +88,13 @@ class Waiters:
         """Somebody among those who wait with these has something else to look for now."""
         self._wake(criteria, len(self._waiting.get(criteria, ())))
 
+    def hand_on(self, criteria: Criteria) -> None:
+        """A poller with these leaves and may have been told of work that it did not take: one of every kind that could
+        take the same work looks instead."""
+        for other in tuple(self._waiting):
+            if other.overlaps(criteria):
+                self._wake(other, 1)
+
     def _wake(self, criteria: Criteria, count: int) -> int:
         queue = self._waiting.get(criteria, OrderedDict())
         woken = 0

@@ -17,6 +17,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
     CreateFleetRequest,
+    DrainRequest,
     Fleet,
     UpdateFleetRequest,
     Worker,
@@ -46,7 +47,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         cursor: WorkerId | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[Worker]:
-        """The workers that are registered, in the order of their ids."""
+        """The workers that are registered, and drained workers that are away, in the order of their ids."""
         return await workers.list(WorkerFilter(fleet, stage, live, approved), cursor, limit)
 
     @router.get("/{worker_id}")
@@ -65,14 +66,14 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         return await workers.revoke(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/drain")
-    async def drain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
-        """Lets it finish what it has and gives it nothing more."""
-        return await workers.drain(worker_id, actor_of(admin))
+    async def drain_worker(worker_id: WorkerId, body: DrainRequest | None = None, admin: Principal = manage) -> Worker:
+        """Lets a worker finish what it has and gives it nothing more, also after it has registered again."""
+        return await workers.drain(worker_id, actor_of(admin), body.reason if body else None)
 
     @router.post("/{worker_id}/undrain")
     async def undrain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
-        """Lets it have jobs again."""
-        return await workers.drain(worker_id, actor_of(admin), is_draining=False)
+        """Lets a worker have jobs again. The worker need not be registered."""
+        return await workers.undrain(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/rotate-token")
     async def rotate_worker_token(worker_id: WorkerId, admin: Principal = manage) -> Worker:

@@ -69,6 +69,9 @@ class Fleets:
                 sets_desired_workers="desired_workers" in request.model_fields_set,
                 desired_workers=request.desired_workers,
             )
+            if request.is_active is not None:
+                # Otherwise a worker that waits could be given a job of a fleet that was switched off meanwhile.
+                await SQL["tell_fleet_reassigned"].run(connection, fleet_id=fleet_id)
             await _log(connection, fleet_id, actor, "update", **request.model_dump(exclude_unset=True))
             return await _fleet(connection, fleet_id)
 

@@ -41,7 +41,8 @@ CROSS JOIN LATERAL (
         SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
         WHERE ww.workflow_id = w.id
     ) c
-    WHERE c.is_approved AND NOT c.is_draining AND c.revoked_at IS NULL
+    WHERE c.is_approved AND c.revoked_at IS NULL
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
       AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
 ) crew
 LEFT JOIN held ON held.workflow_id = w.id
@@ -86,9 +87,9 @@ SELECT clock_timestamp() AS now,
     count(*) FILTER (WHERE NOT is_approved AND revoked_at IS NULL AND is_alive) AS unapproved,
     count(*) FILTER (WHERE is_draining AND revoked_at IS NULL AND is_alive) AS draining
 FROM (
-    SELECT is_approved, is_draining, revoked_at,
-        last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_alive
-    FROM comfyui_workers
+    SELECT c.is_approved, c.revoked_at, EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining,
+        c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_alive
+    FROM comfyui_workers c
 ) w
 
 -- name: paused_providers

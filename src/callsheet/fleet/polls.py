@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 from uuid import UUID
 
@@ -37,7 +37,7 @@ HasSpareWork = Callable[[Criteria], Awaitable[bool]]
 MOST_AT_ONCE = 100
 # A lease its worker does not know after this long was lost on the way to it.
 UNKNOWN_AFTER_SECONDS = 60.0
-# Who waited longer may have been drained, revoked, reassigned or given something else meanwhile.
+# Who waited longer may have been revoked, reassigned or given something else meanwhile.
 TRUSTED_SECONDS = 0.1
 
 
@@ -49,7 +49,7 @@ class _Asking:
     is_alone: bool
     worker_id: str = ""
     criteria: Criteria | None = None
-    # Since its worker was assigned other workflows than it asked with.
+    # Since its worker was drained, or assigned other workflows than it asked with.
     is_outdated: bool = False
 
 
@@ -89,7 +89,8 @@ class Polls:
                 self._under_way.pop(token, None)
 
     def reassigned(self, worker_id: str | None) -> None:
-        """A notification. What was missed is learnt with the next poll, within a minute."""
+        """A notification: the worker was drained or assigned other workflows. A missed one is made up for by the next
+        poll, within a minute; until then a drained worker is leased nothing all the same."""
         for asking in [each for polls in self._under_way.values() for each in polls]:
             if asking.criteria is not None and asking.worker_id == worker_id:
                 asking.is_outdated = True
@@ -116,7 +117,7 @@ class Polls:
             )
             started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
             if started is None:
-                return _answer(worker, "empty")
+                return await self._without_job(header, worker, request, asking)
             try:
                 return await self._given(header, worker, request, started, asking)
             except Undeliverable as why:
@@ -127,6 +128,15 @@ class Polls:
             except (Exception, asyncio.CancelledError):
                 await asyncio.shield(self._give_up(started))
                 raise
+
+    async def _without_job(
+        self, header: str | None, worker: WorkerPrincipal, request: PollRequest, asking: _Asking
+    ) -> PollAnswer:
+        if not asking.is_outdated:
+            return _answer(worker, "empty")
+        self._room.waiters.hand_on(criteria_of(worker, request))
+        worker = await self._authentication.of(header, for_poll=True)
+        return _answer(worker, reason_against(worker, criteria_of(worker, request)) or "empty")
 
     async def _given(
         self,
@@ -247,8 +257,9 @@ def reason_against(worker: WorkerPrincipal, criteria: Criteria) -> Reason | None
 
 
 def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: StartedLease) -> Reason | None:
-    """Why a worker does not get, after all, what came while it waited."""
-    reason = reason_against(worker, criteria_of(worker, request))
+    """Why a worker does not get, after all, what came while it waited. A drain is no reason: no lease follows a drain,
+    so this one came before it."""
+    reason = reason_against(replace(worker, is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
     if reason is None and _held_before(worker.held, started) >= capacity(worker, request) + bool(request.prefetch):

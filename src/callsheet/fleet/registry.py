@@ -108,6 +108,7 @@ class Registry:
             )
             if removed:
                 await SQL["end_session"].run(connection, worker_id=worker.worker_id, reason=f"deregistered: {said}")
+                await SQL["forget_drain"].run(connection, worker_id=worker.worker_id, own_prefix=OWN_PREFIX)
                 details = {"reason": said, "leases": returned}
                 event = Event(worker.worker_id, worker.session_id, "deregistered", worker.actor, details=details)
                 await write(connection, [event])

@@ -6,7 +6,8 @@
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS a (hash, for_poll, place)
 )
-SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.max_concurrency, w.is_approved, w.is_draining,
+SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.max_concurrency, w.is_approved,
+    EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
     held.heartbeated AS held_heartbeated, held.left_seconds AS held_left_seconds
@@ -157,7 +158,7 @@ VALUES (:worker_id, :fleet_slug, :stage, :capacity_type, :instance_type)
 RETURNING id
 
 -- name: save_worker
--- What admins said of a worker (approved, draining) outlasts its registrations.
+-- Whether an admin approved it outlasts its registrations. (Drains have a table of their own.)
 INSERT INTO comfyui_workers AS known (
     worker_id, display_name, registration_source, fleet_id, stage, providers, session_id, token_hash, max_concurrency,
     capabilities, capacity_type, instance_type, is_approved)
@@ -189,6 +190,10 @@ DELETE FROM worker_workflows WHERE worker_id = :worker_id AND workflow_id <> ALL
 INSERT INTO worker_workflows (worker_id, workflow_id)
 SELECT :worker_id, workflow_id FROM unnest(:workflow_ids::bigint[]) AS workflow_id
 ON CONFLICT DO NOTHING
+
+-- name: forget_drain
+-- Of a worker inside a control plane: its id never comes back, because every process has one of its own.
+DELETE FROM worker_drains WHERE worker_id = :worker_id AND starts_with(worker_id, :own_prefix)
 
 -- name: remove_session_of_worker
 DELETE FROM comfyui_workers WHERE worker_id = :worker_id AND session_id = :session_id
@@ -231,8 +236,20 @@ UPDATE comfyui_workers SET is_approved = false, revoked_at = coalesce(revoked_at
     token_hash = NULL, rotation_id = NULL, next_token_hash = NULL, rotated_at = NULL
 WHERE worker_id = :worker_id
 
--- name: set_draining
-UPDATE comfyui_workers SET is_draining = :is_draining WHERE worker_id = :worker_id
+-- name: lock_drains
+-- Waits for the leases under way; those that come later wait for the end of this transaction (see drained_workers).
+SELECT pg_advisory_xact_lock(hashtextextended('callsheet drains', 0))
+
+-- name: drain_worker
+-- Since when it is drained, and who drained it first, does not change when it is drained once more.
+INSERT INTO worker_drains AS known (worker_id, drained_by, reason) VALUES (:worker_id, :drained_by, :reason)
+ON CONFLICT (worker_id) DO UPDATE SET reason = coalesce(excluded.reason, known.reason)
+
+-- name: undrain_worker
+DELETE FROM worker_drains WHERE worker_id = :worker_id RETURNING worker_id
+
+-- name: last_session_of_worker
+SELECT max(id) FROM worker_sessions WHERE worker_id = :worker_id
 
 -- name: rotate_token
 UPDATE comfyui_workers
@@ -240,23 +257,34 @@ SET rotation_id = :rotation_id, next_token_hash = :next_token_hash, rotated_at =
 WHERE worker_id = :worker_id
 
 -- name: list_workers
--- There are some thousand at most, of which the queue is asked one by one, by its index of what is held.
-SELECT w.worker_id, w.display_name, w.registration_source, w.fleet_id, f.slug AS fleet_slug, w.stage, w.providers,
-    w.max_concurrency, w.capabilities, w.capacity_type, w.instance_type, w.is_approved, w.is_draining, w.revoked_at,
-    w.session_id, w.registered_at, w.last_seen_at, w.rotation_id IS NOT NULL AS rotation_pending,
-    w.revoked_at IS NULL AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live,
+-- Those that are registered, and those that are not but are drained, as their last session knew them. There are some
+-- thousand at most, of which the queue is asked one by one, by its index of what is held.
+SELECT w.*, r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by, r.reason AS drain_reason,
     ARRAY (SELECT k.slug FROM (
-            SELECT wf.workflow_id FROM workflow_fleets wf WHERE wf.fleet_id = f.id AND f.is_active
+            SELECT wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
+            WHERE wf.fleet_id = w.fleet_id
             UNION ALL
             SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
         ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active ORDER BY k.slug) AS workflows,
     (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased') AS current_load
-FROM comfyui_workers w LEFT JOIN gpu_fleets f ON f.id = w.fleet_id
+FROM (
+    SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,
+        c.stage, c.providers, c.max_concurrency, c.capabilities, c.capacity_type, c.instance_type, c.is_approved,
+        c.revoked_at, c.session_id, c.registered_at, c.last_seen_at, c.rotation_id IS NOT NULL AS rotation_pending,
+        c.revoked_at IS NULL AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live
+    FROM comfyui_workers c LEFT JOIN gpu_fleets f ON f.id = c.fleet_id
+    UNION ALL
+    SELECT a.worker_id, false, '', CASE WHEN s.fleet_slug IS NULL THEN 'workflows' ELSE 'fleet' END, NULL, s.fleet_slug,
+        coalesce(s.stage, :default_stage), '{}', 0, '{}', s.capacity_type, s.instance_type, true, NULL, s.id,
+        coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false
+    FROM worker_drains a LEFT JOIN LATERAL (
+        SELECT * FROM worker_sessions s WHERE s.worker_id = a.worker_id ORDER BY s.id DESC LIMIT 1
+    ) s ON true
+    WHERE NOT EXISTS (SELECT FROM comfyui_workers c WHERE c.worker_id = a.worker_id)
+) w LEFT JOIN worker_drains r ON r.worker_id = w.worker_id
 WHERE w.worker_id > coalesce(:after, '') AND (:worker_id::text IS NULL OR w.worker_id = :worker_id)
-  AND (:fleet::text IS NULL OR f.slug = :fleet) AND (:stage::text IS NULL OR w.stage = :stage)
-  AND (:approved::boolean IS NULL OR w.is_approved = :approved)
-  AND (:live::boolean IS NULL OR :live = (
-    w.revoked_at IS NULL AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)))
+  AND (:fleet::text IS NULL OR w.fleet_slug = :fleet) AND (:stage::text IS NULL OR w.stage = :stage)
+  AND (:approved::boolean IS NULL OR w.is_approved = :approved) AND (:live::boolean IS NULL OR w.is_live = :live)
 ORDER BY w.worker_id LIMIT :limit
 
 -- name: leases_of_worker
@@ -297,7 +325,8 @@ SELECT f.id, f.slug, f.stage, f.name, f.is_active, f.desired_workers, f.created_
            WHERE wf.fleet_id = f.id ORDER BY k.slug) AS workflows,
     crew.workers, crew.live_workers
 FROM gpu_fleets f CROSS JOIN LATERAL (
-    SELECT count(*) AS workers, count(*) FILTER (WHERE w.is_approved AND NOT w.is_draining AND w.revoked_at IS NULL
+    SELECT count(*) AS workers, count(*) FILTER (WHERE w.is_approved AND w.revoked_at IS NULL
+        AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
         AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS live_workers
     FROM comfyui_workers w WHERE w.fleet_id = f.id
 ) crew
@@ -349,7 +378,7 @@ FROM asked CROSS JOIN LATERAL (
         coalesce(sum(w.held) FILTER (WHERE NOT w.is_draining), 0)::bigint AS busy,
         count(*) FILTER (WHERE w.is_draining) AS draining
     FROM (
-        SELECT c.is_draining, c.max_concurrency,
+        SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining, c.max_concurrency,
             (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased') AS held
         FROM (
             SELECT m.* FROM workflow_fleets wf
@@ -369,7 +398,8 @@ FROM asked CROSS JOIN LATERAL (
         SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
         WHERE wf.workflow_id = asked.workflow_id AND f.is_active AND f.stage = asked.stage AND f.desired_workers > (
             SELECT count(*) FROM comfyui_workers c
-            WHERE c.fleet_id = f.id AND c.is_approved AND NOT c.is_draining AND c.revoked_at IS NULL
+            WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
+              AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
               AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds))) AS up
 ) scaling
 

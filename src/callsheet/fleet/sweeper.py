@@ -6,6 +6,7 @@ from datetime import datetime
 
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.leases import HeldLeases
+from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.jobs.reports import Report
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -74,6 +75,7 @@ class WorkerSweeper(Loop):
             )
             if removed:
                 await SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
+                await SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
                 event = Event(worker_id, session_id, "removed_as_stale", ACTOR, details={"leases": returned})
                 await write(connection, [event])
         if removed:

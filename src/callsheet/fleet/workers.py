@@ -10,7 +10,7 @@ import asyncpg
 
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.leases import HeldLeases
-from callsheet.fleet.registry import ALIVE_SECONDS, assign, find_workflows
+from callsheet.fleet.registry import ALIVE_SECONDS, DEFAULT_STAGE, assign, find_workflows
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
@@ -91,7 +91,14 @@ class Workers:
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
             await SQL["approve_worker"].run(connection, worker_id=worker_id, unusable_hash=hash_token(new_token()))
-            await _log(connection, known, actor, "approve", was_revoked=known["revoked_at"] is not None)
+            await _log(
+                connection,
+                worker_id,
+                known["session_id"],
+                actor,
+                "approve",
+                was_revoked=known["revoked_at"] is not None,
+            )
             return await _worker(connection, worker_id)
 
     async def revoke(self, worker_id: str, actor: str) -> Worker:
@@ -100,7 +107,7 @@ class Workers:
             known = await _lock(connection, worker_id)
             await SQL["revoke_worker"].run(connection, worker_id=worker_id)
             await SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
-            await _log(connection, known, actor, "revoke")
+            await _log(connection, worker_id, known["session_id"], actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)
         await self._held.put_back(
             worker_id, known["session_id"], keep_attempt=True, reason="its worker was revoked", actor=actor
@@ -108,13 +115,30 @@ class Workers:
         async with self._databases.central.connection() as connection:
             return await _worker(connection, worker_id)
 
-    async def drain(self, worker_id: str, actor: str, *, is_draining: bool = True) -> Worker:
-        """It finishes what it has and gets nothing more, or gets jobs again."""
+    async def drain(self, worker_id: str, actor: str, reason: str | None = None) -> Worker:
+        """It finishes what it has and gets nothing more, also after it has registered anew, until `undrain`.
+
+        When this returns, no lease to the worker can follow; a poll of it that waits is answered at once.
+        """
         async with self._databases.central.transaction() as connection:
-            known = await _lock(connection, worker_id)
-            await SQL["set_draining"].run(connection, worker_id=worker_id, is_draining=is_draining)
-            await _log(connection, known, actor, "drain" if is_draining else "undrain")
+            await SQL["lock_drains"].run(connection)
+            session_id = await SQL["last_session_of_worker"].value(connection, worker_id=worker_id)
+            if session_id is None:
+                raise NotFound(f"No worker {worker_id!r} has ever registered.")
+            await SQL["drain_worker"].run(connection, worker_id=worker_id, drained_by=actor, reason=reason or None)
+            await SQL["tell_worker_reassigned"].run(connection, worker_id=worker_id)
+            await _log(connection, worker_id, session_id, actor, "drain", reason=reason or None)
             return await _worker(connection, worker_id)
+
+    async def undrain(self, worker_id: str, actor: str) -> Worker:
+        """It gets jobs again, or will when it registers."""
+        async with self._databases.central.transaction() as connection:
+            worker = await _worker(connection, worker_id)
+            if await SQL["undrain_worker"].row(connection, worker_id=worker_id) is not None:
+                await _log(connection, worker_id, worker.session_id, actor, "undrain")
+        return worker.model_copy(
+            update={"is_draining": False, "drained_since": None, "drained_by": None, "drain_reason": None}
+        )
 
     async def rotate_token(self, worker_id: str, actor: str) -> Worker:
         """Its next answer carries a new token; the old one dies at the new one's first use, or after ten minutes.
@@ -134,7 +158,7 @@ class Workers:
                     rotation_id=rotation_id,
                     next_token_hash=hash_token(self._rotated.token(worker_id, rotation_id)),
                 )
-                await _log(connection, known, actor, "rotate_token")
+                await _log(connection, worker_id, known["session_id"], actor, "rotate_token")
             return await _worker(connection, worker_id)
 
     async def assign(self, worker_id: str, workflow_slugs: Sequence[str], actor: str) -> Worker:
@@ -146,7 +170,14 @@ class Workers:
             rows = await find_workflows(connection, workflow_slugs)
             await assign(connection, worker_id, tuple(row["id"] for row in rows))
             await SQL["tell_worker_reassigned"].run(connection, worker_id=worker_id)
-            await _log(connection, known, actor, "assign_workflows", workflows=[row["slug"] for row in rows])
+            await _log(
+                connection,
+                worker_id,
+                known["session_id"],
+                actor,
+                "assign_workflows",
+                workflows=[row["slug"] for row in rows],
+            )
             return await _worker(connection, worker_id)
 
 
@@ -157,10 +188,11 @@ async def _lock(connection: Connection, worker_id: str) -> asyncpg.Record:
     return known
 
 
-async def _log(connection: Connection, known: asyncpg.Record, actor: str, action: str, **details: object) -> None:
-    worker_id = known["worker_id"]
+async def _log(
+    connection: Connection, worker_id: str, session_id: int | None, actor: str, action: str, **details: object
+) -> None:
     await record(connection, actor, f"worker.{action}", "worker", worker_id, None, **details)
-    await write(connection, [Event(worker_id, known["session_id"], action, actor, details=details)])
+    await write(connection, [Event(worker_id, session_id, action, actor, details=details)])
 
 
 async def _worker(connection: Connection, worker_id: str) -> Worker:
@@ -187,6 +219,7 @@ async def _workers(
         approved=wanted.approved,
         after=after,
         alive_seconds=ALIVE_SECONDS,
+        default_stage=DEFAULT_STAGE,
         limit=limit,
     )
 

@@ -29,7 +29,7 @@ class Polling:
     ) -> StartedLease | None:
         """Issues no query while it waits. A wait without work answers None when it is over, or outdated when woken."""
         until = time.monotonic() + wait_seconds
-        while True:
+        while not is_outdated():
             with self._waiters.expecting(criteria) as arrival:
                 # What is paused may have changed while it waited.
                 allowed = self.gate.narrowed(criteria)
@@ -39,3 +39,4 @@ class Polling:
                 left = 0.0 if self._waiters.closed or is_outdated() else until - time.monotonic()
                 if started is not None or left <= 0 or not await arrival.within(left):
                     return started
+        return None

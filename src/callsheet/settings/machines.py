@@ -97,6 +97,11 @@ class WorkerSettings(Section):
         le=86_400,
         description="How long running jobs may finish after a stop, in seconds; then they go back to the queue.",
     )
+    when_drained: Literal["wait", "exit"] = Field(
+        "wait",
+        description="What a drained worker does when its jobs are done: stay registered and wait for the end of the "
+        "drain, or exit with code 83, after which the systemd units in deploy/ do not start it again.",
+    )
     asg_name: str | None = Field(
         None,
         description="Autoscaling group that must not end this machine while a job runs. Also: ASG_NAME.",

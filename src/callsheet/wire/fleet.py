@@ -84,6 +84,9 @@ class WorkerSession(Answer):
 
 class Worker(Answer):
     worker_id: str
+    is_registered: bool = Field(
+        description="False for a drained worker that is away: its values are those of its last session."
+    )
     display_name: str
     registration_source: Literal["fleet", "workflows"]
     fleet_id: int | None = None
@@ -91,17 +94,20 @@ class Worker(Answer):
     stage: str
     providers: list[str]
     workflows: list[str] = Field(description="Slugs of the active workflows it gets jobs of.")
-    max_concurrency: int
+    max_concurrency: int = Field(description="Jobs it runs at once; 0 while it is not registered.")
     current_load: int = Field(description="Jobs it has in hand.")
     capabilities: dict[str, Any]
     capacity_type: str | None = None
     instance_type: str | None = None
     is_live: bool = Field(description="Whether it was seen in the last 90 seconds.")
     is_approved: bool
-    is_draining: bool
+    is_draining: bool = Field(description="Whether it gets no new jobs, until an admin undoes the drain.")
+    drained_since: datetime | None = None
+    drained_by: str | None = None
+    drain_reason: str | None = None
     rotation_pending: bool = Field(description="Whether it was given a new token that it has not used yet.")
     revoked_at: datetime | None = None
-    session_id: int
+    session_id: int | None = None
     registered_at: datetime
     last_seen_at: datetime = Field(description="Exact to about a second.")
 
@@ -109,6 +115,10 @@ class Worker(Answer):
 class WorkerDetails(Worker):
     leases: list[WorkerLease]
     sessions: list[WorkerSession] = Field(description="Its last ten.")
+
+
+class DrainRequest(UserRequest):
+    reason: OptionalLine | None = Field(None, description="Why, for other admins.")
 
 
 class AssignWorkflowsRequest(UserRequest):

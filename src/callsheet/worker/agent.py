@@ -22,7 +22,7 @@ from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
 from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
-from callsheet.worker.departure import Departure
+from callsheet.worker.departure import DRAINED, Departure
 from callsheet.worker.health import Health
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
@@ -35,7 +35,7 @@ from callsheet.worker.transfers import Transfers
 log = get_logger(__name__)
 
 # What a poll answers at once is not asked again at once.
-PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 1.0, "not_approved": 10.0, "no_workflows": 10.0}
+PAUSE_SECONDS = {"at_capacity": 0.1, "empty": 0.2, "draining": 5.0, "not_approved": 10.0, "no_workflows": 10.0}
 # Whether there is more to do than idle workers can take is asked soon after something began or ended, since the next
 # job often comes of the last one; and less and less often while a long run goes on.
 LONGEST_FULL_SECONDS = 1.0
@@ -59,6 +59,7 @@ class Agent:
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
         self._poll_file = config.directory / "poll.json"
         self._poll_id = ""
+        self._is_draining = False
         self._machine = Machine(config.metadata_url, config.metadata_seconds, self.departure)
         self._protection = Protection(config.asg_name, config.asg_region, config.asg_endpoint_url)
 
@@ -202,6 +203,7 @@ class Agent:
     async def _take(self, answer: PollAnswer | None, place: Workplace, seconds: float) -> None:
         if answer is None:
             return
+        self._note_drain(is_draining=answer.reason == "draining")
         if answer.job is not None:
             self._start(answer.job, place)
             # Only now that its will is written: until then the same poll gets the same job.
@@ -209,14 +211,19 @@ class Agent:
             return
         self._next_poll()
         reason = answer.reason or "empty"
-        if reason == "draining" and not self._runs:
-            self.departure.begin("drained", None)
         pause = PAUSE_SECONDS.get(reason, 1.0)
         if reason == "at_capacity":
             pause = min(LONGEST_FULL_SECONDS, pause * 2**self._times_full)
             self._times_full = min(self._times_full + 1, 10)
         if seconds < pause:
             await self._wait_for_change(pause)
+
+    def _note_drain(self, *, is_draining: bool) -> None:
+        if is_draining != self._is_draining:
+            log.info("worker.drained" if is_draining else "worker.undrained", jobs=len(self._runs))
+        self._is_draining = is_draining
+        if is_draining and self.config.leaves_when_drained and not self._runs:
+            self.departure.begin(DRAINED, None)
 
     def _start(self, job: WorkerJob, place: Workplace) -> None:
         if any(run.job.lease_token == job.lease_token for run in self._runs):

@@ -28,6 +28,7 @@ class AgentConfig:
     instance_type: str | None = None
     cache_bytes: int = 10_737_418_240
     stop_seconds: float = 20.0
+    leaves_when_drained: bool = False
     wait_seconds: float = 55.0
     probe_seconds: float = 10.0
     metadata_url: str | None = None

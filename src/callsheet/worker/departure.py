@@ -9,6 +9,11 @@ from typing import Any
 
 from callsheet.toolbox.together import first_of
 
+DRAINED = "drained"
+# Exit code of a drained worker. A supervisor can tell it from a crash: the units in deploy/ do not start it again.
+# Shells, sysexits.h and systemd use codes up to 78 and from 126 on.
+DRAINED_EXIT_CODE = 83
+
 
 class Departure:
     """May be urged on: a machine that was advised to leave can later be told that it is taken away."""
@@ -28,6 +33,11 @@ class Departure:
         self.reason = self.reason or reason
         self._begun.set()
         self._urged.set()
+
+    @property
+    def exit_code(self) -> int:
+        """What the process ends with."""
+        return DRAINED_EXIT_CODE if self.reason == DRAINED else 0
 
     @property
     def has_begun(self) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
-from callsheet.worker.departure import Departure
+from callsheet.worker.departure import DRAINED, Departure
 from callsheet.worker.plane import Plane, Refused, Unreachable
 from callsheet.worker.task_run import TaskPlace, TaskRun
 from callsheet.worker.transfers import Transfers
@@ -39,7 +39,7 @@ class TaskConfig:
     wait_seconds: float = 55.0
     heartbeat_seconds: float = 5.0
     stop_seconds: float = 20.0
-    leaves_when_drained: bool = True
+    leaves_when_drained: bool = False
 
 
 @dataclass(slots=True)
@@ -144,7 +144,7 @@ class TaskAgent:
                     await asyncio.shield(self._started(TaskRun(answer.job, place)))
                 continue
             if self._is_draining and self.config.leaves_when_drained and not self._runs:
-                self.departure.begin("drained", None)
+                self.departure.begin(DRAINED, None)
             await asyncio.sleep(PAUSE_SECONDS.get(answer.reason or "empty", 1.0))
 
     async def _poll(self, poll_id: str) -> PollAnswer:

@@ -18,6 +18,7 @@ from callsheet.providers.media import Callback, Generation, Prediction, WebhookP
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.worker import HeartbeatAnswer, PollAnswer, PollRequest, WorkerJob
 from callsheet.worker import task_agent, task_run
+from callsheet.worker.departure import DRAINED_EXIT_CODE
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.task_agent import TaskAgent, TaskConfig
 from tests.support.waiting import PATIENCE_SECONDS, until
@@ -247,15 +248,17 @@ async def test_a_failure_that_is_not_taken_is_told_once_more_and_then_left(tmp_p
     assert plane.reports[1][1]["error"]["traceback"] is None
 
 
-async def test_a_worker_that_is_drained_leaves_unless_somebody_else_decides(tmp_path: Path) -> None:
+async def test_a_drained_worker_waits_or_leaves_with_a_code_of_its_own(tmp_path: Path) -> None:
     leaving, staying = ScriptedPlane(["draining"]), ScriptedPlane(["draining"])
-    async with working(tmp_path / "one", leaving) as (_, running):
+    async with working(tmp_path / "one", leaving, leaves_when_drained=True) as (agent, running):
         await running
+        assert agent.departure.exit_code == DRAINED_EXIT_CODE
     assert not leaving.is_registered
-    async with working(tmp_path / "other", staying, leaves_when_drained=False) as (agent, running):
+    async with working(tmp_path / "other", staying) as (agent, running):
         await until(lambda: agent._is_draining)
         assert not agent.takes_tasks
         assert not running.done()
+    assert agent.departure.exit_code == 0
 
 
 def test_what_was_left_behind_has_no_say_in_how_long_the_end_takes() -> None:
