@@ -63,7 +63,8 @@ POOL_CASES: dict[str, Case] = {
     "delete_product": (POOL["delete_product"], {**USER, "id": job_id(1)}, set(), 20),
 }
 CENTRAL_CASES: dict[str, Case] = {
-    "enqueue_leased": (QUEUE["enqueue_leased"], {"entries": [{**ENTRY, "concurrency_identifier": ""}]}, set(), 80),
+    # A third of it is the catalog, read by the first call of drained_workers on a connection.
+    "enqueue_leased": (QUEUE["enqueue_leased"], {"entries": [{**ENTRY, "concurrency_identifier": ""}]}, set(), 120),
     "enqueue_leased, saturated": (
         QUEUE["enqueue_leased"],
         {"entries": [{**ENTRY, "concurrency_identifier": "saturated"}]},
