@@ -36,8 +36,8 @@ Every setting can be given in four places. The first that has it wins:
 
 1. an option of the command, where there is one (`callsheet serve --port 9000`);
 2. an environment variable, `CALLSHEET_SERVER__PORT=9000`;
-3. the file `.env` in the working directory, with the same names;
-4. the file `callsheet.toml` in the working directory, or the one that `CALLSHEET_CONFIG` names:
+3. the file `.env`, with the same names;
+4. the file `callsheet.toml`, or the one that `CALLSHEET_CONFIG` names:
 
 ```toml
 [server]
@@ -46,6 +46,27 @@ port = 9000
 
 A value that cannot be used, and a name that is no setting, stop the start with a sentence that says which and why.
 `callsheet settings` lists the values in force, secrets left out.
+
+## Which installation a command works on
+
+Every command uses the first of these that exists. Its settings files come from there too:
+
+1. `CALLSHEET_HOME` in the environment names the data directory. Settings files: those of the working directory; if
+   it has none, those in the data directory.
+2. The working directory, or the nearest parent directory, that has `.callsheet`, `callsheet.toml`, or an `.env` with
+   a line `CALLSHEET_…`. The data directory is its `.callsheet`; the settings files lie beside it.
+3. The user's data directory, `~/.local/share/callsheet` (or `$XDG_DATA_HOME/callsheet`; on macOS
+   `~/Library/Application Support/callsheet`). It is the data directory, and has the settings files in it.
+4. `/etc/callsheet`, on a machine set up with `deploy/systemd/install`. The settings files are `callsheet.env` and
+   `callsheet.toml` there; the data directory is `/var/lib/callsheet`.
+
+The files may name another data directory: `CALLSHEET_HOME=…` in `.env`, `home = "…"` in `callsheet.toml`. A relative
+path starts at the directory of the file. The search in parent directories ends at your home directory. Files and
+directories of another user (neither you nor root) are not used, and a note says so, because anyone may write to `/tmp`.
+
+The option `-v` of every command prints which place was used. Only `callsheet serve`, `up`, `demo` and
+`db migrate --create` create an installation: in the place that was found, otherwise in `.callsheet` in the working
+directory.
 """
 
 ERRORS_INTRODUCTION = """\

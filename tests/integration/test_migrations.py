@@ -140,7 +140,7 @@ async def test_two_processes_that_start_at_once_migrate_once_and_share_the_first
     environment = {**os.environ, "CALLSHEET_DATABASE__DSN": server.dsn(empty), "CALLSHEET_HOME": str(tmp_path)}
     processes = [
         await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "callsheet", "db", "migrate"),
+            *(sys.executable, "-m", "callsheet", "db", "migrate", "--create"),
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             env=environment,

@@ -34,6 +34,16 @@ def test_the_install_command_writes_the_unit_and_a_private_file_of_settings(tmp_
     assert "FLEET_SECRET=\n" in settings.read_text()
 
 
+def test_a_control_plane_gets_settings_that_name_its_data_directory_for_commands(tmp_path: Path) -> None:
+    assert install(tmp_path, "callsheet").returncode == 0
+    settings = tmp_path / "etc/callsheet/callsheet.env"
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o640
+    assert settings.read_text() == "CALLSHEET_HOME=/var/lib/callsheet\n"
+    settings.write_text("CALLSHEET_HOME=/srv/callsheet\n")
+    install(tmp_path, "callsheet")
+    assert settings.read_text() == "CALLSHEET_HOME=/srv/callsheet\n"
+
+
 def test_installing_again_leaves_settings_alone(tmp_path: Path) -> None:
     install(tmp_path)
     settings = tmp_path / "etc/callsheet/tasks.env"

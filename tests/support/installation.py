@@ -25,6 +25,9 @@ def isolate(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
     for name in list(os.environ):
         if name.startswith("CALLSHEET_"):
             monkeypatch.delenv(name)
+    # Where an installation and logins of the developer would be found.
+    monkeypatch.setenv("XDG_DATA_HOME", str(directory / "user-data"))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(directory / "user-config"))
     monkeypatch.chdir(directory)
 
 

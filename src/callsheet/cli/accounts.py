@@ -190,9 +190,9 @@ async def _opened(work: Callable[[Accounts, Keys], Awaitable[Result]]) -> Result
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.keys import Keys
     from callsheet.identity.passwords import Passwords
-    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.databases import open_installation
 
-    databases = await open_databases(load_settings())
+    databases = await open_installation(load_settings())
     try:
         return await work(Accounts(databases, Passwords()), Keys(databases))
     finally:

@@ -34,9 +34,11 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    create: bool = typer.Option(False, "--create", help="Create the installation if there is none yet."),
+) -> None:
     """Bring central and every pool to the schema of this version."""
-    applied = asyncio.run(_migrate(load_settings()))
+    applied = asyncio.run(_migrate(load_settings(), create))
     for name, labels in applied.items():
         out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}")
 
@@ -60,17 +62,25 @@ def shell(database: str = typer.Argument("central", help="central, or the name o
 @app.command()
 def stop() -> None:
     """Stop the embedded PostgreSQL, whoever uses it."""
-    from callsheet.plumbing.embedded import stop as stop_embedded
-
-    stopped = asyncio.run(stop_embedded(load_settings().home))
-    out.print("stopped" if stopped else "it was not running")
+    out.print("stopped" if asyncio.run(_stop(load_settings())) else "it was not running")
 
 
 async def _status(settings: Settings) -> dict[str, Any]:
     from callsheet.plumbing.embedded import status as embedded_status
+    from callsheet.plumbing.installation import NoInstallation, require_installation
 
+    try:
+        await require_installation(settings)
+    except NoInstallation:
+        raise
+    except OperatorError:
+        # A database that cannot be reached is part of the report.
+        if settings.database.dsn is None:
+            raise
     report: dict[str, Any] = {"server": "external", "databases": []}
-    if settings.database.dsn is None:
+    if settings.database.dsn is not None:
+        report["databases"] = await _schemas(settings, settings.database.dsn.get_secret_value())
+    else:
         found = await embedded_status(settings.home)
         report = {
             "server": "embedded",
@@ -81,10 +91,9 @@ async def _status(settings: Settings) -> dict[str, Any]:
             "size_bytes": found.size_bytes,
             "databases": [],
         }
-        if not found.running:
-            return report
-    async with _running_central(settings) as dsn:
-        report["databases"] = await _schemas(settings, dsn)
+        if found.running:
+            async with _running_central(settings) as dsn:
+                report["databases"] = await _schemas(settings, dsn)
     return report
 
 
@@ -109,21 +118,27 @@ async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
     return [central, *[await look("pool", pool.name, pool.dsn) for pool in await pool_addresses(settings, dsn)]]
 
 
-async def _migrate(settings: Settings) -> dict[str, list[str]]:
+async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
     from callsheet.plumbing.databases import migrate_all
+    from callsheet.plumbing.secrets import master_secret
 
-    async with _running_central(settings) as dsn:
+    if create:
+        # A control plane that starts later on this machine uses it, and so do pools that are added before that.
+        master_secret(settings)
+    async with _running_central(settings, create=create) as dsn:
         applied = await migrate_all(settings, dsn)
     return {name: [migration.label for migration in migrations] for name, migrations in applied.items()}
 
 
 async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
     from callsheet.plumbing.databases import CENTRAL, add_pool
-    from callsheet.plumbing.migrate import migrate
+    from callsheet.plumbing.migrate import require_current
+    from callsheet.plumbing.secrets import master_secret
 
     async with _running_central(settings) as dsn:
+        master_secret(settings, create=False)
         # Central only: the first pool may be the very one that is being added.
-        await migrate(dsn, "central", CENTRAL)
+        await require_current(dsn, "central", CENTRAL)
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
 
 
@@ -159,7 +174,17 @@ def _psql(dsn: str) -> tuple[list[str], dict[str, str]]:
     return [psql, address], {"PGPASSWORD": unquote(password)} if password else {}
 
 
-def _running_central(settings: Settings) -> AbstractAsyncContextManager[str]:
+async def _stop(settings: Settings) -> bool:
+    from callsheet.plumbing.embedded import stop as stop_embedded
+    from callsheet.plumbing.installation import require_installation
+
+    if settings.database.dsn is not None:
+        raise OperatorError("The database is external (database.dsn is set); Callsheet does not stop it.")
+    await require_installation(settings)
+    return await stop_embedded(settings.home)
+
+
+def _running_central(settings: Settings, *, create: bool = False) -> AbstractAsyncContextManager[str]:
     from callsheet.plumbing.databases import reached_central
 
-    return reached_central(settings)
+    return reached_central(settings, create=create)

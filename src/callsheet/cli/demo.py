@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 from callsheet.cli.serve import run
-from callsheet.settings import load_settings
+from callsheet.settings import find_place, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs
 
@@ -21,6 +21,11 @@ def demo(
     given = {"port": port} if port is not None else {}
     # Its own worker needs nobody's approval.
     settings = load_settings(server={**given, "host": DEMO_HOST}, fleet={"auto_approve": True})
+    if find_place().is_system:
+        raise OperatorError(
+            "callsheet demo makes an admin whose password everybody knows, so it does not work on the installation of "
+            f"this machine ({settings.home}). Name another data directory: CALLSHEET_HOME=DIRECTORY callsheet demo"
+        )
     if settings.database.dsn is not None:
         raise OperatorError(
             "callsheet demo makes an admin whose password everybody knows, so it works on the embedded database only. "

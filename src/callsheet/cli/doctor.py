@@ -30,8 +30,7 @@ class Finding:
 
 def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
     """Check database, storage, secrets, clock, engine and providers. Exits 1 where something must be mended."""
-    settings = load_settings()
-    findings = asyncio.run(examine(settings))
+    findings = asyncio.run(_examine_installation(load_settings()))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -43,6 +42,19 @@ def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
                 out.print(f"{'':<18} → {finding.advice}")
     if any(finding.status == "problem" for finding in findings):
         raise typer.Exit(1)
+
+
+async def _examine_installation(settings: Settings) -> list[Finding]:
+    from callsheet.plumbing.installation import NoInstallation, require_installation
+
+    try:
+        await require_installation(settings)
+    except NoInstallation:
+        raise
+    except OperatorError:
+        # It is there, or cannot be reached: which of the two, the findings say.
+        pass
+    return await examine(settings)
 
 
 async def examine(settings: Settings) -> list[Finding]:
@@ -68,7 +80,7 @@ def _secrets(settings: Settings) -> Finding:
     if settings.secret_key is not None:
         return Finding("secrets", "ok", "The secret key comes from the settings.")
     try:
-        master_secret(settings)
+        master_secret(settings, create=False)
     except OperatorError as error:
         return Finding("secrets", "problem", str(error))
     file = settings.home / SECRET_FILE
@@ -122,7 +134,7 @@ async def _storage(settings: Settings) -> list[Finding]:
     from callsheet.media.storage import open_storage
     from callsheet.plumbing.secrets import master_secret
 
-    storage = open_storage(settings, master_secret(settings))
+    storage = open_storage(settings, master_secret(settings, create=False))
     try:
         await storage.check()
     finally:

@@ -89,10 +89,12 @@ def assign_fleet(
 def show_secret() -> None:
     """Print what workers register with, as the header X-Fleet-Secret."""
     from callsheet.fleet.secret import fleet_secret
+    from callsheet.plumbing.installation import require_installation
     from callsheet.plumbing.secrets import master_secret
 
     settings = load_settings()
-    out.print(fleet_secret(settings.fleet, master_secret(settings)))
+    asyncio.run(require_installation(settings))
+    out.print(fleet_secret(settings.fleet, master_secret(settings, create=False)))
 
 
 @workers.command("list")
@@ -191,17 +193,17 @@ def _with_room(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
 async def _opened(work: Callable[[FleetRoom], Awaitable[Result]]) -> Result:
     from callsheet.fleet.room import open_fleet
     from callsheet.jobs.room import open_jobs
-    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.databases import open_installation
     from callsheet.plumbing.notify import Notifier
     from callsheet.plumbing.secrets import master_secret
 
     settings = load_settings()
-    databases = await open_databases(settings)
+    databases = await open_installation(settings)
     notifier = Notifier(databases.central)
     try:
         # Jobs that go back to the queue wake the workers that wait for them.
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        return await work(open_fleet(databases, settings.fleet, master_secret(settings), jobs.execution))
+        return await work(open_fleet(databases, settings.fleet, master_secret(settings, create=False), jobs.execution))
     finally:
         await notifier.close()
         await databases.close()

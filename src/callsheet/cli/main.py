@@ -26,7 +26,8 @@ from callsheet.cli import (
     wallet,
     worker,
 )
-from callsheet.cli.console import complain, give_up
+from callsheet.cli.command_tree import VERBOSE, VERSION, CommandTree, warn_of_ignored
+from callsheet.cli.console import complain, give_up, out
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
 
@@ -35,6 +36,7 @@ UNWRITABLE = (errno.ENOSPC, errno.EIO, errno.EPIPE, errno.EBADF)
 
 app = typer.Typer(
     name="callsheet",
+    cls=CommandTree,
     help="A self-hosted control plane for generative-media jobs.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -63,10 +65,15 @@ app.add_typer(pipelines.pipelines, name="pipelines")
 app.add_typer(runs.runs, name="runs")
 
 
-@app.command()
-def version() -> None:
+@app.callback()
+def options(version: bool = VERSION, verbose: bool = VERBOSE) -> None:
+    warn_of_ignored()
+
+
+@app.command("version")
+def print_version() -> None:
     """Print the version."""
-    typer.echo(__version__)
+    out.print(__version__)
 
 
 def main() -> None:

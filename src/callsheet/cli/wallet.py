@@ -93,9 +93,9 @@ async def _wallet_owner(settings: Settings, email: str) -> AsyncIterator[tuple[D
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.passwords import Passwords
     from callsheet.identity.routing import TenantRouting
-    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.databases import open_installation
 
-    databases = await open_databases(settings)
+    databases = await open_installation(settings)
     try:
         accounts = Accounts(databases, Passwords())
         user = await accounts.find_user(email)
@@ -143,10 +143,10 @@ def _counted(number: int, noun: str) -> str:
 
 
 async def _audit(settings: Settings) -> tuple[list[str], list[Finding]]:
-    from callsheet.plumbing.databases import open_databases
+    from callsheet.plumbing.databases import open_installation
     from callsheet.wallet.ledger import audit as audit_pool
 
-    databases = await open_databases(settings)
+    databases = await open_installation(settings)
     try:
         findings = [finding for pool in databases.pools for finding in await audit_pool(pool)]
         return [pool.name for pool in databases.pools], findings

@@ -142,6 +142,11 @@ async def connected(dsn: str, name: str) -> AsyncIterator[asyncpg.Connection[asy
         await connection.close()
 
 
+async def has_database(dsn: str, name: str, database: str) -> bool:
+    async with connected(dsn, name) as connection:
+        return bool(await connection.fetchval("SELECT 1 FROM pg_database WHERE datname = $1", database))
+
+
 async def create_database(dsn: str, name: str, database: str) -> None:
     """Creates `database` on the server that `dsn` names, unless it is there."""
     async with connected(dsn, name) as connection:

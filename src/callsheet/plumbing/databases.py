@@ -16,9 +16,10 @@ from urllib.parse import quote, urlsplit
 import asyncpg
 
 from callsheet.plumbing import migrate as schema
-from callsheet.plumbing.database import Database, DatabaseError, connected, create_database
+from callsheet.plumbing.database import Database, DatabaseError, connected, create_database, has_database
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.installation import require_installation, unfinished
 from callsheet.plumbing.secrets import master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
@@ -88,12 +89,24 @@ class Databases:
 
 
 async def open_databases(settings: Settings) -> Databases:
-    """Starts the embedded server where no DSN is set, checks or brings up the schemas, opens every pool."""
+    """Starts the embedded server where no DSN is set, checks or brings up the schemas, opens every pool.
+
+    What is missing is created. That is for a control plane; commands use `open_installation`.
+    """
+    return await _open(settings, create=True)
+
+
+async def open_installation(settings: Settings) -> Databases:
+    """The databases of an installation that exists and is up to date. Creates and migrates nothing."""
+    return await _open(settings, create=False)
+
+
+async def _open(settings: Settings, *, create: bool) -> Databases:
     async with AsyncExitStack() as undo:
-        embedded, dsn = await _reach_central(settings)
+        embedded, dsn = await _reach_central(settings, create=create)
         if embedded is not None:
             undo.push_async_callback(embedded.close)
-        if settings.database.migrate_on_start:
+        if create and settings.database.migrate_on_start:
             await migrate_all(settings, dsn)
         else:
             await require_current(settings, dsn)
@@ -108,9 +121,9 @@ async def open_databases(settings: Settings) -> Databases:
 
 
 @asynccontextmanager
-async def reached_central(settings: Settings) -> AsyncIterator[str]:
+async def reached_central(settings: Settings, *, create: bool = False) -> AsyncIterator[str]:
     """The DSN of central, on a server that runs as long as the block does: for commands."""
-    embedded, dsn = await _reach_central(settings)
+    embedded, dsn = await _reach_central(settings, create=create)
     try:
         yield dsn
     finally:
@@ -118,12 +131,17 @@ async def reached_central(settings: Settings) -> AsyncIterator[str]:
             await embedded.close()
 
 
-async def _reach_central(settings: Settings) -> tuple[EmbeddedPostgres | None, str]:
+async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedPostgres | None, str]:
+    if not create:
+        await require_installation(settings)
     if settings.database.dsn is not None:
         return None, settings.database.dsn.get_secret_value()
     embedded = await EmbeddedPostgres.start(settings.home)
     try:
-        await create_database(embedded.dsn("postgres"), CENTRAL, CENTRAL)
+        if create:
+            await create_database(embedded.dsn("postgres"), CENTRAL, CENTRAL)
+        elif not await has_database(embedded.dsn("postgres"), CENTRAL, CENTRAL):
+            raise unfinished(settings)
     except BaseException:
         await embedded.close()
         raise
@@ -202,7 +220,7 @@ def _pool_dsn(settings: Settings, central_dsn: str, row: asyncpg.Record) -> str:
     name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
     if database is not None:
         return with_database(central_dsn, database)
-    dsn = unseal(master_secret(settings), SEAL, sealed)
+    dsn = unseal(master_secret(settings, create=False), SEAL, sealed)
     if dsn is None:
         raise DatabaseError(
             f"The address of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it "

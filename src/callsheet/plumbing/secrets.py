@@ -15,13 +15,18 @@ SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
 LEAST_BYTES = 32
 
 
-def master_secret(settings: Settings) -> bytes:
-    """The secret of the settings, or the one kept in the data directory, made at first use."""
+def master_secret(settings: Settings, *, create: bool = True) -> bytes:
+    """The secret of the settings, or the one kept in the data directory, made at first use where `create` allows."""
     if settings.secret_key is not None:
         return settings.secret_key.get_secret_value().encode()
     file = settings.home / SECRET_FILE
     try:
         if not file.exists():
+            if not create:
+                raise OperatorError(
+                    f"The secret key of this installation is not here ({file} does not exist). Put the file back from "
+                    "a backup, or set CALLSHEET_SECRET_KEY to the key that the control plane uses."
+                )
             _create(file)
         secret = file.read_bytes().strip()
     except OSError as error:

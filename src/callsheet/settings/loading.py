@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 from pydantic_core import ErrorDetails
 
+from callsheet.settings.places import config_file, find_place, short_variables, variables
 from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import (
     CONFIG_VARIABLE,
@@ -19,11 +20,8 @@ from callsheet.settings.variables import (
     PREFIX,
     SHORT_NAMES,
     SettingsError,
-    config_file,
     read_config,
-    short_variables,
     variable_name,
-    variables,
 )
 from callsheet.toolbox.redaction import redact_text
 
@@ -33,8 +31,10 @@ def load_settings(**overrides: Any) -> Settings:
     unusable = [*_unknown_variables(), *_tables_that_are_no_json(), *_unknown_sections()]
     if unusable:
         raise SettingsError("\n".join(unusable))
+    place = find_place()
+    found = {"home": place.home} if place.is_home_usable else {}
     try:
-        return Settings(**overrides)
+        return Settings(**{**found, **overrides})
     except ValidationError as invalid:
         raise SettingsError("\n".join(_sentence(error, overrides) for error in invalid.errors())) from None
 

@@ -10,7 +10,13 @@ from typing import Any, Self
 
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic.fields import FieldInfo
-from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from pydantic_settings import (
+    BaseSettings,
+    DotEnvSettingsSource,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+    TomlConfigSettingsSource,
+)
 
 from callsheet.providers.config import ProvidersConfig
 from callsheet.settings.control_plane import (
@@ -27,15 +33,14 @@ from callsheet.settings.control_plane import (
 )
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
+from callsheet.settings.places import find_place, short_variables
 from callsheet.settings.tasks import TaskSettings
-from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES, config_file, short_variables
+from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
 from callsheet.toolbox.sections import Section
 
 
 class Settings(BaseSettings):
-    model_config = SettingsConfigDict(
-        env_prefix=PREFIX, env_nested_delimiter=DELIMITER, env_file=".env", frozen=True, extra="ignore"
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_nested_delimiter=DELIMITER, frozen=True, extra="ignore")
 
     home: Path = Field(Path(".callsheet"), description="The data directory.")
     secret_key: SecretStr | None = Field(
@@ -81,12 +86,13 @@ class Settings(BaseSettings):
         dotenv_settings: PydanticBaseSettingsSource,
         file_secret_settings: PydanticBaseSettingsSource,
     ) -> tuple[PydanticBaseSettingsSource, ...]:
+        place = find_place()
         return (
             init_settings,
             env_settings,
-            dotenv_settings,
+            DotEnvSettingsSource(settings_cls, env_file=place.env_file),
             _ShortNames(settings_cls),
-            TomlConfigSettingsSource(settings_cls, config_file()),
+            TomlConfigSettingsSource(settings_cls, place.config),
         )
 
     @field_validator("secret_key")

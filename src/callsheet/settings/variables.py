@@ -1,4 +1,4 @@
-"""Where settings come from: the variables and the file. Nothing else in Callsheet reads the environment."""
+"""What settings are called, and how the environment and the two files are read. Nothing else reads the environment."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ PREFIX = "CALLSHEET_"
 DELIMITER = "__"
 CONFIG_FILE = "callsheet.toml"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
+HOME_VARIABLE = f"{PREFIX}HOME"
 # The names machine images of GPU workers set already, without our prefix; ours win.
 SHORT_NAMES: Mapping[str, tuple[str, str]] = {
     "API_BASE_URL": ("worker", "api_url"),
@@ -40,29 +41,17 @@ def variable_name(path: Sequence[str]) -> str:
     return PREFIX + DELIMITER.join(path).upper()
 
 
-def variables() -> dict[str, tuple[str, str | None]]:
-    """Every variable of ours by its upper-case name, with where it comes from."""
-    return {name: found for name, found in given_variables().items() if name.startswith(PREFIX)}
+def environment() -> dict[str, str]:
+    """Every variable of this process by its upper-case name."""
+    return {name.upper(): value for name, value in os.environ.items()}
 
 
-def short_variables() -> dict[str, tuple[str, str]]:
-    given = given_variables()
-    return {name: (given[name][0], value) for name in SHORT_NAMES if name in given and (value := given[name][1])}
-
-
-def given_variables() -> dict[str, tuple[str, str | None]]:
-    """Every variable by its upper-case name, with where it comes from; the environment wins over `.env`."""
+def read_variables(file: Path) -> dict[str, str | None]:
+    """The variables of an `.env` file by their upper-case names."""
     try:
-        from_file = dotenv_values(".env")
+        return {name.upper(): value for name, value in dotenv_values(file).items()}
     except (OSError, UnicodeDecodeError) as error:
-        raise SettingsError(f".env cannot be read: {error}.") from None
-    given = {name.upper(): (".env", value) for name, value in from_file.items()}
-    return given | {name.upper(): ("the environment", value) for name, value in os.environ.items()}
-
-
-def config_file() -> Path:
-    _, named = variables().get(CONFIG_VARIABLE, ("", None))
-    return Path(named or CONFIG_FILE)
+        raise SettingsError(f"{file} cannot be read: {error}.") from None
 
 
 def read_config(file: Path) -> dict[str, Any]:

@@ -1,0 +1,82 @@
+"""What every command of the tree has: `--verbose` before or after its name, and flags without a type in their help."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextvars import ContextVar
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from callsheet import __version__
+from callsheet.cli.console import err, out
+from callsheet.settings import SettingsError, find_place
+
+_is_verbose: ContextVar[bool] = ContextVar("is_verbose", default=False)
+
+
+def say(message: str) -> None:
+    """For those who asked for it with `--verbose`."""
+    if _is_verbose.get():
+        err.print(f"callsheet: {message}", style="dim")
+
+
+def _turn_verbose(value: bool) -> None:
+    if value and not _is_verbose.get():
+        _is_verbose.set(True)
+        say(find_place().sentence)
+
+
+def _print_version(value: bool) -> None:
+    if value:
+        out.print(__version__)
+        raise typer.Exit
+
+
+VERSION = typer.Option(
+    False, "--version", help="Print the version and exit.", callback=_print_version, is_eager=True, expose_value=False
+)
+VERBOSE = typer.Option(
+    False,
+    "--verbose",
+    "-v",
+    help="Say which installation and settings are used.",
+    callback=_turn_verbose,
+    is_eager=True,
+    expose_value=False,
+)
+
+
+def warn_of_ignored() -> None:
+    """Of another user's files in the way; what is wrong with one's own is told by what reads them."""
+    try:
+        ignored = find_place().ignored
+    except SettingsError:
+        return
+    for note in ignored:
+        err.print(f"callsheet: {note}")
+
+
+class CommandTree(TyperGroup):
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        shared = [param for param in self.params if param.name == "verbose"]
+        for command in _leaves(self):
+            command.params.extend(shared)
+        for command in (self, *_all(self)):
+            for param in command.params:
+                # Typer writes <bool> there, which tells nobody anything.
+                if getattr(param, "is_flag", False):
+                    param.metavar = ""
+
+
+def _all(group: Any) -> Iterator[Any]:
+    for command in group.commands.values():
+        yield command
+        if hasattr(command, "commands"):
+            yield from _all(command)
+
+
+def _leaves(group: Any) -> Iterator[Any]:
+    return (command for command in _all(group) if not hasattr(command, "commands"))

@@ -1,0 +1,242 @@
+"""Which installation a command works on: its data directory, and the files its settings come from.
+
+The first of these that exists is used, as a whole:
+
+1. the data directory that CALLSHEET_HOME or the settings file names;
+2. the working directory, or the nearest parent, that has `.callsheet`, `callsheet.toml` or an `.env` of ours;
+3. the user's data directory;
+4. `/etc/callsheet`, on a machine that was set up with our systemd units.
+
+Whoever can write to `/tmp` could plant a `/tmp/.callsheet` or a `/tmp/.env` for everyone who works below it, so a
+directory or file that is found (2, 3, 4) and belongs to another user is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from callsheet.settings.variables import (
+    CONFIG_FILE,
+    CONFIG_VARIABLE,
+    HOME_VARIABLE,
+    PREFIX,
+    SHORT_NAMES,
+    SettingsError,
+    environment,
+    read_config,
+    read_variables,
+)
+
+HOME_NAME = ".callsheet"
+ENV_FILE = ".env"
+# What deploy/systemd installs.
+SYSTEM_SETTINGS = Path("/etc/callsheet")
+SYSTEM_ENV_FILE = "callsheet.env"
+SYSTEM_HOME = Path("/var/lib/callsheet")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """`looked` says where an installation was looked for, `ignored` what was found there and cannot be trusted."""
+
+    home: Path
+    origin: str
+    env_file: Path | None
+    config: Path | None
+    is_system: bool = False
+    is_found: bool = True
+    # False where what names the data directory is no path; the check of the settings then says so.
+    is_home_usable: bool = True
+    looked: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """For `--verbose`."""
+        files = [str(file.absolute()) for file in (self.env_file, self.config) if file is not None and file.exists()]
+        return f"Data directory: {self.home} ({self.origin}). Settings files: {', '.join(files) or 'none'}."
+
+
+def find_place() -> Place:
+    """Looks each time: the environment and the working directory belong to the process and may change."""
+    search = _Search(_working_directory())
+    found = search.named() or search.project() or search.personal() or search.system() or search.nothing()
+    return replace(_with_named_home(found), ignored=tuple(dict.fromkeys(search.ignored)))
+
+
+def given_variables() -> dict[str, tuple[str, str | None]]:
+    """Every variable by its upper-case name, with where it comes from; the environment wins over `.env`."""
+    file = find_place().env_file
+    given = {name: (str(file), value) for name, value in read_variables(file).items()} if file is not None else {}
+    return given | {name: ("the environment", value) for name, value in environment().items()}
+
+
+def variables() -> dict[str, tuple[str, str | None]]:
+    """Every variable of ours by its upper-case name, with where it comes from."""
+    return {name: found for name, found in given_variables().items() if name.startswith(PREFIX)}
+
+
+def short_variables() -> dict[str, tuple[str, str]]:
+    given = given_variables()
+    return {name: (given[name][0], value) for name in SHORT_NAMES if name in given and (value := given[name][1])}
+
+
+def config_file() -> Path:
+    """The settings file, or what it would be called."""
+    return find_place().config or Path(CONFIG_FILE)
+
+
+def user_config_directory() -> Path:
+    """Where what belongs to this person, and to no installation, is kept."""
+    return _user_directory("XDG_CONFIG_HOME", "~/.config")
+
+
+class _Search:
+    """Each step answers the place it stands for, or None where that is not there."""
+
+    def __init__(self, here: Path):
+        self.here = here
+        self.ignored: list[str] = []
+        self.looked: list[str] = []
+        self._files_here = self._files(Path())
+
+    def named(self) -> Place | None:
+        named = environment().get(HOME_VARIABLE)
+        if not named:
+            return None
+        home = _absolute(named, self.here)
+        env_file, config = self._files_here if self._has_settings(*self._files_here) else self._files(home)
+        return Place(home, f"{HOME_VARIABLE} in the environment", env_file, config)
+
+    def project(self) -> Place | None:
+        for directory in _up_from(self.here):
+            # Relative where it is the working directory, as people write it.
+            env_file, config = self._files_here if directory == self.here else self._files(directory)
+            home = directory / HOME_NAME
+            if self._is_directory(home) or self._has_settings(env_file, config):
+                return Place(home, f"found from {self.here}", env_file, config)
+        self.looked.append(f"{self.here / HOME_NAME} and the same in the parent directories")
+        return None
+
+    def personal(self) -> Place | None:
+        directory = _user_directory("XDG_DATA_HOME", "~/.local/share")
+        self.looked.append(str(directory))
+        if not self._is_directory(directory):
+            return None
+        return Place(directory, "the user's data directory", *self._files(directory))
+
+    def system(self) -> Place | None:
+        readable = not SYSTEM_SETTINGS.is_dir() or os.access(SYSTEM_SETTINGS, os.R_OK | os.X_OK)
+        self.looked.append(str(SYSTEM_SETTINGS) + ("" if readable else " (you have no permission to read it)"))
+        if not readable or not self._is_directory(SYSTEM_SETTINGS):
+            return None
+        env_file, config = self._files(SYSTEM_SETTINGS, SYSTEM_ENV_FILE)
+        # A machine that has workers only has no settings of a control plane there.
+        if not SYSTEM_HOME.is_dir() and not self._has_settings(env_file, config):
+            return None
+        return Place(SYSTEM_HOME, f"from {SYSTEM_SETTINGS}", env_file, config, is_system=True)
+
+    def nothing(self) -> Place:
+        home, origin = self.here / HOME_NAME, "the default; it does not exist yet"
+        return Place(home, origin, *self._files_here, is_found=False, looked=tuple(self.looked))
+
+    def _files(self, directory: Path, env_name: str = ENV_FILE) -> tuple[Path | None, Path | None]:
+        env_file, config = directory / env_name, directory / CONFIG_FILE
+        usable = self._is_usable(env_file) and env_file.is_file()
+        return env_file if usable else None, config if self._is_usable(config) else None
+
+    def _has_settings(self, env_file: Path | None, config: Path | None) -> bool:
+        """Of ours: many a directory has an `.env` for something else."""
+        if config is not None:
+            return True
+        is_here = env_file is not None and not env_file.is_absolute()
+        try:
+            names = read_variables(env_file) if env_file is not None else {}
+        except SettingsError:
+            return is_here
+        return any(name.startswith(PREFIX) or (is_here and name in SHORT_NAMES) for name in names)
+
+    def _is_directory(self, path: Path) -> bool:
+        return self._is_usable(path) and path.is_dir()
+
+    def _is_usable(self, path: Path) -> bool:
+        try:
+            # A link says where to go on, so its owner has to be trusted as well.
+            owners = {path.lstat().st_uid, path.stat().st_uid}
+        except OSError:
+            return False
+        foreign = owners - _trusted_users()
+        if foreign:
+            self.ignored.append(
+                f"{path.absolute()} is not used: it belongs to another user ({_user_name(max(foreign))}). "
+                f"To use the data directory of another user, name it with {HOME_VARIABLE}."
+            )
+        return not foreign
+
+
+def _with_named_home(place: Place) -> Place:
+    """The data directory that the files of a place name, unless the environment names one."""
+    written = read_variables(place.env_file) if place.env_file is not None else {}
+    if named_config := environment().get(CONFIG_VARIABLE) or written.get(CONFIG_VARIABLE):
+        place = replace(place, config=Path(named_config))
+    if HOME_VARIABLE in environment():
+        return replace(place, is_home_usable=bool(environment()[HOME_VARIABLE]))
+    named: object = None
+    if HOME_VARIABLE in written:
+        named, file = written[HOME_VARIABLE], place.env_file
+    elif place.config is not None and place.config.exists():
+        named, file = read_config(place.config).get("home"), place.config
+    if named is None or file is None:
+        return place
+    if not named or not isinstance(named, str):
+        return replace(place, is_home_usable=False)
+    home = _absolute(named, file.absolute().parent)
+    return replace(place, home=home, origin=f"named in {file}", is_found=True)
+
+
+def _working_directory() -> Path:
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise SettingsError("The working directory does not exist any more. Change to another one.") from None
+
+
+def _up_from(directory: Path) -> Iterator[Path]:
+    """A directory and its parents, up to the user's home directory or the root."""
+    stop = Path(os.path.expanduser("~"))
+    for each in (directory, *directory.parents):
+        yield each
+        if each == stop:
+            return
+
+
+def _user_directory(variable: str, default: str) -> Path:
+    chosen = environment().get(variable, "")
+    # A relative one is to be ignored, says the specification.
+    if os.path.isabs(chosen):
+        return Path(chosen) / "callsheet"
+    parent = "~/Library/Application Support" if sys.platform == "darwin" else default
+    return Path(os.path.expanduser(parent)) / "callsheet"
+
+
+def _trusted_users() -> set[int]:
+    """Oneself and root; for root also the user who called sudo, and who could do everything anyway."""
+    own = os.geteuid()
+    caller = environment().get("SUDO_UID", "")
+    return {own, 0} | ({int(caller)} if own == 0 and caller.isdecimal() else set())
+
+
+def _user_name(number: int) -> str:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return f"user id {number}"
+
+
+def _absolute(path: str, base: Path) -> Path:
+    return (base / Path(path).expanduser()).absolute()
