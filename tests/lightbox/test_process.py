@@ -78,7 +78,7 @@ def test_without_its_packages_the_command_says_what_to_install(tmp_path: Path) -
     (tmp_path / "aiohttp.py").write_text("raise ModuleNotFoundError(\"No module named 'aiohttp'\", name='aiohttp')")
     result = run(tmp_path, "lightbox", PYTHONPATH=str(tmp_path))
     assert result.returncode == 1
-    assert "pip install 'callsheet[lightbox]'" in result.stderr
+    assert "pip install '.[lightbox]'" in result.stderr
     assert run(tmp_path, "version", PYTHONPATH=str(tmp_path)).returncode == 0
 
 

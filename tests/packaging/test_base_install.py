@@ -99,7 +99,8 @@ def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Pa
         refused = run(callsheet, *command, cwd=tmp_path)
         assert (refused.returncode, refused.stdout) == (1, ""), command
         assert re.fullmatch(
-            r"callsheet: This command needs the server parts \(\w+ is missing\): pip install 'callsheet\[server\]'\n",
+            r"callsheet: This command needs the server parts \(\w+ is missing\): "
+            r"in a clone of Callsheet run pip install '\.\[server\]'\.\n",
             refused.stderr,
         ), refused.stderr
 

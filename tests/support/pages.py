@@ -17,11 +17,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.commands import SECONDS, Callsheet, wait_until_nothing_runs_in
+from tests.support.commands import Callsheet, wait_until_nothing_runs_in
 from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = "http://127.0.0.1:8400"
+# Every page twice, on a machine that does other things too.
+SECONDS_FOR_ALL_PAGES = 3600
 END_OF_STEP = "-- the next step --"
 _BLOCK = re.compile(r"(<!-- not run: [^>]+ -->\n)?```sh\n(.*?)```\n(?:\n```text\n(.*?)```\n)?", re.DOTALL)
 
@@ -61,7 +63,7 @@ class Clone:
             capture_output=True,
             text=True,
             check=False,
-            timeout=SECONDS,
+            timeout=SECONDS_FOR_ALL_PAGES,
             cwd=self.directory,
             # An ordinary user's empty shell: nothing else that is exported here may help.
             env={name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ},

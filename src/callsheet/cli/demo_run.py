@@ -38,6 +38,7 @@ from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import stop_requested
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
 from callsheet.wire.jobs import JobStatus
 
 if TYPE_CHECKING:
@@ -106,8 +107,7 @@ def _require_engine() -> None:
     missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
     if missing:
         raise OperatorError(
-            f"The demo renders for real and needs Lightbox's packages ({missing[0]} is missing): "
-            "pip install 'callsheet[server,lightbox]'"
+            f"The demo needs Lightbox's packages ({missing[0]} is missing): {how_to_install('server,lightbox')}."
         )
 
 

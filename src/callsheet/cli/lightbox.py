@@ -11,6 +11,7 @@ import typer
 from callsheet.cli.console import err
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
 
 PACKAGES = ("aiohttp", "av", "numpy", "PIL")
@@ -50,7 +51,7 @@ async def _run(settings: Settings) -> None:
         if error.name is None or error.name.split(".")[0] not in PACKAGES:
             raise
         raise OperatorError(
-            f"Lightbox needs its packages ({error.name} is missing): pip install 'callsheet[lightbox]'"
+            f"Lightbox needs its packages ({error.name} is missing): {how_to_install('lightbox')}."
         ) from None
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):

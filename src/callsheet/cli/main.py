@@ -29,6 +29,7 @@ from callsheet.cli import (
 from callsheet.cli.command_tree import VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.console import complain, give_up, out
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
 from callsheet.wire.errors import Refusal
 
 # A full disk, a device or a pipe that is gone, where the output was sent.
@@ -89,7 +90,7 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if find_spec("asyncpg") is not None:
             raise
-        complain(f"This command needs the server parts ({error.name} is missing): pip install 'callsheet[server]'")
+        complain(f"This command needs the server parts ({error.name} is missing): {how_to_install('server')}.")
     except OSError as error:
         if error.filename is not None or error.errno not in UNWRITABLE:
             raise

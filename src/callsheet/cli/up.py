@@ -11,6 +11,7 @@ from callsheet.cli.console import err
 from callsheet.cli.serve import run, settle_memory, stop_requested
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
 
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
@@ -50,7 +51,7 @@ async def _start_engine(settings: Settings, parts: AsyncExitStack) -> str | None
     """Its address. Tasks of the provider `lightbox` are rendered there; the rest works without."""
     missing = [name for name in ENGINE_PACKAGES if find_spec(name) is None]
     if missing:
-        err.print(f"Without Lightbox ({missing[0]} is missing): pip install 'callsheet[lightbox]'", style="dim")
+        err.print(f"Without Lightbox ({missing[0]} is missing): {how_to_install('lightbox')}", style="dim")
         return None
     from callsheet.lightbox.server import running_lightbox
 

