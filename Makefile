@@ -3,16 +3,18 @@
 
 PYTHON ?= python3
 ARGS   ?=
+DIST   ?= dist
 VENV   := .venv
 BIN    := $(VENV)/bin
 UV     := $(BIN)/uv
 # One version for everybody, so that a lock resolves and installs the same everywhere.
 UV_VERSION := 0.13.7
 
-COMPILE := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
-INSTALL := $(UV) pip install --quiet --python $(BIN)/python
+RUN_UV  := sh tools/run-uv $(UV)
+COMPILE := $(RUN_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
+INSTALL := $(RUN_UV) pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test test-all lint types fmt bench chaos lock docs clean install-server install-dev
+.PHONY: help demo test test-all tests lint types fmt bench chaos lock docs package clean install-server install-dev
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -24,11 +26,16 @@ demo: install-server ## Start everything on embedded parts and show the product 
 # started once. In the order of the files, not the fewest tests last: those are the slow ones, and one process would
 # wait for the other.
 TEST_PROCESSES := -n 2 --dist loadfile --no-loadscope-reorder
+# The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
+BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
 test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
-	@$(MAKE) --no-print-directory lint types
-	@$(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
+	@$(MAKE) --no-print-directory -j 3 lint types tests
 
+tests: install-dev
+	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
+
+# What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(MAKE) --no-print-directory lint types
 	@$(BIN)/pytest $(TEST_PROCESSES) $(ARGS)
@@ -54,6 +61,10 @@ chaos: install-dev ## Crash, race and kill core and runs for about twenty minute
 
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
+
+package: install-server ## Build the wheel and the source distribution into dist/
+	@$(RUN_UV) build --quiet --no-build-isolation --offline --python $(BIN)/python --out-dir $(DIST)
+	@ls $(DIST)
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)

@@ -19,9 +19,8 @@ def run(*command: str | Path, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 
 def built_wheel(directory: Path) -> Path:
-    built = uv(
-        *("build", "--wheel", "--no-build-isolation", "--offline", "--python", sys.executable, "--out-dir", directory)
-    )
+    """What `make package` builds."""
+    built = run("make", "package", f"DIST={directory}", f"VENV={sys.prefix}", cwd=ROOT)
     assert built.returncode == 0, built.stderr
     [wheel] = directory.glob("*.whl")
     return wheel

@@ -1,0 +1,127 @@
+"""Installing through a network that intercepts TLS: uv trusts what the machine trusts, or one line says what to set."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import ssl
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from tests.support.wheels import ROOT, UV
+
+pytestmark = pytest.mark.thorough
+
+RUN_UV = ROOT / "tools" / "run-uv"
+WHEEL = "parcel-1.0-py3-none-any.whl"
+
+
+def certified(name: str, key: ec.EllipticCurvePrivateKey, issuer: str, by: ec.EllipticCurvePrivateKey) -> bytes:
+    """In PEM. Who signs for itself may sign for others."""
+    now, is_authority = datetime.now(UTC), name == issuer
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, issuer)]))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(days=1))
+        .not_valid_after(now + timedelta(days=1))
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+    )
+    if not is_authority:
+        address = x509.IPAddress(ipaddress.ip_address("127.0.0.1"))
+        builder = builder.add_extension(x509.SubjectAlternativeName([address]), critical=False)
+    return builder.sign(by, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Path:
+    """What the network would have everybody trust; beside it what its server shows and needs."""
+    ours, theirs = ec.generate_private_key(ec.SECP256R1()), ec.generate_private_key(ec.SECP256R1())
+    (tmp_path / "authority.pem").write_bytes(certified("The network", ours, "The network", ours))
+    plain = (serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    shown = certified("A package index", theirs, "The network", ours)
+    (tmp_path / "server.pem").write_bytes(shown + theirs.private_bytes(*plain))
+    return tmp_path / "authority.pem"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+@pytest.fixture
+def index(authority: Path, tmp_path: Path) -> Iterator[str]:
+    """An index with one package, behind the network's certificate."""
+    folder = tmp_path / "index" / "parcel"
+    folder.mkdir(parents=True)
+    (folder / "index.html").write_text(f'<a href="{WHEEL}">{WHEEL}</a>')
+    with zipfile.ZipFile(folder / WHEEL, "w") as wheel:
+        wheel.writestr("parcel.py", "")
+        wheel.writestr("parcel-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: parcel\nVersion: 1.0\n")
+        wheel.writestr("parcel-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr("parcel-1.0.dist-info/RECORD", "")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(tmp_path / "index")))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(authority.with_name("server.pem"))
+    # Hands are shaken in the thread of a request: a client that hangs up in the middle of it stops nobody else.
+    server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    thread = Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"https://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def install(directory: Path, *arguments: str, uv: Path = UV, **variables: str) -> subprocess.CompletedProcess[str]:
+    """As the Makefile does, in an environment that has no more than the variables."""
+    environment = {"PATH": os.environ["PATH"], "HOME": str(directory), "UV_NO_CACHE": "1", **variables}
+    target = ("--python", sys.executable, "--target", str(directory / "installed"))
+    command = ["sh", str(RUN_UV), str(uv), "pip", "install", "--quiet", *target, *arguments, "parcel"]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment, cwd=directory)
+
+
+def test_an_unknown_certificate_is_one_line_that_says_what_to_set(index: str, tmp_path: Path) -> None:
+    refused = install(tmp_path, "--default-index", index)
+    assert refused.returncode != 0
+    said = "This network's certificate is not trusted. Name the file that has it: export SSL_CERT_FILE=/path/to/ca.pem"
+    assert refused.stderr.splitlines()[-1] == said
+
+
+@pytest.mark.parametrize("name", ["SSL_CERT_FILE", "PIP_CERT"])
+def test_a_certificate_that_was_named_for_uv_or_for_pip_is_trusted(
+    index: str, authority: Path, tmp_path: Path, name: str
+) -> None:
+    installed = install(tmp_path, "--default-index", index, **{name: str(authority)})
+    assert (installed.returncode, installed.stderr) == (0, "")
+    assert (tmp_path / "installed" / "parcel.py").exists()
+
+
+def test_packages_come_from_the_index_that_pip_has(index: str, authority: Path, tmp_path: Path) -> None:
+    installed = install(tmp_path, PIP_INDEX_URL=index, SSL_CERT_FILE=str(authority))
+    assert (installed.returncode, installed.stderr) == (0, "")
+    assert (tmp_path / "installed" / "parcel.py").exists()
+
+
+@pytest.mark.parametrize(("given", "reaches"), [({}, "true"), ({"UV_SYSTEM_CERTS": "false"}, "false")])
+def test_uv_is_told_to_trust_what_the_system_trusts(tmp_path: Path, given: dict[str, str], reaches: str) -> None:
+    # The system's own certificates are nobody's to change for a test.
+    uv = tmp_path / "uv"
+    uv.write_text('#!/bin/sh\necho "$UV_SYSTEM_CERTS"\n')
+    uv.chmod(0o755)
+    assert install(tmp_path, uv=uv, **given).stdout == f"{reaches}\n"
