@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.forms import reason_of
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -28,7 +29,7 @@ err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap
 
 def complain(message: str) -> NoReturn:
     try:
-        err.print(f"callsheet: {message}")
+        err.print(f"callsheet: {redact_text(message)}")
     except OSError:
         # Where even that cannot be written, the status is all there is.
         give_up(sys.stderr)

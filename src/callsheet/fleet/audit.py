@@ -16,6 +16,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_json
 
 SQL = statements("callsheet.fleet")
 log = get_logger(__name__)
@@ -45,7 +46,7 @@ class Event:
             "event": self.event,
             "actor": self.actor,
             "dispatch_id": self.dispatch_id,
-            "details": self.details,
+            "details": redact_json(dict(self.details)),
         }
         if self.settled is not None and self.outcome is not None:
             entry |= {

@@ -10,11 +10,13 @@ from typing import Any
 from pydantic import JsonValue
 
 from callsheet.jobs.reports import Failure
+from callsheet.toolbox.redaction import cut, redact_json, redact_start, redact_text
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.wire.worker import FailRequest, WorkerError
+from callsheet.wire.worker import TRACEBACK, FailRequest, WorkerError
 
 FALLBACK = "Processing failed."
-LONGEST_RAW = 20_000
+# One less than the wire keeps of a text: what has that length was cut, perhaps in the middle of a secret.
+LONGEST_RAW = TRACEBACK - 1
 DEFAULT_TYPE = "worker_error"
 TIMES_ENCODED = 2
 
@@ -82,7 +84,10 @@ def _said_in(text: str) -> str:
 
 
 def _parsed(raw: JsonValue) -> JsonValue:
-    """What a text says in JSON, also where it was encoded twice; any other text as it is, no longer than is kept."""
+    """What a text says in JSON, also where it was encoded twice; any other text as it is, no longer than is kept.
+
+    Secrets are masked here, before a line is chosen: one line of a private key has no shape of its own.
+    """
     for _ in range(TIMES_ENCODED):
         if not isinstance(raw, str) or not raw.lstrip().startswith(("{", "[", '"')):
             break
@@ -90,7 +95,7 @@ def _parsed(raw: JsonValue) -> JsonValue:
             raw = json.loads(raw)
         except (ValueError, RecursionError):
             break
-    return raw[:LONGEST_RAW] if isinstance(raw, str) else raw
+    return redact_start(raw, LONGEST_RAW) if isinstance(raw, str) else redact_json(raw)
 
 
 def _message_in(engine: Mapping[str, Any]) -> str:
@@ -128,15 +133,16 @@ def _unescaped(text: str) -> str:
 
 
 def _type_of(*candidates: object) -> str:
-    return next((text for text in candidates if isinstance(text, str) and _TYPE.fullmatch(text)), DEFAULT_TYPE)
+    names = (text for text in candidates if isinstance(text, str) and _TYPE.fullmatch(text))
+    return next((name for name in names if redact_text(name) == name), DEFAULT_TYPE)
 
 
 def _details(error: WorkerError, raw: JsonValue) -> dict[str, Any] | None:
     details: dict[str, Any] = dict(error.details or {})
     if error.message and error.message != raw:
-        details["message"] = error.message
+        details["message"] = cut(error.message, LONGEST_RAW)
     if raw:
-        details["reported"] = raw[:LONGEST_RAW] if isinstance(raw, str) else raw
+        details["reported"] = cut(raw, LONGEST_RAW) if isinstance(raw, str) else raw
     return details or None
 
 
@@ -146,4 +152,4 @@ def _text_of(traceback: object) -> str | None:
     if not isinstance(traceback, str) or not traceback:
         return None
     # As PostgreSQL can hold it: a text in a text in JSON may have anything.
-    return traceback[:LONGEST_RAW].replace("\0", "").encode("utf-8", "replace").decode("utf-8")
+    return cut(traceback, LONGEST_RAW).replace("\0", "").encode("utf-8", "replace").decode("utf-8")

@@ -9,6 +9,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.redaction import redact_json
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.base import Page
 
@@ -44,7 +45,7 @@ async def record(
         subject_id=str(subject_id),
         tenant_id=tenant_id,
         # Ids, times and enumerations as text.
-        details=json.loads(json.dumps(details, default=str)),
+        details=redact_json(json.loads(json.dumps(details, default=str))),
     )
 
 

@@ -19,6 +19,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.together import all_of
 from callsheet.wire.jobs import JobPreview, JobProgress
 
@@ -238,5 +239,5 @@ def _latest(batch: Sequence[Said]) -> list[Said]:
 
 def _one_line(text: str) -> str:
     # PostgreSQL text holds neither NUL nor half of a surrogate pair.
-    shown = text[:LONGEST_MESSAGE].encode("utf-8", "replace").decode("utf-8")
+    shown = redact_start(text, LONGEST_MESSAGE).encode("utf-8", "replace").decode("utf-8")
     return "".join(character if character.isprintable() else " " for character in shown).strip()

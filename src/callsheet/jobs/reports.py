@@ -9,6 +9,7 @@ from uuid import UUID
 
 from callsheet.dispatch.facts import Known, Lease
 from callsheet.jobs.moves import Moved
+from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
 
 
@@ -24,11 +25,20 @@ class StartedLease:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
+    """Why a run failed, without secrets: users, admins, job events and the audit log all get this."""
+
     type: str
     message: str
     details: Mapping[str, Any] | None = None
     traceback: str | None = None
     retryable: bool = False
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", redact_text(self.message))
+        if self.details is not None:
+            object.__setattr__(self, "details", redact_json(dict(self.details)))
+        if self.traceback is not None:
+            object.__setattr__(self, "traceback", redact_text(self.traceback))
 
     @property
     def retry_after_seconds(self) -> float:

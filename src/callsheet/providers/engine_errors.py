@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.providers.engine import EngineError
-from callsheet.toolbox.redaction import redact_text
+from callsheet.toolbox.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 20_000
@@ -61,7 +61,7 @@ def of_execution_error(data: Mapping[str, Any]) -> EngineError:
         message or ("The engine ran out of memory." if memory else f"A node failed ({kind})."),
         retryable=memory or kind in _RETRYABLE_IN_CLOUD,
         details=details,
-        traceback=redact_text("".join(map(str, frames)))[:LONGEST_TRACEBACK] if isinstance(frames, list) else None,
+        traceback=redact_start("".join(map(str, frames)), LONGEST_TRACEBACK) if isinstance(frames, list) else None,
     )
 
 
@@ -132,4 +132,4 @@ def _dependents(node: object) -> list[Any]:
 
 
 def _text(value: object) -> str:
-    return redact_text(value[:LONGEST_MESSAGE]).strip() if isinstance(value, str) else ""
+    return redact_start(value, LONGEST_MESSAGE).strip() if isinstance(value, str) else ""

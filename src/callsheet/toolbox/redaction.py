@@ -1,66 +1,60 @@
-"""Keeps secrets out of logs, and makes every logged value something JSON can hold."""
+"""Keeps secrets out of what people read: users' messages, logs, events, the audit log. Pure.
+
+A secret is recognised by the name before it (`password=…`, `X-Api-Key: …`) or by its own shape (`secret_shapes.py`).
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+import string
+from collections.abc import Callable, Collection, Mapping
 from datetime import date, datetime
-from functools import lru_cache
+from typing import cast
 
-MASK = "***"
+from pydantic import JsonValue
+
+from callsheet.toolbox.secret_names import is_secret_key, mask_named
+from callsheet.toolbox.secret_shapes import MASK, UUID, mask_shapes
+
+Number = Callable[[int | float], object]
 
 _DEEPEST = 8
-_SECRET_ANYWHERE = frozenset(
-    {"password", "passwd", "pwd", "passphrase", "secret", "secrets", "dsn"}
-    | {"authorization", "cookie", "cookies", "credential", "credentials"}
+# Where JSON is kept for admins: deeper than anything that an engine reports.
+_DEEPEST_JSON = 64
+_USER_INFO = (
+    # scheme://user:password@host; a number before a slash is a port.
+    (re.compile(r"(://[^\s:/@]{0,200}):(?!\d{1,5}[/?#])[^\s\"'<>]{1,300}@"), rf"\1:{MASK}@"),
+    # https://token@host, but not ssh://git@host.
+    (re.compile(r"(\bhttps?://|://(?=[^\s:/@?#]{16}))[^\s:/@?#]{1,300}@", re.IGNORECASE), rf"\1{MASK}@"),
 )
-# As the last word only: `lease_token` is a secret, but `token_count` and a wallet's `tokens` are not.
-_SECRET_AT_END = frozenset({"token", "bearer", "jwt", "signature", "apikey"})
-_SECRET_KEYS = frozenset({"api", "access", "secret", "private", "signing", "master", "encryption", "session"})
-# What stands after a secret's name when the value is about it, not the secret itself.
-_HARMLESS_AT_END = frozenset(
-    {"id", "ids", "name", "names", "count", "type", "kind", "secure", "file", "path"}
-    | {"seconds", "minutes", "hours", "days", "age", "expires", "length", "size", "bytes"}
-)
-_WORDS = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
+# curl -u name:password
+_CURL_USER = re.compile(r"(\s(?:-u|--user)[ =]['\"]?[^\s:'\"]{1,100}:)[^\s'\"]+")
 
-# One cheap look decides for nearly every string that none of the patterns below can match.
-_SUSPICIOUS = re.compile(r"://|passw|pwd|bearer|secret|token|signature|credential|api_?key", re.IGNORECASE)
-_PATTERNS = (
-    # scheme://user:password@host. Starting at :// and stopping at / keeps it linear on long input.
-    (re.compile(r"(://[^\s:/@]*):[^\s/]+@"), rf"\1:{MASK}@"),
-    # password=…, 'password': '…' and the signature of a signed address, but not "password: is too short".
-    (
-        re.compile(
-            r"((?:password|passwd|pwd|secret|token|signature|credential|api_?key)(?:\s?=\s?|['\"]\s?:\s?))"
-            r"(?:'[^']*'|\"[^\"]*\"|['\"]?[^\s&;,\"']+)",
-            re.IGNORECASE,
-        ),
-        rf"\1{MASK}",
-    ),
-    (re.compile(r"\b(bearer\s+)[\w.~+/=-]{8,}", re.IGNORECASE), rf"\1{MASK}"),
-)
+_SECRET_CHARACTERS = string.ascii_letters + string.digits + "_-+/=.~:@%$&"
 
-
-@lru_cache(maxsize=4096)
-def is_secret_key(key: str) -> bool:
-    """Whether a field of this name holds a secret."""
-    words = [word.lower() for word in _WORDS.findall(key)]
-    if not words or words[-1] in _HARMLESS_AT_END:
-        return False
-    if words[-1] in _SECRET_AT_END or not _SECRET_ANYWHERE.isdisjoint(words):
-        return True
-    return words[-1] == "key" and len(words) > 1 and words[-2] in _SECRET_KEYS
+# One cheap look decides for nearly every string that no shape can match.
+_MAY_SHOW = re.compile(r"[A-Za-z0-9_+/.:$-]{18}|://|-----BEGIN|(?i:basic|bearer|apikey)\s| --?u")
 
 
 def redact_text(text: str) -> str:
-    """The text without the passwords, bearer tokens and signatures in the addresses it mentions."""
-    if _SUSPICIOUS.search(text) is None:
+    """The text without the secrets in it."""
+    text = mask_named(text)
+    if _MAY_SHOW.search(text) is None or UUID.fullmatch(text) is not None:
         return text
-    for pattern, replacement in _PATTERNS:
+    for pattern, replacement in _USER_INFO:
         text = pattern.sub(replacement, text)
-    return text
+    return mask_shapes(_CURL_USER.sub(rf"\1{MASK}", text))
+
+
+def cut(text: str, longest: int) -> str:
+    """The first characters of a long text, without the word that the cut divides: half a secret has no shape."""
+    return text if len(text) <= longest else text[:longest].rstrip(_SECRET_CHARACTERS) + "…"
+
+
+def redact_start(text: str, longest: int) -> str:
+    """The first characters of a long text, masked."""
+    return redact_text(cut(text, longest))
 
 
 def redact(value: object, key: str = "") -> object:
@@ -68,12 +62,17 @@ def redact(value: object, key: str = "") -> object:
     if type(value) is str:  # nearly everything that is logged, and nothing can go wrong with it
         return MASK if key and is_secret_key(key) else redact_text(value)
     try:
-        return _redact(value, key, 0)
+        return _redact(value, key, _DEEPEST, _loggable)
     except Exception:  # noqa: BLE001 - a value that cannot be shown must not take the log line with it
         return f"<unprintable {type(value).__name__}>"
 
 
-def _redact(value: object, key: str, depth: int) -> object:
+def redact_json(value: JsonValue) -> JsonValue:
+    """A copy of a document without the secrets in it. Everything else stays as it was, numbers of any size too."""
+    return cast("JsonValue", _redact(value, "", _DEEPEST_JSON, lambda number: number))
+
+
+def _redact(value: object, key: str, depth: int, number: Number) -> object:
     if value is None or isinstance(value, bool):
         return value
     if key and is_secret_key(key):
@@ -81,30 +80,31 @@ def _redact(value: object, key: str, depth: int) -> object:
     if isinstance(value, str):
         return redact_text(str(value))
     if isinstance(value, int | float):
-        return _number(value)
+        return number(value)
     if isinstance(value, Mapping | list | tuple | set | frozenset):
-        return _redact_inside(value, depth + 1)
+        return _redact_inside(value, depth - 1, number) if depth > 0 else "<too deep>"
     return redact_text(_text(value))
 
 
-def _number(value: int | float) -> object:
+def _loggable(value: int | float) -> object:
     if isinstance(value, float):
         return value if math.isfinite(value) else str(value)
     # Python refuses to write integers of more than 4,300 digits in decimal, and JSON readers stop at 64 bits.
     return value if -(2**63) <= value < 2**64 else f"{value:#x}"
 
 
-def _redact_inside(value: Collection[object], depth: int) -> object:
-    if depth > _DEEPEST:
-        return "<too deep>"
+def _redact_inside(value: Collection[object], depth: int, number: Number) -> object:
     if isinstance(value, Mapping):
-        pairs = ((key if isinstance(key, str) else _text(key), item) for key, item in value.items())
-        return {key: _redact(item, key, depth) for key, item in pairs}
-    if isinstance(value, tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
+        # {"name": "Authorization", "value": "…"} is how tools list headers and variables.
+        named = value.get("name")
+        keys = {"value": named} if isinstance(named, str) else {}
+        pairs = [(key if isinstance(key, str) else _text(key), item) for key, item in value.items()]
+        return {redact_text(key): _redact(item, keys.get(key, key), depth, number) for key, item in pairs}
+    if isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], str | bytes):
         # HTTP headers travel as pairs: the first says whether the second is secret.
         name = _text(value[0])
-        return [redact_text(name), _redact(value[1], name, depth)]
-    return [_redact(item, "", depth) for item in value]
+        return [redact_text(name), _redact(value[1], name, depth, number)]
+    return [_redact(item, "", depth, number) for item in value]
 
 
 def _text(value: object) -> str:

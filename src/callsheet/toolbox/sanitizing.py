@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import re
 
-from callsheet.toolbox.redaction import MASK, redact_text
+from callsheet.toolbox.redaction import cut, redact_text
 
 LONGEST_MESSAGE = 300
 
 _ADDRESS = re.compile(r"[a-z][a-z0-9+.-]{0,20}://[^\s'\"<>)\]]+", re.IGNORECASE)
-# Keys as they begin at AWS, OpenAI, Comfy, Replicate, Hugging Face and GitHub.
-_KEY = re.compile(r"\b(?:A[KS]IA[0-9A-Z]{16}|(?:sk|pk|rk|comfyui|r8|hf|gh[a-z])[-_][A-Za-z0-9_-]{16,})\b")
 _QUOTED_PATH = re.compile(r"(['\"`])(?:/|[A-Za-z]:[\\/]|\\\\)[^'\"`]*\1")
 _PATH = re.compile(r"(?<![\w.~/\\])(?:[A-Za-z]:[\\/]|\\\\|/(?=[\w.~$-]))[^\s'\"`,;:()<>\[\]]*")
 _UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
@@ -18,8 +16,8 @@ _UNPRINTABLE = re.compile(r"[^\S ]|[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e
 
 def clean_line(text: str) -> str:
     """No control characters, no paths of the worker's machine, no signed addresses, no secrets, and not too long."""
-    line = " ".join(_UNPRINTABLE.sub(" ", text[: LONGEST_MESSAGE * 10]).split())
-    line = _KEY.sub(MASK, _ADDRESS.sub("[address]", redact_text(line)))
+    line = " ".join(_UNPRINTABLE.sub(" ", cut(text, LONGEST_MESSAGE * 10)).split())
+    line = _ADDRESS.sub("[address]", redact_text(line))
     line = _PATH.sub(_file_name, _QUOTED_PATH.sub(_file_name, line))
     return line if len(line) <= LONGEST_MESSAGE else line[: LONGEST_MESSAGE - 1].rstrip() + "…"
 

@@ -20,6 +20,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.redaction import redact_start
 from callsheet.webhooks.metrics import CallMetrics
 
 SQL = statements("callsheet.webhooks", "breaker_statements.sql")
@@ -136,7 +137,7 @@ class Breakers:
                 provider=call.provider,
                 dispatch_id=call.dispatch_id,
                 lease_seq=call.lease_seq,
-                error=error[:500],
+                error=redact_start(error, 500),
                 most=self._settings.breaker_failures,
                 pause_seconds=self._settings.breaker_pause_seconds,
                 longest_pause_seconds=self._settings.breaker_longest_pause_seconds,

@@ -14,6 +14,7 @@ from callsheet.providers.media import Prediction
 from callsheet.providers.typed_actors import promised_types
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import is_one_of
+from callsheet.toolbox.redaction import redact_start
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.toolbox.sanitizing import clean_line
 from callsheet.webhooks.downloads import Downloads, NotNow, Unusable, Whose
@@ -140,4 +141,4 @@ def _kinds(promised: Sequence[str]) -> str:
 
 def _cause(why: Unusable) -> str:
     """For admins: the addresses that users are not told."""
-    return str(why.__cause__ or why)[:300]
+    return redact_start(str(why.__cause__ or why), 300)

@@ -16,6 +16,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.providers.media import Prediction
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_start
 from callsheet.webhooks.predictions import as_row, of_row
 
 SQL = statements("callsheet.webhooks")
@@ -130,7 +131,7 @@ class Worklist:
                 work=work or call.work,
                 seconds=seconds,
                 failures=call.failures + 1 if counted else 0,
-                error=None if error is None else error[:500],
+                error=None if error is None else redact_start(error, 500),
             )
 
     async def forget(self, call: ClaimedCall, strays: Sequence[str]) -> None:
@@ -139,7 +140,9 @@ class Worklist:
 
     async def end(self, call: ClaimedCall, error: str | None = None) -> None:
         async with self._databases.central.connection() as connection:
-            await SQL["end_call"].run(connection, call_id=call.call_id, error=None if error is None else error[:500])
+            await SQL["end_call"].run(
+                connection, call_id=call.call_id, error=None if error is None else redact_start(error, 500)
+            )
 
     async def count(self, providers: Collection[str]) -> dict[str, int]:
         async with self._databases.central.connection() as connection:

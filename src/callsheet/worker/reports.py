@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from callsheet.providers.errors import ProviderError
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.worker import CompleteRequest, FailRequest, LeaseRequest, RequeueRequest, WorkerJob
 from callsheet.worker.plane import Plane, Refused, Unreachable
 from callsheet.worker.private_files import read_private, write_private
@@ -159,15 +160,15 @@ def lease_of(job: WorkerJob) -> dict[str, Any]:
 
 def failure(job: WorkerJob, error: ProviderError) -> Report:
     # What a service said may have halves of surrogate pairs in it; whoever reports a failure must not fail at that.
-    message = error.message.encode("utf-8", "replace").decode()
+    message = redact_text(error.message.encode("utf-8", "replace").decode())
     body: dict[str, Any] = {
         **lease_of(job),
         "error_message": message,
         "error": {
             "type": error.type,
             "message": message,
-            "details": error.details,
-            "traceback": error.traceback,
+            "details": redact_json(error.details),
+            "traceback": None if error.traceback is None else redact_text(error.traceback),
             "retryable": error.retryable,
         },
     }
