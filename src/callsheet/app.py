@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from datetime import datetime
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
@@ -45,6 +44,7 @@ from callsheet.pipelines.candidate_routes import candidate_router, guidance_rout
 from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
+from callsheet.plumbing.database_watch import DatabaseWatch
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
@@ -116,21 +116,6 @@ class Rooms:
     def loops(self) -> tuple[Loop, ...]:
         rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines)
         return tuple(loop for room in rooms for loop in room.loops)
-
-
-class DatabaseWatch(Loop):
-    """Opens pools that were added elsewhere, and brings an embedded server back that was killed."""
-
-    name = "database_watch"
-    interval_seconds = 2.0
-
-    def __init__(self, databases: Databases):
-        super().__init__()
-        self._databases = databases
-
-    async def tick(self, now: datetime) -> None:
-        await self._databases.keep_embedded_running()
-        await self._databases.refresh_pools()
 
 
 @asynccontextmanager

@@ -7,8 +7,9 @@ import os
 import shutil
 import signal
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import typer
 
@@ -16,12 +17,17 @@ from callsheet.cli.console import out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 
+if TYPE_CHECKING:
+    from callsheet.plumbing.migrate import SchemaState
+    from callsheet.plumbing.ownership import Central
+    from callsheet.plumbing.pool_keeper import PoolAddress
+
 app = typer.Typer(help="The databases: status, migrations, pools.", no_args_is_help=True)
 
 
 @app.command()
 def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """Show whether the databases run, where, and whether their schemas are up to date."""
+    """Show where central and each pool are, their schemas, and whether the pools belong to this central."""
     report = asyncio.run(_status(load_settings()))
     if as_json:
         print_json(report)
@@ -29,8 +35,11 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
         for name, value in report.items():
             if name != "databases":
                 out.print(f"{name}: {value}")
-        rows = [(row["name"], row["kind"], row["schema"], row["problem"]) for row in report["databases"]]
-        print_table(("database", "kind", "schema", ""), rows)
+        columns = ("name", "kind", "host", "database", "schema", "installation")
+        print_table(columns, [[_shown(row, column) for column in columns] for row in report["databases"]])
+        for row in report["databases"]:
+            if row["problem"]:
+                out.print(f"{row['name']}: {row['problem']}")
 
 
 @app.command()
@@ -51,6 +60,31 @@ def add_pool(
     """Add a database that tenants can live in."""
     applied = asyncio.run(_add_pool(load_settings(), name, dsn))
     out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.")
+
+
+@app.command()
+def adopt() -> None:
+    """This central is the production, restored or moved: let it take over its pools.
+
+    The central that had them before is refused from then on. Stop its control planes first.
+    """
+    names = asyncio.run(_adopt(load_settings()))
+    out.print(f"This central owns {', '.join(names)} now.")
+
+
+@app.command()
+def repoint(
+    pools: list[str] = typer.Argument(None, metavar="NAME=DSN …", help="A copy of each pool: pool_1=postgresql://…"),
+    physical_copy: bool = typer.Option(
+        False, "--physical-copy", help="The copies of the pools are disk snapshots or copied data directories."
+    ),
+) -> None:
+    """This central is a copy, for example for staging: give it an installation id and pools of its own.
+
+    The pools must be copies as well. A pool needs no DSN here if it was copied together with central's whole server.
+    """
+    new_id = asyncio.run(_repoint(load_settings(), _named_dsns(pools or []), physical_copy))
+    out.print(f"This copy is installation {new_id} now, with pools of its own.")
 
 
 @app.command()
@@ -98,24 +132,62 @@ async def _status(settings: Settings) -> dict[str, Any]:
 
 
 async def _schemas(settings: Settings, dsn: str) -> list[dict[str, Any]]:
+    from callsheet.plumbing.database import connected
     from callsheet.plumbing.databases import CENTRAL, pool_addresses
     from callsheet.plumbing.migrate import inspect
-    from callsheet.plumbing.sql import DatabaseKind
+    from callsheet.plumbing.ownership import read_central
 
-    async def look(kind: DatabaseKind, name: str, address: str) -> dict[str, Any]:
-        row: dict[str, Any] = {"name": name, "kind": kind, "schema": None, "pending": [], "problem": None}
-        try:
-            state = await inspect(address, kind, name)
-        except OperatorError as error:
-            return {**row, "problem": str(error)}
-        pending = [migration.label for migration in state.pending]
-        problem = f"lacks {', '.join(pending)}: callsheet db migrate" if pending else None
-        return {**row, "schema": state.version, "pending": pending, "problem": problem}
+    row = _row(CENTRAL, "central", dsn)
+    try:
+        state = await inspect(dsn, "central", CENTRAL)
+    except OperatorError as error:
+        return [{**row, "problem": str(error)}]
+    row |= _schema_of(state)
+    if state.pending:
+        return [row]
+    async with connected(dsn, CENTRAL) as connection:
+        central = await read_central(connection, dsn)
+    row["installation"] = str(central.installation_id)
+    return [row, *[await _pool_row(pool, central) for pool in await pool_addresses(settings, dsn)]]
 
-    central = await look("central", CENTRAL, dsn)
-    if central["schema"] in (None, 0):
-        return [central]
-    return [central, *[await look("pool", pool.name, pool.dsn) for pool in await pool_addresses(settings, dsn)]]
+
+async def _pool_row(pool: PoolAddress, central: Central) -> dict[str, Any]:
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.migrate import inspect
+    from callsheet.plumbing.ownership import read_owner, refusal
+
+    row = _row(pool.name, "pool", pool.readable_dsn)
+    try:
+        row |= _schema_of(await inspect(pool.dsn, "pool", pool.name))
+        async with connected(pool.dsn, pool.name) as connection:
+            owner = await read_owner(connection)
+    except OperatorError as error:
+        return {**row, "problem": str(error)}
+    if owner is None:
+        return row
+    refused = refusal(pool.name, central, owner)
+    matches = {"installation": str(owner.installation_id), "matches": refused is None}
+    return {**row, **matches, "problem": row["problem"] or (str(refused) if refused else None)}
+
+
+def _row(name: str, kind: str, dsn: str | None) -> dict[str, Any]:
+    from callsheet.plumbing.database import shown_address
+
+    host, database = (None, None) if dsn is None else shown_address(dsn)
+    unknown: dict[str, Any] = {"schema": None, "pending": [], "installation": None, "matches": None, "problem": None}
+    return {"name": name, "kind": kind, "host": host, "database": database, **unknown}
+
+
+def _schema_of(state: SchemaState) -> dict[str, Any]:
+    pending = [migration.label for migration in state.pending]
+    problem = f"It lacks {', '.join(pending)}. Run: callsheet db migrate" if pending else None
+    return {"schema": state.version, "pending": pending, "problem": problem}
+
+
+def _shown(row: dict[str, Any], column: str) -> object:
+    if column != "installation" or row["installation"] is None:
+        return row[column]
+    return row["installation"] + ("" if row["matches"] is not False else " (not this central's)")
 
 
 async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
@@ -140,6 +212,31 @@ async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
         # Central only: the first pool may be the very one that is being added.
         await require_current(dsn, "central", CENTRAL)
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
+
+
+async def _adopt(settings: Settings) -> list[str]:
+    from callsheet.plumbing.repoint import adopt
+
+    async with _running_central(settings) as dsn:
+        return await adopt(settings, dsn)
+
+
+async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool) -> UUID:
+    from callsheet.plumbing.repoint import repoint
+
+    async with _running_central(settings) as dsn:
+        return await repoint(settings, dsn, dsns, physical_copy=physical_copy)
+
+
+def _named_dsns(given: list[str]) -> dict[str, str]:
+    dsns = {}
+    for each in given:
+        name, separator, dsn = each.partition("=")
+        if not separator or not dsn.startswith(("postgresql://", "postgres://")):
+            # Not quoted: it may hold a password.
+            raise OperatorError("Write each pool as NAME=DSN, like pool_1=postgresql://user:password@host/name")
+        dsns[name] = dsn
+    return dsns
 
 
 async def _shell(settings: Settings, database: str) -> int:

@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict, dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
@@ -14,6 +14,11 @@ from callsheet.cli.console import out, print_json
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
+
+if TYPE_CHECKING:
+    from callsheet.plumbing.migrate import Migration
+    from callsheet.plumbing.ownership import Central
+    from callsheet.plumbing.pool_keeper import PoolAddress
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 CLOCK_TOLERANCE_SECONDS = 2.0
@@ -100,7 +105,9 @@ async def _database(settings: Settings) -> list[Finding]:
     from callsheet.plumbing.database import connected
     from callsheet.plumbing.databases import CENTRAL, pool_addresses, reached_central
     from callsheet.plumbing.migrate import inspect
+    from callsheet.plumbing.ownership import read_central
 
+    broken = []
     async with reached_central(settings) as dsn:
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
@@ -110,8 +117,15 @@ async def _database(settings: Settings) -> list[Finding]:
             drift = database_time - (began + time.time()) / 2
         pending = {CENTRAL: state.pending}
         pools = await pool_addresses(settings, dsn) if state.version else []
-        for pool in pools:
-            pending[pool.name] = (await inspect(pool.dsn, "pool", pool.name)).pending
+        if pools and not state.pending:
+            async with connected(dsn, CENTRAL) as connection:
+                central = await read_central(connection, dsn)
+            for pool in pools:
+                try:
+                    pending[pool.name] = await _examine_pool(pool, central)
+                except OperatorError as error:
+                    # The others are looked at all the same: they are served.
+                    broken.append(Finding("database", "problem", f"Pool {pool.name} is not served. {error}"))
     where = "embedded" if settings.database.dsn is None else "by DSN"
     behind = [name for name, migrations in pending.items() if migrations]
     found = f"PostgreSQL {version} ({where}), {len(pools)} pool{'s' if len(pools) != 1 else ''}."
@@ -119,7 +133,19 @@ async def _database(settings: Settings) -> list[Finding]:
         schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
         schema = Finding("database", "ok", found)
-    return [schema, _clock(drift)]
+    return [schema, *broken, _clock(drift)]
+
+
+async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
+    """The migrations it lacks; what keeps it from being served is raised."""
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.migrate import inspect
+    from callsheet.plumbing.ownership import check_owner
+
+    state = await inspect(pool.dsn, "pool", pool.name)
+    async with connected(pool.dsn, pool.name) as connection:
+        await check_owner(connection, pool.name, central)
+    return state.pending
 
 
 def _clock(drift_seconds: float) -> Finding:

@@ -148,7 +148,7 @@ async def _audit(settings: Settings) -> tuple[list[str], list[Finding]]:
 
     databases = await open_installation(settings)
     try:
-        findings = [finding for pool in databases.pools for finding in await audit_pool(pool)]
+        findings = [finding for pool in databases.require_all() for finding in await audit_pool(pool)]
         return [pool.name for pool in databases.pools], findings
     finally:
         await databases.close()

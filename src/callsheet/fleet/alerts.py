@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
 
@@ -34,6 +34,8 @@ class PausedProvider:
 
 @dataclass(frozen=True, slots=True)
 class AlertFacts:
+    # Pools that are not served, and why.
+    unavailable_pools: Mapping[str, str] = field(default_factory=dict)
     routes: Sequence[WaitingRoute] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     unapproved_workers: int = 0
@@ -49,6 +51,7 @@ class AlertFacts:
 def alerts(facts: AlertFacts) -> list[Alert]:
     """The critical ones first."""
     found = [
+        *_pools(facts.unavailable_pools),
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_failures(facts.workflows),
@@ -59,6 +62,18 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_healed(facts.reconciled or {}),
     ]
     return sorted(found, key=lambda alert: alert.severity != "critical")
+
+
+def _pools(unavailable: Mapping[str, str]) -> Iterator[Alert]:
+    for name, reason in unavailable.items():
+        yield Alert(
+            code="pool_unavailable",
+            severity="critical",
+            subject=name,
+            message=f"Pool {name} is not served; its tenants get 503 and its jobs wait. {reason}",
+            action="Do what the message says, or bring the database back. The pool is opened within seconds, without a "
+            "restart. callsheet db status shows every database.",
+        )
 
 
 def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:

@@ -50,6 +50,7 @@ class FleetOverview:
             paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
             providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
         facts = AlertFacts(
+            unavailable_pools=self._databases.unavailable,
             routes=await self._waiting_routes(heads),
             workflows=metrics.workflows,
             unapproved_workers=metrics.unapproved_workers,

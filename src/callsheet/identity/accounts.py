@@ -132,7 +132,7 @@ class Accounts:
 
     async def _choose_pool(self, connection: Connection, wanted: str | None) -> str:
         if wanted is None:
-            pool = await SQL["emptiest_pool"].value(connection)
+            pool = await SQL["emptiest_pool"].value(connection, unavailable=list(self._databases.unavailable))
             if pool is None:
                 raise InvalidRequest.field("pool", "there is none yet; add one: callsheet db add-pool NAME DSN")
             return str(pool)

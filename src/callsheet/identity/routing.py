@@ -17,14 +17,14 @@ class TenantRouting:
 
     def __init__(self, databases: Databases):
         self._databases = databases
-        self._pools: dict[UUID, Database] = {}
+        self._pools: dict[UUID, str] = {}
 
     async def pool_of(self, tenant_id: UUID) -> Database:
-        found = self._pools.get(tenant_id)
-        if found is None:
+        name = self._pools.get(tenant_id)
+        if name is None:
             async with self._databases.central.connection() as connection:
                 name = await SQL["pool_of_tenant"].value(connection, tenant_id=tenant_id)
             if name is None:
                 raise NotFound("There is no such tenant.")
-            found = self._pools[tenant_id] = await self._databases.pool(name)
-        return found
+            self._pools[tenant_id] = name
+        return await self._databases.pool(name)

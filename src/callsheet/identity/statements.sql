@@ -87,7 +87,8 @@ FROM unnest(:ids::uuid[], :times::timestamptz[]) AS used (id, at) WHERE k.id = u
 
 -- name: emptiest_pool
 SELECT p.name FROM pools p LEFT JOIN tenants t ON t.db_pool = p.name
-GROUP BY p.name, p.created_at ORDER BY count(t.id), p.created_at, p.name LIMIT 1
+GROUP BY p.name, p.created_at
+ORDER BY p.name = ANY (:unavailable::text[]), count(t.id), p.created_at, p.name LIMIT 1
 
 -- name: pool_exists
 SELECT EXISTS (SELECT FROM pools WHERE name = :name)

@@ -19,6 +19,7 @@ from callsheet.jobs.moves import SQL, Move, Output
 from callsheet.jobs.products import with_product
 from callsheet.jobs.reports import Failure, Outcome, Report, StartedLease, lease_of, recorded, settled_by
 from callsheet.jobs.states import Happening, target
+from callsheet.plumbing.database import PoolUnavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
@@ -26,6 +27,8 @@ from callsheet.wire.errors import LeaseLost, NotFound
 # After this many requeues a requeue costs its attempt, so that a job nobody can keep does not circle for ever.
 FREE_REQUEUES = 20
 NOT_TAKEN = "its worker was gone before it had the job"
+# A job whose pool is not available is offered again after this time.
+POOL_AWAY_SECONDS = 15.0
 RETRY_BASE_SECONDS = 5.0
 RETRY_CAP_SECONDS = 300.0
 RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
@@ -44,7 +47,10 @@ class Execution:
             lease = await self._queue.lease(criteria, worker_id, poll_id)
             if lease is None:
                 return None
-            started = await self._start_or_release(lease, Happening.START)
+            try:
+                started = await self._start_or_release(lease, Happening.START)
+            except PoolUnavailable:
+                continue  # it went back for a while, so that it does not stand before the jobs of other pools
             if started is not None:
                 return started
 
@@ -58,8 +64,9 @@ class Execution:
         start = asyncio.create_task(self._start(lease, happening))
         try:
             started = await asyncio.shield(start)
-        except (Exception, asyncio.CancelledError):
-            await asyncio.shield(self._release(lease, start))
+        except (Exception, asyncio.CancelledError) as error:
+            delay = POOL_AWAY_SECONDS if isinstance(error, PoolUnavailable) else 0.0
+            await asyncio.shield(self._release(lease, start, delay))
             raise
         if started is not None:
             await hit(Failpoint.START_BEFORE_ANSWER)
@@ -102,9 +109,10 @@ class Execution:
         if not isinstance(known, Outcome):
             await self._put_back(known, PutBack(lease.dispatch_id, lease.lease_token, False), reason, report)
 
-    async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None]) -> None:
+    async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float) -> None:
         """Nobody will run it: back at once, with its attempt; and the job too, once its start has come to an end."""
-        await self._queue.put_back([PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False)])
+        back = PutBack(lease.dispatch_id, lease.lease_token, keep_attempt=False, delay_seconds=delay_seconds)
+        await self._queue.put_back([back])
         await asyncio.wait({start})
         if not start.cancelled() and start.exception() is None and start.result() is not None:
             await hit(Failpoint.PUT_BACK_BEFORE_POOL)

@@ -13,7 +13,7 @@ from callsheet.jobs.mover import Mover, ended_in
 from callsheet.jobs.moves import SQL, Move
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.states import Happening
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
@@ -42,9 +42,9 @@ class Reaper(Loop):
 
     async def reap(self, at: datetime | None = None) -> bool:
         expired = await self._queue.find_expired(at, BATCH)
-        await all_of(self._reap_one(lease, at) for lease in expired)
+        await all_of(unless_unavailable(self._reap_one(lease, at)) for lease in expired)
         overdue = await self._queue.find_overdue_heads(at, BATCH)
-        await all_of(self._forget_ended(*key) for key in overdue)
+        await all_of(unless_unavailable(self._forget_ended(*key)) for key in overdue)
         return len(expired) == BATCH
 
     async def _reap_one(self, lease: Expired, at: datetime | None) -> None:

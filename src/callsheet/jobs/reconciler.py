@@ -20,7 +20,7 @@ from callsheet.jobs.discrepancies import Discrepancy, JobSide, Suspicion, compar
 from callsheet.jobs.mover import Mover, ended_in
 from callsheet.jobs.moves import Move
 from callsheet.jobs.states import Happening
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import Database, unless_unavailable
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row, statements
 from callsheet.toolbox.logs import get_logger
@@ -65,7 +65,7 @@ class Reconciler(Loop):
         due = [seen for seen, at in self._suspicions.items() if moment - at >= self.second_look_seconds]
         for suspicion in due:
             del self._suspicions[suspicion]
-        await all_of(self._confirm(suspicion) for suspicion in due)
+        await all_of(unless_unavailable(self._confirm(suspicion)) for suspicion in due)
 
     async def _look_at_pool(self, pool: Database) -> None:
         """Active jobs whose dispatch is missing, or has ended without them."""
@@ -87,8 +87,8 @@ class Reconciler(Loop):
         self._after_dispatch = page[-1].dispatch_id if len(page) == self.batch else 0
         by_pool: dict[str, tuple[Database, list[OpenDispatch]]] = {}
         for dispatch in page:
-            if dispatch.has_settled:
-                pool = await self._mover.pool_of(dispatch.tenant_id)
+            pool = await unless_unavailable(self._mover.pool_of(dispatch.tenant_id)) if dispatch.has_settled else None
+            if pool is not None:
                 by_pool.setdefault(pool.name, (pool, []))[1].append(dispatch)
         await all_of(self._compare_with(pool, dispatches) for pool, dispatches in by_pool.values())
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from callsheet.pipelines.gallery import SQL
-from callsheet.plumbing.database import Database
+from callsheet.plumbing.database import DATABASE_AWAY, Database, is_away
 from callsheet.plumbing.sql import Row
 from callsheet.settings import PipelineSettings
 from callsheet.toolbox.together import all_of
@@ -26,10 +26,19 @@ class RunNumbers:
         self._window_seconds = settings.error_window_seconds
 
     async def look(self) -> list[RunsMetrics]:
-        """One of each pool."""
-        return await all_of(self._of_pool(pool) for pool in self._pools())
+        """One of each pool that answers."""
+        looks = await all_of(self._of_pool(pool) for pool in self._pools())
+        return [found for found in looks if found is not None]
 
-    async def _of_pool(self, pool: Database) -> RunsMetrics:
+    async def _of_pool(self, pool: Database) -> RunsMetrics | None:
+        try:
+            return await self._numbers(pool)
+        except DATABASE_AWAY as error:  # the alerts must be seen above all when a pool is away
+            if is_away(error):
+                return None
+            raise
+
+    async def _numbers(self, pool: Database) -> RunsMetrics:
         async with pool.connection() as connection:
             row = await SQL["runs_in_numbers"].row(
                 connection,

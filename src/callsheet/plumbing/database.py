@@ -8,9 +8,10 @@ from __future__ import annotations
 import asyncio
 import json
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager, suppress
-from typing import Any
+from typing import Any, TypeVar
+from urllib.parse import parse_qs, unquote, urlsplit
 
 import asyncpg
 
@@ -18,11 +19,27 @@ from callsheet.plumbing.sql import Connection, DatabaseKind
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.errors import OperatorError
 
+Result = TypeVar("Result")
+
 MINIMUM_VERSION = 15
 CLOSE_SECONDS = 3.0
 
-# What asyncpg raises when the database is away, restarting or has no connection left: not the request's fault.
+
+class DatabaseError(OperatorError):
+    """The database cannot be used. The message says why and what to do."""
+
+
+class PoolUnavailable(DatabaseError):
+    """A pool that is registered and currently not served. The message says why; it is not for tenants."""
+
+    def __init__(self, pool: str, reason: str):
+        super().__init__(reason)
+        self.pool = pool
+
+
+# What is raised when the database is away, restarting or has no connection left: not the request's fault.
 DATABASE_AWAY = (
+    PoolUnavailable,
     ConnectionError,
     TimeoutError,
     # A server whose name is not found for the moment is as away as one that refuses.
@@ -42,6 +59,14 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
 
 
+async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
+    """For loops that go through the rows of all pools: what belongs to a pool that is not served waits until it is."""
+    try:
+        return await work
+    except PoolUnavailable:
+        return None
+
+
 # What connecting raises; ValueError where the DSN cannot be read.
 CANNOT_CONNECT = (OSError, asyncpg.PostgresError, asyncpg.InterfaceError, ValueError)
 
@@ -56,10 +81,6 @@ PLANNING = {
     "enable_bitmapscan": "off",
     "jit": "off",
 }
-
-
-class DatabaseError(OperatorError):
-    """The database cannot be used. The message says why and what to do."""
 
 
 class Database:
@@ -171,9 +192,10 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
             f"The DSN of database {name} cannot be read. Write it like postgresql://user:password@host:5432/name, "
             "with %40 for @, %2F for / and so on in user and password."
         )
-    # Without the query: a password may stand there too.
-    address = dsn.partition("?")[0].rpartition("@")[2]
+    address = "/".join(filter(None, shown_address(dsn)))
     match error:
+        case asyncpg.InsufficientPrivilegeError():
+            hint = "Let an administrator run there: GRANT CONNECT ON DATABASE … TO …"
         case asyncpg.InvalidPasswordError() | asyncpg.InvalidAuthorizationSpecificationError():
             hint = "Check user and password in its DSN."
         case asyncpg.InvalidCatalogNameError():
@@ -181,6 +203,15 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
         case _:
             hint = "Is PostgreSQL running there, and is the address right?"
     return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
+
+
+def shown_address(dsn: str) -> tuple[str, str]:
+    """Host and database of a DSN, for people. Never user, password or options: a password may stand there too."""
+    parts = urlsplit(dsn)
+    if "@" in dsn.partition(parts.netloc)[2]:
+        return "(unreadable)", ""  # an unescaped character in the password: what looks like the host is a part of it
+    host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
+    return host, unquote(parts.path.removeprefix("/"))
 
 
 async def _prepare_connection(connection: Connection) -> None:

@@ -8,21 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from urllib.parse import quote, urlsplit
 
 import asyncpg
 
 from callsheet.plumbing import migrate as schema
-from callsheet.plumbing.database import Database, DatabaseError, connected, create_database, has_database
+from callsheet.plumbing.database import (
+    Database,
+    DatabaseError,
+    PoolUnavailable,
+    connected,
+    create_database,
+    has_database,
+)
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation import require_installation, unfinished
+from callsheet.plumbing.ownership import Central, claim, read_central, release
+from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, prepare_pool
 from callsheet.plumbing.secrets import master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
+from callsheet.toolbox.together import all_of
 
 SQL = statements("callsheet.plumbing")
 CENTRAL = "central"
@@ -31,49 +40,70 @@ SEAL = "pool dsn"
 POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 
 
-@dataclass(frozen=True, slots=True)
-class PoolAddress:
-    name: str
-    dsn: str
-
-
 class Databases:
     """Use `open_databases`; close with `close`."""
 
-    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None):
+    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, migrates: bool):
         self.central = central
         self.embedded = embedded
         self._settings = settings
-        self._pools: dict[str, Database] = {}
+        self._migrates = migrates
+        self._keepers: dict[str, PoolKeeper] = {}
         self._opening = asyncio.Lock()
 
     @property
     def pools(self) -> Sequence[Database]:
-        return tuple(self._pools.values())
+        """Those that are served. A loop that goes through them leaves the others alone."""
+        return tuple(keeper.database for keeper in self._keepers.values() if keeper.database and not keeper.problem)
+
+    @property
+    def unavailable(self) -> Mapping[str, str]:
+        """Pools that are registered and currently not served, and why."""
+        return {name: keeper.problem for name, keeper in self._keepers.items() if keeper.problem is not None}
 
     async def pool(self, name: str) -> Database:
         """The pool of that name; one that was added while this process runs is opened on the way."""
-        found = self._pools.get(name)
-        if found is None:
+        keeper = self._keepers.get(name)
+        if keeper is None or (keeper.database is None and keeper.problem is None):
             await self.refresh_pools()
-            found = self._pools.get(name)
-        if found is None:
+            keeper = self._keepers.get(name)
+        if keeper is None:
             raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
-        return found
+        if keeper.problem is not None or keeper.database is None:
+            # At once: only the watch tries again, or every request would wait for a connection that cannot be made.
+            raise PoolUnavailable(name, keeper.problem or f"Pool {name} is being opened.")
+        return keeper.database
+
+    def require_all(self) -> Sequence[Database]:
+        """Every pool that is registered, for work that must not leave one out."""
+        for name, reason in self.unavailable.items():
+            raise PoolUnavailable(name, reason)
+        return self.pools
 
     async def refresh_pools(self) -> None:
-        """Opens the pools that were added since, and follows those that moved to another address."""
+        """Opens the pools that were added or have come back, follows those that moved, and renews all claims."""
         async with self._opening:
             async with self.central.connection() as connection:
                 rows = await SQL["list_pools"].rows(connection)
-            for address in _addresses(self._settings, self.central.dsn, rows):
-                known = self._pools.get(address.name)
-                if known is not None:
-                    known.dsn = address.dsn
-                else:
-                    database = Database("pool", address.name, address.dsn, self._settings.database)
-                    await database.open()
-                    self._pools[address.name] = database
+            addresses = _addresses(self._settings, self.central.dsn, rows)
+            due = [(self._keeper(one.name), one) for one in addresses if self._keeper(one.name).is_due(one)]
+            if not due:
+                return
+            central = await self._read_central()
+            await all_of(keeper.attend(address, central, self._read_central) for keeper, address in due)
+            if any(keeper.has_seen_rival for keeper, _ in due):
+                async with self.central.connection() as connection:
+                    await SQL["mark_possible_copy"].run(connection)
+
+    def _keeper(self, name: str) -> PoolKeeper:
+        found = self._keepers.get(name)
+        if found is None:
+            found = self._keepers[name] = PoolKeeper(name, self._settings.database, migrates=self._migrates)
+        return found
+
+    async def _read_central(self) -> Central:
+        async with self.central.connection() as connection:
+            return await read_central(connection, self.central.dsn)
 
     async def keep_embedded_running(self) -> None:
         """Brings the embedded server back where it was killed; somebody may have taken its port meanwhile."""
@@ -84,14 +114,19 @@ class Databases:
         async with AsyncExitStack() as stack:
             if self.embedded is not None:
                 stack.push_async_callback(self.embedded.close)
-            for database in (self.central, *self._pools.values()):
-                stack.push_async_callback(database.close)
+            stack.push_async_callback(self.central.close)
+            for keeper in self._keepers.values():
+                stack.push_async_callback(keeper.close)
+            if self.embedded is not None:
+                # Central's server goes down with its last user and comes back with another start time.
+                await all_of(keeper.release() for keeper in self._keepers.values())
 
 
 async def open_databases(settings: Settings) -> Databases:
     """Starts the embedded server where no DSN is set, checks or brings up the schemas, opens every pool.
 
-    What is missing is created. That is for a control plane; commands use `open_installation`.
+    A pool that cannot be opened is left out (`Databases.unavailable`); only central must be usable. What is missing
+    is created. That is for a control plane; commands use `open_installation`.
     """
     return await _open(settings, create=True)
 
@@ -102,17 +137,18 @@ async def open_installation(settings: Settings) -> Databases:
 
 
 async def _open(settings: Settings, *, create: bool) -> Databases:
+    migrates = create and settings.database.migrate_on_start
     async with AsyncExitStack() as undo:
         embedded, dsn = await _reach_central(settings, create=create)
         if embedded is not None:
             undo.push_async_callback(embedded.close)
-        if create and settings.database.migrate_on_start:
-            await migrate_all(settings, dsn)
+        if migrates:
+            await _migrate_central(settings, dsn)
         else:
             await require_current(settings, dsn)
         central = Database("central", CENTRAL, dsn, settings.database)
         await central.open()
-        databases = Databases(settings, central, embedded)
+        databases = Databases(settings, central, embedded, migrates=migrates)
         undo.pop_all()
         undo.push_async_callback(databases.close)
         await databases.refresh_pools()
@@ -149,24 +185,35 @@ async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedP
 
 
 async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
-    """Central first, then every pool; a first start also gets its first pool. Answers what was applied where."""
+    """Central first, then every pool; a first start also gets its first pool. Returns what was applied where.
+
+    A pool that cannot be migrated does not keep the others from it; afterwards the first such error is raised."""
+    applied = await _migrate_central(settings, dsn)
+    async with connected(dsn, CENTRAL) as connection:
+        central = await read_central(connection, dsn)
+    addresses = [address for address in await pool_addresses(settings, dsn) if address.name not in applied]
+
+    async def migrate(address: PoolAddress) -> None:
+        applied[address.name] = await prepare_pool(address.dsn, address.name, central, migrate=True)
+
+    await all_of(migrate(address) for address in addresses)
+    return applied
+
+
+async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
+    """And makes the first pool where there is none."""
     applied = {CENTRAL: await schema.migrate(dsn, "central", CENTRAL)}
     await hit(Failpoint.MIGRATE_BETWEEN_DATABASES)
-    addresses = await pool_addresses(settings, dsn)
-    if not addresses:
+    if not await pool_addresses(settings, dsn):
         applied[FIRST_POOL] = await _create_first_pool(dsn)
-    for address in addresses:
-        applied[address.name] = await schema.migrate(address.dsn, "pool", address.name)
     return applied
 
 
 async def require_current(settings: Settings, dsn: str) -> None:
+    """Pools have their schema looked at when they are opened."""
     await schema.require_current(dsn, "central", CENTRAL)
-    addresses = await pool_addresses(settings, dsn)
-    if not addresses:
+    if not await pool_addresses(settings, dsn):
         raise DatabaseError("There is no pool for tenants to live in yet. Run: callsheet db migrate")
-    for address in addresses:
-        await schema.require_current(address.dsn, "pool", address.name)
 
 
 async def pool_addresses(settings: Settings, central_dsn: str) -> list[PoolAddress]:
@@ -186,13 +233,18 @@ async def add_pool(settings: Settings, central_dsn: str, name: str, dsn: str) ->
         )
     async with connected(central_dsn, CENTRAL) as connection:
         known = any(row["name"] == name for row in await SQL["list_pools"].rows(connection))
+        central = await read_central(connection, central_dsn)
     if known and (await schema.inspect(dsn, "pool", name)).version == 0:
         # Its tenants would be routed to a place where nothing of theirs is.
         raise DatabaseError(
             f"There is a pool {name} already, and an empty database cannot take its place. Restore its data there "
             "first, or choose another name."
         )
-    applied = await schema.migrate(dsn, "pool", name)
+    applied = await prepare_pool(dsn, name, central, migrate=True)
+    async with connected(dsn, name) as connection:
+        await claim(connection, name, central)
+        # Only the control planes keep the lease.
+        await release(connection, central.started_at)
     await hit(Failpoint.ADD_POOL_BEFORE_REGISTER)
     async with connected(central_dsn, CENTRAL) as connection:
         sealed = seal(master_secret(settings), SEAL, dsn)
@@ -213,20 +265,19 @@ async def _create_first_pool(central_dsn: str) -> list[schema.Migration]:
 
 
 def _addresses(settings: Settings, central_dsn: str, rows: Sequence[asyncpg.Record]) -> list[PoolAddress]:
-    return [PoolAddress(row["name"], _pool_dsn(settings, central_dsn, row)) for row in rows]
+    return [_address(settings, central_dsn, row) for row in rows]
 
 
-def _pool_dsn(settings: Settings, central_dsn: str, row: asyncpg.Record) -> str:
+def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolAddress:
     name, database, sealed = row["name"], row["database"], row["sealed_dsn"]
     if database is not None:
-        return with_database(central_dsn, database)
-    dsn = unseal(master_secret(settings, create=False), SEAL, sealed)
-    if dsn is None:
-        raise DatabaseError(
-            f"The address of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it "
-            f"was added with, or add it again: callsheet db add-pool {name} DSN"
-        )
-    return dsn
+        return PoolAddress(name, with_database(central_dsn, database))
+    return PoolAddress(
+        name,
+        unseal(master_secret(settings, create=False), SEAL, sealed),
+        f"The address of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
+        f"added with, or add it again: callsheet db add-pool {name} DSN",
+    )
 
 
 def with_database(dsn: str, database: str) -> str:

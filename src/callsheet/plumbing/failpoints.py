@@ -18,6 +18,7 @@ from callsheet.toolbox.errors import OperatorError
 class Failpoint(StrEnum):
     MIGRATE_BETWEEN_DATABASES = "migrate.between_databases"
     ADD_POOL_BEFORE_REGISTER = "add_pool.before_register"
+    REPOINT_BETWEEN_DATABASES = "repoint.between_databases"
     CREATE_TENANT_BEFORE_CENTRAL = "create_tenant.before_central"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from callsheet import __version__
 from callsheet.plumbing.database import DATABASE_AWAY, Database
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.databases import CENTRAL, Databases
 from callsheet.settings import ServerSettings
 from callsheet.wire.base import Answer
 from callsheet.wire.errors import NotAuthenticated, Unavailable
@@ -27,8 +27,9 @@ class Health(Answer):
 
 
 class Readiness(Answer):
-    status: Literal["ready"] = "ready"
-    databases: dict[str, Literal["ok"]]
+    # Degraded: a pool is not available. Its tenants get 503, everything else works.
+    status: Literal["ready", "degraded"]
+    databases: dict[str, Literal["ok", "unavailable"]]
 
 
 class Draining:
@@ -50,15 +51,25 @@ def health_router(
 
     @router.get("/readyz")
     async def readyz() -> Readiness:
-        """Every database answers; 503 otherwise, and while shutting down."""
+        """Whether this process can serve: `ready`, or `degraded` while some pools are not available. 503 if central
+        or every pool is not available, and while shutting down."""
         if draining.begun:
             raise Unavailable("Shutting down.")
         checked = (databases.central, *databases.pools)
         answers = await asyncio.gather(*(_answers(database) for database in checked))
-        missing = [database.name for database, answered in zip(checked, answers, strict=True) if not answered]
-        if missing:
+        answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
+        # Why is for operators: the alerts and the log tell.
+        pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
+        if not answered[CENTRAL] or not any(pools.values()):
+            missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]
             raise Unavailable(f"No answer from the database {', '.join(missing)}.")
-        return Readiness(databases={database.name: "ok" for database in checked})
+        return Readiness(
+            status="ready" if all(pools.values()) else "degraded",
+            databases={
+                CENTRAL: "ok",
+                **{name: "ok" if is_there else "unavailable" for name, is_there in pools.items()},
+            },
+        )
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(authorization: str | None = Header(None, include_in_schema=False)) -> Response:

@@ -16,6 +16,7 @@ from importlib import resources
 import asyncpg
 
 from callsheet.plumbing.database import MINIMUM_VERSION, DatabaseError, connected
+from callsheet.plumbing.privileges import require_privileges
 from callsheet.plumbing.sql import DatabaseKind
 
 # Any constant will do; it only has to be the same in every process that migrates.
@@ -136,6 +137,12 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], name: str, migr
                 migration.name,
                 migration.checksum,
             )
+    except asyncpg.InsufficientPrivilegeError as error:
+        owner = await connection.fetchval("SELECT tableowner FROM pg_tables WHERE tablename = 'database_identity'")
+        raise DatabaseError(
+            f"The user of database {name} may not change its schema ({error}). Run `callsheet db migrate` with a DSN "
+            f"of the owner of its tables, {owner}."
+        ) from error
     except asyncpg.PostgresError as error:
         raise DatabaseError(
             f"Migration {migration.label} of database {name} failed and left nothing behind: {error}. Mend that and "
@@ -147,6 +154,7 @@ async def _state(
     connection: asyncpg.Connection[asyncpg.Record], kind: DatabaseKind, name: str, known: Sequence[Migration]
 ) -> SchemaState | None:
     """The state of a database that is ours, or None for an empty one."""
+    await require_privileges(connection, name)
     if await connection.fetchval("SELECT to_regclass('database_identity')") is None:
         tables = await connection.fetch(
             "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename LIMIT 3"

@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
-from callsheet.plumbing.database import DATABASE_AWAY, DatabaseError
+from callsheet.plumbing.database import DATABASE_AWAY, DatabaseError, PoolUnavailable
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import (
     AlreadyRegistered,
@@ -39,6 +39,7 @@ LONGEST_FIELD = 200
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 
 UNAVAILABLE = (*DATABASE_AWAY, DatabaseError)
+POOL_RETRY_SECONDS = 5
 
 STATUS_OF_CODE: Mapping[str, int] = {
     "refused": 400,
@@ -114,7 +115,7 @@ def _headers(refusal: Refusal) -> dict[str, str]:
         case RangeNotSatisfiable():
             return {"Content-Range": f"bytes */{refusal.size}"}
         case Unavailable():
-            return {"Retry-After": "1"}
+            return {"Retry-After": str(refusal.retry_after_seconds)}
     if STATUS_OF_CODE[refusal.code] == HTTPStatus.UNAUTHORIZED:
         return {"WWW-Authenticate": 'Bearer realm="callsheet"'}
     return {}
@@ -177,6 +178,10 @@ def refusal_of_absence(error: Exception) -> Refusal:
     """Of one of UNAVAILABLE: what the client is told, or the error itself where it is no absence."""
     if isinstance(error, ValueError):
         raise error  # asyncpg's client-side DataError is an InterfaceError too, and our bug
+    if isinstance(error, PoolUnavailable):
+        # Why is for operators: it names hosts. The watch has logged it.
+        detail = f"Pool {error.pool}, which holds the data of this tenant, is not available."
+        return Unavailable(detail, retry_after_seconds=POOL_RETRY_SECONDS)
     log.warning("database.unavailable", error=repr(error))
     return Unavailable("The database cannot be reached.")
 

@@ -6,3 +6,27 @@ SELECT name, database, sealed_dsn FROM pools ORDER BY created_at, name
 -- name: register_pool
 INSERT INTO pools (name, database, sealed_dsn) VALUES (:name, :database, :sealed_dsn)
 ON CONFLICT (name) DO UPDATE SET database = excluded.database, sealed_dsn = excluded.sealed_dsn
+
+-- name: read_installation
+SELECT id, possible_copy_at FROM installation
+
+-- name: read_next_id
+SELECT next_id FROM installation
+
+-- name: read_server
+-- Where this database is, apart from the system identifier, which some servers do not tell.
+SELECT d.oid::bigint AS database, d.datname AS database_name, pg_postmaster_start_time() AS started_at
+FROM pg_database d WHERE d.datname = current_database()
+
+-- name: mark_possible_copy
+UPDATE installation SET possible_copy_at = clock_timestamp() WHERE possible_copy_at IS NULL
+
+-- name: clear_possible_copy
+UPDATE installation SET possible_copy_at = NULL WHERE possible_copy_at IS NOT NULL
+
+-- name: choose_next_id
+-- The same one again after a crash: some pools may have it already.
+UPDATE installation SET next_id = coalesce(next_id, gen_random_uuid()) RETURNING next_id
+
+-- name: become_next
+UPDATE installation SET id = next_id, next_id = NULL, possible_copy_at = NULL WHERE next_id IS NOT NULL

@@ -194,6 +194,10 @@ class Unavailable(Refusal):
 
     code = "unavailable"
 
+    def __init__(self, detail: str | None = None, *, retry_after_seconds: int = 1):
+        super().__init__(detail)
+        self.retry_after_seconds = retry_after_seconds
+
 
 class InsufficientTokens(Refusal):
     """The wallet does not hold enough tokens for this job."""

@@ -178,6 +178,7 @@ class Metrics(Answer):
 
 class Alert(Answer):
     code: Literal[
+        "pool_unavailable",
         "no_live_worker",
         "long_wait",
         "unapproved_workers",

@@ -1,0 +1,150 @@
+"""One pool of this process: opens it, renews the claim of this central on it, and knows why it is not served."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+
+from callsheet.plumbing import migrate as schema
+from callsheet.plumbing.database import CANNOT_CONNECT, Database, DatabaseError, connected, is_away, unreachable
+from callsheet.plumbing.ownership import RENEW_SECONDS, Central, LeaseHeld, WrongOwner, check_owner, claim, release
+from callsheet.plumbing.privileges import require_privileges
+from callsheet.plumbing.sql import Connection
+from callsheet.settings import DatabaseSettings
+
+# A claim that takes longer is as good as none.
+CLAIM_SECONDS = 10.0
+RELEASE_SECONDS = 2.0
+# One failed renewal is bad luck; after the second one the pool's tenants and jobs are left alone.
+MOST_FAILURES = 1
+# Another server that renewed its lease twice while this one was refused is alive: not one that was restarted.
+RENEWALS_OF_A_RIVAL = 2
+
+
+@dataclass(frozen=True, slots=True)
+class PoolAddress:
+    name: str
+    # None where it cannot be read; `reason` says why.
+    readable_dsn: str | None
+    reason: str = ""
+
+    @property
+    def dsn(self) -> str:
+        if self.readable_dsn is None:
+            raise DatabaseError(self.reason)
+        return self.readable_dsn
+
+
+class PoolKeeper:
+    def __init__(self, name: str, settings: DatabaseSettings, *, migrates: bool):
+        self.name = name
+        self.database: Database | None = None
+        # Why the pool is not served; None where it is.
+        self.problem: str | None = None
+        self._settings = settings
+        self._migrates = migrates
+        self._claimed_with: datetime | None = None
+        self._renewed = float("-inf")
+        self._failures = 0
+        self._seen_lease: datetime | None = None
+        self._seen_renewals = 0
+
+    def is_due(self, address: PoolAddress) -> bool:
+        if self.problem is not None or self.database is None or self.database.dsn != address.readable_dsn:
+            return True
+        return time.monotonic() - self._renewed >= RENEW_SECONDS
+
+    @property
+    def has_seen_rival(self) -> bool:
+        return self._seen_renewals >= RENEWALS_OF_A_RIVAL
+
+    async def attend(
+        self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
+    ) -> None:
+        """Opens the pool, or renews its claim where it is open. What stands in the way becomes `problem`."""
+        try:
+            if self.database is not None and self.database.dsn != address.dsn:
+                await self.close()  # it has moved
+            if self.database is None:
+                await self._open(address.dsn, central)
+            else:
+                await self._renew(self.database, central, look_again)
+        except LeaseHeld as error:
+            self._watch_rival(error)
+            await self._refused(error)
+        except DatabaseError as error:
+            await self._refused(error)
+        except CANNOT_CONNECT as error:
+            self._failures += 1
+            if self.database is None or self._failures > MOST_FAILURES or not is_away(error):
+                self.problem = unreachable(self.name, address.dsn, error)
+        else:
+            self.problem, self._failures = None, 0
+            self._seen_lease, self._seen_renewals = None, 0
+
+    async def release(self) -> None:
+        """Gives up the lease. If that fails, the lease expires by itself."""
+        if self.database is None or self._claimed_with is None:
+            return
+        with suppress(*CANNOT_CONNECT):
+            async with asyncio.timeout(RELEASE_SECONDS), self.database.connection() as connection:
+                await release(connection, self._claimed_with)
+
+    async def close(self) -> None:
+        database, self.database = self.database, None
+        if database is not None:
+            await database.close()
+
+    async def _open(self, dsn: str, central: Central) -> None:
+        await prepare_pool(dsn, self.name, central, migrate=self._migrates)
+        async with connected(dsn, self.name) as connection:
+            await self._claim(connection, central)
+        database = Database("pool", self.name, dsn, self._settings)
+        await database.open()
+        self.database = database
+
+    async def _renew(self, database: Database, central: Central, look_again: Callable[[], Awaitable[Central]]) -> None:
+        async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:
+            try:
+                await self._claim(connection, central)
+            except LeaseHeld:
+                # Central may have been restarted after it was read, and another control plane noticed first.
+                again = await look_again()
+                if again.started_at == central.started_at:
+                    raise
+                await self._claim(connection, again)
+
+    async def _claim(self, connection: Connection, central: Central) -> None:
+        await claim(connection, self.name, central, self._claimed_with)
+        self._claimed_with, self._renewed = central.started_at, time.monotonic()
+
+    async def _refused(self, error: DatabaseError) -> None:
+        self.problem = str(error)
+        if isinstance(error, WrongOwner):
+            # Whatever is under way in this process must not finish there.
+            await self.close()
+
+    def _watch_rival(self, held: LeaseHeld) -> None:
+        if self._seen_lease is not None and held.renewed_at > self._seen_lease:
+            self._seen_renewals += 1
+        self._seen_lease = held.renewed_at
+
+
+async def prepare_pool(dsn: str, name: str, central: Central, *, migrate: bool) -> list[schema.Migration]:
+    """Checks that the pool is this central's before anything is written there, then its schema."""
+    try:
+        async with connected(dsn, name) as connection:
+            await require_privileges(connection, name)
+            await check_owner(connection, name, central)
+        if migrate:
+            return await schema.migrate(dsn, "pool", name)
+        await schema.require_current(dsn, "pool", name)
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError) as error:
+        raise DatabaseError(unreachable(name, dsn, error)) from error
+    return []

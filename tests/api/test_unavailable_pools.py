@@ -1,0 +1,152 @@
+"""A pool that cannot be used costs its own tenants a 503, and nobody else anything."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import asyncpg
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.cli.doctor import examine
+from callsheet.plumbing.databases import SEAL, SQL, open_databases
+from callsheet.plumbing.secrets import master_secret, seal
+from callsheet.settings import Settings
+from callsheet.wire.identity import CreateTenantRequest
+from tests.support.answers import assert_refused
+from tests.support.core import Core, Member, open_core
+from tests.support.people import People, Person
+from tests.support.ports import free_port
+
+
+@dataclass(frozen=True)
+class Half:
+    """A control plane that was started while pool_2 could not be used; work of both pools waits."""
+
+    settings: Settings
+    plane: ControlPlane
+    client: httpx.AsyncClient
+    ann: Person
+    bob: Person
+    core: Core
+    members: dict[str, Member]
+
+    async def get(self, person: Person, path: str) -> httpx.Response:
+        return await self.client.get(path, headers=person.headers)
+
+    async def register(self, dsn: str) -> None:
+        """Where pool_2 is from now on."""
+        await registered(self.settings, dsn)
+        await self.plane.databases.refresh_pools()
+
+
+async def registered(settings: Settings, dsn: str) -> None:
+    assert settings.database.dsn is not None
+    central = await asyncpg.connect(settings.database.dsn.get_secret_value())
+    try:
+        sealed = seal(master_secret(settings), SEAL, dsn)
+        await SQL["register_pool"].run(central, name="pool_2", database=None, sealed_dsn=sealed)
+    finally:
+        await central.close()
+
+
+@pytest.fixture
+async def addresses(settings: Settings) -> dict[str, str]:
+    databases = await open_databases(settings)
+    try:
+        return {pool.name: pool.dsn for pool in databases.pools}
+    finally:
+        await databases.close()
+
+
+@pytest.fixture
+async def half(settings: Settings, addresses: dict[str, str]) -> AsyncIterator[Half]:
+    databases = await open_databases(settings)
+    core = await open_core(databases).prepare()
+    members = {name: await core.member(name) for name in ("pool_2", "pool_1")}
+    for member in members.values():
+        await core.submit(member)
+    await databases.close()
+    await registered(settings, f"postgresql://user:hidden@127.0.0.1:{free_port()}/gone")
+    async with (
+        running_control_plane(settings) as plane,
+        httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=30) as client,
+    ):
+        people = People(plane.accounts, plane.keys)
+        ann = await people.admin()
+        bob = await people.user(await _tenant_in_pool_2(plane))
+        here = open_core(plane.databases)
+        here.workflow = core.workflow
+        yield Half(settings, plane, client, ann, bob, here, members)
+
+
+async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
+    """A tenant of it that is there already: none can be made while it is away."""
+    async with plane.databases.central.connection() as connection:
+        slug = await connection.fetchval("SELECT slug FROM tenants WHERE db_pool = 'pool_2'")
+    return await plane.accounts.find_tenant(slug)
+
+
+async def test_its_tenants_are_told_to_come_back_and_all_others_are_served(half: Half) -> None:
+    problem = assert_refused(refused := await half.get(half.bob, "/api/wallet"), 503, "unavailable")
+    assert refused.headers["retry-after"] == "5"
+    assert problem["detail"] == "Pool pool_2, which holds the data of this tenant, is not available."
+    assert "127.0.0.1" not in refused.text
+    assert (await half.get(half.ann, "/api/wallet")).status_code == 200
+    assert (await half.get(half.bob, "/api/me")).status_code == 200
+
+
+async def test_operators_are_told_which_and_why(half: Half) -> None:
+    ready = await half.client.get("/readyz")
+    assert ready.status_code == 200
+    assert ready.json() == {
+        "status": "degraded",
+        "databases": {"central": "ok", "pool_1": "ok", "pool_2": "unavailable"},
+    }
+    alerts = (await half.get(half.ann, "/api/admin/alerts")).json()["alerts"]
+    [alert] = [alert for alert in alerts if alert["code"] == "pool_unavailable"]
+    assert (alert["severity"], alert["subject"]) == ("critical", "pool_2")
+    assert "Is PostgreSQL running there" in alert["message"]
+    found = [finding for finding in await examine(half.settings) if finding.part == "database"]
+    assert [finding.status for finding in found] == ["ok", "problem"]
+    assert found[1].message.startswith("Pool pool_2 is not served. Database pool_2 at 127.0.0.1:")
+    assert "hidden" not in repr([alert, found])
+
+
+async def test_its_jobs_do_not_stand_before_those_of_other_pools(half: Half) -> None:
+    # The job of pool_2 is the older one.
+    started = await half.core.start()
+    assert started.lease.tenant_id == half.members["pool_1"].tenant_id
+    assert await half.core.lease() is None
+
+
+async def test_a_new_tenant_is_not_put_there(half: Half) -> None:
+    for number in range(4):
+        created = await half.plane.accounts.create_tenant(CreateTenantRequest(slug=f"new-{number}", name="New"))
+        assert created.pool == "pool_1"
+    wanted = {"slug": "there", "name": "There", "pool": "pool_2"}
+    answer = await half.client.post("/api/admin/tenants", json=wanted, headers=half.ann.headers)
+    assert_refused(answer, 503, "unavailable")
+
+
+async def test_it_is_opened_without_a_restart_when_it_can_be_used(half: Half, addresses: dict[str, str]) -> None:
+    await half.register(addresses["pool_2"])
+    assert (await half.get(half.bob, "/api/wallet")).status_code == 200
+    assert (await half.client.get("/readyz")).json()["status"] == "ready"
+    tenants = {(await half.core.start()).lease.tenant_id for _ in range(2)}
+    assert tenants == {member.tenant_id for member in half.members.values()}
+
+
+async def test_a_pool_that_goes_away_later_is_left_out_after_the_second_failed_renewal(
+    half: Half, addresses: dict[str, str]
+) -> None:
+    await half.register(addresses["pool_2"])
+    databases = half.plane.databases
+    await (await databases.pool("pool_2")).close()
+    for left in (["pool_1", "pool_2"], ["pool_1"]):
+        databases._keepers["pool_2"]._renewed = float("-inf")
+        await databases.refresh_pools()
+        assert [pool.name for pool in databases.pools] == left

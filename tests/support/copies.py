@@ -1,0 +1,69 @@
+"""Copies of databases, made as operators make them: pg_dump and psql."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import asyncpg
+
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.embedded.binaries import find_binaries
+
+_numbers = itertools.count(1)
+
+
+class Copies:
+    """Databases on a server that are removed again."""
+
+    def __init__(self, postgres: EmbeddedPostgres, admin: asyncpg.Connection):
+        self._postgres = postgres
+        self._admin = admin
+        self.made: list[str] = []
+
+    async def database(self) -> str:
+        """An empty one; its DSN."""
+        name = f"copy_{next(_numbers)}"
+        await self._admin.execute(f"CREATE DATABASE {name}")
+        self.made.append(name)
+        return self._postgres.dsn(name)
+
+    async def of(self, dsn: str) -> str:
+        """A restored dump of a database, under another name; its DSN."""
+        copy = await self.database()
+        await dump_and_restore(dsn, copy)
+        return copy
+
+
+async def dump_and_restore(source: str, target: str) -> None:
+    folder = find_binaries().psql.parent
+    dump = await _output(folder / "pg_dump", "--no-owner", source)
+    await _output(folder / "psql", "--quiet", "--set=ON_ERROR_STOP=1", target, input=dump)
+
+
+async def _output(program: Path, *arguments: str, input: bytes = b"") -> bytes:
+    process = await asyncio.create_subprocess_exec(
+        str(program),
+        *arguments,
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await process.communicate(input)
+    assert process.returncode == 0, errors.decode()
+    return output
+
+
+@asynccontextmanager
+async def copies_on(postgres: EmbeddedPostgres) -> AsyncIterator[Copies]:
+    admin = await asyncpg.connect(postgres.dsn("postgres"))
+    copies = Copies(postgres, admin)
+    try:
+        yield copies
+    finally:
+        for name in copies.made:
+            await admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+        await admin.close()
