@@ -210,19 +210,32 @@ async def test_an_object_of_another_type_is_refused(studio: Studio) -> None:
     assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "mime_type")
 
 
-async def test_a_file_never_has_the_checksum_of_other_bytes_than_its_own(studio: Studio) -> None:
-    """Its address is good for a while after it was confirmed: only a checksum that is bound to it stays true."""
+@pytest.mark.parametrize("sha256", [None, HASH], ids=["undeclared", "declared"])
+async def test_what_was_confirmed_cannot_be_replaced(studio: Studio, sha256: str | None) -> None:
+    """The signed URL is still good after the confirmation, and nothing that it stores is ever served."""
     other = CLIP[::-1]
+    created = (await studio.create(sha256=sha256)).json()
+    assert (await studio.send(created, other)).is_success is (sha256 is None)
+    assert (await studio.send(created)).is_success
+    file = (await studio.confirm(created["file"])).json()
+    assert file["sha256"] in ((HASH,) if sha256 else (HASH, None))
+    for bytes_sent in (other, CLIP):
+        await studio.send(created, bytes_sent)
+        assert (await studio.confirm(created["file"])).json()["sha256"] == file["sha256"]
+        assert (await studio.desk.client.get(file["url"])).content == CLIP
+
+
+async def test_an_upload_may_be_repeated_until_it_is_confirmed(studio: Studio) -> None:
+    """The answer to the first PUT may be lost on the way; and a confirmation that was refused asks for other bytes."""
     created = (await studio.create()).json()
-    await studio.send(created)
-    assert (await studio.confirm(created["file"])).json()["sha256"] is None
-    assert (await studio.send(created, other)).is_success
-    bound = (await studio.create(sha256=HASH)).json()
-    await studio.send(bound)
-    file = (await studio.confirm(bound["file"])).json()
-    assert file["sha256"] == HASH
-    assert (await studio.send(bound, other)).is_client_error
+    await studio.send(created, b"%PDF-1.7".ljust(len(CLIP)))
+    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "mime_type")
+    for _ in range(2):
+        assert (await studio.send(created)).is_success
+    file = (await studio.confirm(created["file"])).json()
     assert (await studio.desk.client.get(file["url"])).content == CLIP
+    paths = [entry.key async for entry in studio.plane.storage.list(f"tenants/{studio.tenant_id}/uploads")]
+    assert len(paths) == 1, "neither copies that were refused nor the uploaded object stay"
 
 
 async def test_a_file_has_a_fresh_address_and_may_be_saved_under_its_name(studio: Studio) -> None:

@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from callsheet.app import ControlPlane
+from callsheet.fleet.protocol import open_protocol
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.worker import CompleteAnswer, CompleteRequest
 from tests.support.answers import assert_refused
 from tests.support.catalog import MP4, Studio
 from tests.support.catalog import PNG as OVERLAY
-from tests.support.scripted_worker import described
+from tests.support.crashes import crashed_at
+from tests.support.holding import stalled_at
+from tests.support.people import Person
+from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
 from tests.support.workshop import INPUT, OUTPUT, PNG, Workshop, open_workshop
 
@@ -201,6 +209,104 @@ async def test_g3_a_zombie_cannot_overwrite_what_was_accepted(shop: Workshop) ->
     assert_refused(await zombie.complete(stale, output=described(b"overwritten", "video/mp4")), 409, "lease_lost")
     [file] = await shop.files(person, submitted["id"])
     assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
+
+
+async def outputs_of(shop: Workshop, person: Person, job_id: str) -> set[str]:
+    """Every object in the job's folder."""
+    folder = f"tenants/{person.tenant.id}/ai-jobs/{job_id}"
+    return {entry.key async for entry in shop.plane.storage.list(folder)}
+
+
+async def test_what_was_accepted_cannot_be_replaced_by_its_own_worker(shop: Workshop) -> None:
+    """Its signed URL is still good, and nothing that it stores from now on is ever served."""
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    # The answer to the first PUT may be lost on the way: until it is accepted, an output may be uploaded again.
+    await worker.deliver(job, b"a first attempt")
+    await worker.deliver(job, OUTPUT)
+    assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+    [file] = await shop.files(person, submitted["id"])
+    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}, "what was uploaded is not kept twice"
+
+    await worker.deliver(job, OUTPUT[::-1])
+    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    assert await worker.download(shown["url"]) == OUTPUT
+    sweeper, pool = shop.plane.media.sweeper, await shop.plane.databases.pool(person.tenant.pool)
+    assert len(await outputs_of(shop, person, submitted["id"])) == 2
+    await sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1))
+    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}
+
+
+async def test_what_was_accepted_cannot_be_replaced_by_another_announcement_of_its_name(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    other = PNG[:-1] + b"!"
+    second = {"name": "a.png", **described(other, "image/png")}
+    [kept_back] = (await worker.heartbeat(job, outputs=[second])).json()["uploads"]
+    outputs = await worker.deliver_named(job, {"a.png": ("image/png", PNG)})
+    assert (await worker.complete(job, outputs=outputs)).json()["status"] == "completed"
+    assert (await worker.upload(kept_back["url"], kept_back["headers"], other)).status_code == 200
+    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    assert await worker.download(shown["url"]) == PNG
+
+
+async def reported(shop: Workshop, worker: ScriptedWorker, job: dict[str, Any]) -> CompleteAnswer:
+    """A completion in the test's own context, where it can be stopped at a failpoint."""
+    plane = shop.plane
+    principal = await plane.fleet.authentication.of(f"Bearer {worker.token}")
+    protocol = open_protocol(
+        plane.databases, plane.storage, plane.jobs, plane.fleet, plane.settings, CollectorRegistry()
+    )
+    lease = {name: job[name] for name in ("dispatch_id", "lease_token")}
+    request = CompleteRequest.model_validate({**lease, "output": described(OUTPUT, "video/mp4")})
+    return await protocol.reports.complete(principal, request)
+
+
+async def test_bytes_put_while_the_completion_runs_are_not_the_output(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.deliver(job, OUTPUT)
+    async with stalled_at(Failpoint.COMPLETE_BEFORE_POOL, reported(shop, worker, job)) as completing:
+        await worker.deliver(job, OUTPUT[::-1])
+    assert (await completing).status == "completed"
+    [shown] = (await shop.shown(person, submitted["id"]))["outputs"]
+    assert await worker.download(shown["url"]) == OUTPUT
+
+
+@pytest.mark.parametrize("point", [Failpoint.COMPLETE_BEFORE_POOL, Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE])
+async def test_g12_a_crash_around_the_acceptance_keeps_the_output_once(shop: Workshop, point: Failpoint) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.deliver(job, OUTPUT)
+    assert await crashed_at(point, reported(shop, worker, job))
+    assert len(await outputs_of(shop, person, submitted["id"])) == 2
+    assert (await worker.complete(job, output=described(OUTPUT, "video/mp4"))).json()["status"] == "completed"
+    [file] = await shop.files(person, submitted["id"])
+    pool = await shop.plane.databases.pool(person.tenant.pool)
+    await shop.plane.media.sweeper.sweep(pool, datetime.now(UTC) + timedelta(days=1))
+    assert await outputs_of(shop, person, submitted["id"]) == {file["path"]}
+    assert await shop.plane.storage.read(file["path"], 1000) == OUTPUT
+    assert await shop.balance(person) == 3
+
+
+async def test_a_refused_completion_keeps_no_copy(shop: Workshop) -> None:
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.deliver(job, b"something else")
+    for _ in range(2):
+        refused = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
+        assert_refused(refused, 422, "content_mismatch", "output")
+    assert len(await outputs_of(shop, person, submitted["id"])) == 1
 
 
 @pytest.mark.parametrize("pool", ["pool_1", "pool_2"])

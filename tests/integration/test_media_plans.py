@@ -17,7 +17,7 @@ from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, prepare
 
 ROWS = 100_000
-TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps")
+TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps")
 WHENS = ["planned while empty", "analyzed"]
 # Every job of the crowd has an upload, an output and a video of the same number; but of a thousand uploads one is
 # deleted, and one is pending: they have no video. All of it came evenly in the last ten years.
@@ -44,6 +44,8 @@ FILL = f"""
     SELECT tenant_id, id, user_id, 1, 1 FROM ai_jobs WHERE status = 'processing';
     INSERT INTO output_sweeps (tenant_id, job_id, since)
     SELECT tenant_id, id, now() - interval '1 day' * random() FROM ai_jobs WHERE id::text LIKE '%00';
+    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
+    SELECT tenant_id, id, disk, now() - interval '1 day' * random() FROM files WHERE id::text LIKE '%00';
 """
 
 
@@ -73,7 +75,12 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
     return {
         "files_by_ids": ("files_by_ids", {**tenant, "file_ids": [upload(5), output(9)]}, {"files_pkey"}, 20),
         "create_upload": ("create_upload", new, {"files_awaited"}, 120),
-        "confirm_upload": ("confirm_upload", {**tenant, "file_id": upload(7), "sha256": None}, {"files_pkey"}, 80),
+        "confirm_upload": (
+            "confirm_upload",
+            {**tenant, "file_id": upload(7), "path": "accepted", "sha256": None},
+            {"files_pkey"},
+            80,
+        ),
         "shown_files": (
             "shown_files",
             {**tenant, "file_ids": [upload(5), output(9)]},
@@ -105,6 +112,12 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
             "find_output_sweeps",
             {"now": None, "grace_seconds": 4500, "limit": 20},
             {"output_sweeps_by_age", "ai_jobs_pkey"},
+            300,
+        ),
+        "find_upload_sweeps": (
+            "find_upload_sweeps",
+            {"now": None, "grace_seconds": 4500, "disk": "local", "limit": 20},
+            {"upload_sweeps_by_age", "files_pkey"},
             300,
         ),
         "known_paths": ("known_paths", {"paths": ["output-5", "none"]}, {"files_path_key"}, 30),

@@ -14,6 +14,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import NotFound
 from tests.support.core import Core, Member, report
 from tests.support.crashes import crashed_at
+from tests.support.media import CLIP
 from tests.support.stage import LATER, Stage, open_stage
 
 # An address lives for 900 seconds, a PUT may go on for an hour; an upload is waited for for another day; and addresses
@@ -71,6 +72,36 @@ async def test_what_a_late_put_brought_back_after_the_deletion_goes_too(stage: S
     assert (await stage.files(), await stage.paths()) == ({file_id}, {path})
     await stage.sweep(AFTER_GRACE)
     assert (await stage.files(), await stage.paths()) == (set(), set())
+
+
+async def test_what_a_signed_url_stored_after_the_confirmation_is_swept_and_the_file_stays(stage: Stage) -> None:
+    file_id = await stage.upload()
+    [accepted] = await stage.paths()
+    late = f"tenants/{stage.ann.tenant_id}/uploads/{file_id}/clip.mp4"
+    await stage.room.files.storage.put(late, b"late", content_type="video/mp4")
+    await stage.sweep(WITHIN_GRACE)
+    assert await stage.paths() == {accepted, late}
+    await stage.sweep(AFTER_GRACE)
+    assert (await stage.files(), await stage.paths()) == ({file_id}, {accepted})
+    assert await stage.room.files.storage.read(accepted, 10_000) == CLIP
+    assert await stage.core.rows(stage.ann.pool, "SELECT * FROM upload_sweeps") == []
+
+
+@pytest.mark.parametrize("confirmed_again", [True, False])
+@pytest.mark.parametrize("point", [Failpoint.CONFIRM_COPIED_BEFORE_ROW, Failpoint.CONFIRM_ROW_BEFORE_DELETE])
+async def test_a_crash_while_confirming_leaves_nothing_that_no_row_names(
+    stage: Stage, point: Failpoint, confirmed_again: bool
+) -> None:
+    file_id = await stage.upload(confirmed=False)
+    assert await crashed_at(point, stage.confirm(file_id))
+    assert len(await stage.paths()) == 2
+    if confirmed_again:
+        assert await stage.confirm(file_id) == "ready"
+    await stage.sweep(LATER)
+    rows = await stage.core.rows(stage.ann.pool, "SELECT path FROM files WHERE id = $1", file_id)
+    assert await stage.paths() == {row["path"] for row in rows}
+    assert len(rows) == (confirmed_again or point is Failpoint.CONFIRM_ROW_BEFORE_DELETE)
+    assert await stage.core.rows(stage.ann.pool, "SELECT * FROM upload_sweeps") == []
 
 
 async def deleted(stage: Stage, file_id: UUID) -> None:
@@ -235,7 +266,8 @@ async def test_what_a_job_needs_or_a_living_video_shows_outlives_its_days(forget
 async def test_objects_of_a_backend_that_is_not_in_use_are_not_forgotten(stage: Stage, core: Core) -> None:
     file_id = await stage.upload()
     other = "s3" if stage.room.files.disk == "local" else "local"
-    await core.rows(stage.ann.pool, "UPDATE files SET disk = $1", other)
+    for table in ("files", "upload_sweeps"):
+        await core.rows(stage.ann.pool, f"UPDATE {table} SET disk = $1", other)
     await stage.delete_file(file_id)
     await stage.sweep(LATER)
     assert (await stage.files(), len(await stage.paths())) == ({file_id}, 1)

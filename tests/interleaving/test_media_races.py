@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -12,11 +13,13 @@ from pathlib import Path
 import pytest
 
 from callsheet.jobs.submission import Submitted
+from callsheet.media.storage import ObjectInfo
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.plumbing.sql import Connection
-from callsheet.wire.errors import InUse, InvalidRequest, NotFound, Refusal
+from callsheet.wire.errors import ContentMismatch, InUse, InvalidRequest, NotFound, Refusal
 from callsheet.wire.media import CreateVideo, Video
 from tests.support.holding import holding, stalled_at, waiting
+from tests.support.media import CLIP
 from tests.support.race import RESERVE, Race
 from tests.support.stage import LATER, Stage, open_stage, principal_of
 
@@ -138,6 +141,43 @@ async def test_two_confirmations_at_once_answer_the_same(stages: Stages) -> None
         works = [stage.confirm(file_id) for stage in (stages.one, stages.two)]
         tasks = await waiting(stages.race.pool, *works)
     assert await asyncio.gather(*tasks) == ["ready", "ready"]
+
+
+async def test_bytes_put_while_the_upload_is_being_confirmed_are_not_the_file(stages: Stages) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    storage, [path] = stages.one.room.files.storage, await stages.one.paths()
+    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, stages.one.confirm(file_id)) as confirming:
+        await storage.put(path, CLIP[::-1], content_type="video/mp4")
+    assert await confirming == "ready"
+    [row] = await stages.race.one.rows(stages.race.pool, "SELECT path, sha256 FROM files WHERE id = $1", file_id)
+    assert await storage.read(row["path"], 10_000) == CLIP
+    assert row["sha256"] == hashlib.sha256(CLIP).hexdigest()
+
+
+async def test_bytes_put_between_the_first_look_and_the_copy_are_looked_at_too(
+    stages: Stages, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file_id = await stages.one.upload(confirmed=False)
+    storage, copy = stages.one.room.files.storage, stages.one.room.files.storage.copy
+
+    async def replaced_first(source: str, target: str) -> ObjectInfo:
+        await storage.put(source, b"%PDF-1.7".ljust(len(CLIP)), content_type="video/mp4")
+        return await copy(source, target)
+
+    monkeypatch.setattr(storage, "copy", replaced_first)
+    with pytest.raises(ContentMismatch, match="pdf"):
+        await stages.one.confirm(file_id)
+    assert len(await stages.one.paths()) == 1, "the copy is gone"
+
+
+async def test_the_slower_of_two_confirmations_finds_the_file_ready(stages: Stages) -> None:
+    """The faster one has deleted what the slower one wanted to look at."""
+    file_id = await stages.one.upload(confirmed=False)
+    async with stalled_at(Failpoint.CONFIRM_COPIED_BEFORE_ROW, stages.one.confirm(file_id)) as slower:
+        assert await stages.two.confirm(file_id) == "ready"
+    assert await slower == "ready"
+    [row] = await stages.race.one.rows(stages.race.pool, "SELECT path FROM files WHERE id = $1", file_id)
+    assert await stages.one.paths() == {row["path"]}
 
 
 async def test_an_upload_that_was_given_up_while_it_was_being_confirmed_is_not_ready(stages: Stages) -> None:

@@ -78,10 +78,10 @@ ROWS = {
     "central": """provider_callbacks provider_calls provider_breakers worker_audit_logs worker_sessions worker_drains
                   comfyui_workers gpu_fleets audit_logs effects catalog_assets
                   workflow_timings ai_job_dispatches dispatch_history dispatch_lanes concurrency_limits workflows
-                  browser_sessions api_keys users tenants""",
+                  tenants""",
     "pool": """branch_kills step_approvals votes candidate_slots candidates pipeline_runs pipeline_steps pipelines
-               job_progress output_sweeps products videos files job_events outbox token_transactions ai_jobs
-               user_streams token_wallets pool_tenants""",
+               job_progress output_sweeps upload_sweeps products videos files job_events outbox token_transactions
+               ai_jobs user_streams token_wallets pool_tenants""",
 }
 
 

@@ -18,7 +18,7 @@ HIDDEN = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes US
             WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < low_water"""
 TENANT_TABLES = (
     *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
-    *("files", "videos", "job_progress", "output_sweeps", "products"),
+    *("files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "products"),
     *("pipelines", "pipeline_steps", "pipeline_runs", "candidates", "candidate_slots", "votes", "step_approvals"),
     "branch_kills",
 )

@@ -12,15 +12,16 @@ from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
-from uuid import UUID, uuid5
+from uuid import UUID, uuid4, uuid5
 
 from prometheus_client import CollectorRegistry, Counter
 
 from callsheet.jobs.reports import StartedLease
 from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
 from callsheet.media.storage import Storage
+from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, Unavailable
 from callsheet.wire.worker import CompleteRequest, DeliveredOutput
 
 log = get_logger(__name__)
@@ -86,6 +87,8 @@ class Seen:
     """What was found where a claim said."""
 
     claim: Claim
+    # Where it is read from now on.
+    path: str
     size: int
     sha256: str | None
     # Why the claim does not hold, and what is odd without breaking it.
@@ -97,6 +100,12 @@ def output_key(tenant_id: UUID, job_id: UUID, lease_token: UUID, name: str, exte
     """Each lease has keys of its own, so whoever lost one can never overwrite what was accepted. `output_url` has the
     name ""."""
     return f"tenants/{tenant_id}/ai-jobs/{job_id}/output-{uuid5(lease_token, name)}.{extension}"
+
+
+def accepted_key(key: str) -> str:
+    """A key in the same folder that no URL is ever signed for writing."""
+    folder, _, name = key.rpartition("/")
+    return f"{folder}/output-{uuid4()}.{name.rpartition('.')[2]}"
 
 
 def extension_of(name: str) -> str:
@@ -162,15 +171,24 @@ class OutputInspection:
             "callsheet_output_warnings", "Outputs that were accepted with a warning.", registry=registry
         )
 
-    async def look_at(self, claims: Sequence[Claim]) -> list[Seen]:
-        """Many at once, but not all: a run may have made a thousand."""
+    async def take(self, claims: Sequence[Claim]) -> list[Seen]:
+        """Copies what was uploaded to keys that no signed URL can write to, and looks at the copies: what was checked
+        cannot be replaced. Many at once, but not all: a run may have made a thousand."""
         gate = asyncio.Semaphore(LOOKS_AT_ONCE)
 
-        async def look(claim: Claim) -> Seen:
+        async def take(claim: Claim) -> Seen:
             async with gate:
-                return await self._look(claim)
+                return await self._take(claim)
 
-        return list(await asyncio.gather(*map(look, claims)))
+        return list(await asyncio.gather(*map(take, claims)))
+
+    async def put_back(self, seen: Sequence[Seen]) -> None:
+        """Of outputs that were refused: the copies go, what was uploaded stays."""
+        await discard(self._storage, [each.path for each in seen if each.path != each.claim.key])
+
+    async def clear(self, seen: Sequence[Seen]) -> None:
+        """Of outputs that were accepted: what was uploaded goes, the copies stay."""
+        await discard(self._storage, [each.claim.key for each in seen if each.path != each.claim.key])
 
     def report(self, dispatch_id: int, seen: Sequence[Seen]) -> list[FieldProblem]:
         """Counts and logs what is wrong; answers what the completion has to be refused for."""
@@ -186,15 +204,20 @@ class OutputInspection:
             log.warning("output.odd", dispatch_id=dispatch_id, warnings=reasons)
         return []
 
-    async def _look(self, claim: Claim) -> Seen:
-        found = await self._storage.peek(claim.key, SNIFFED_BYTES)
+    async def _take(self, claim: Claim) -> Seen:
+        path = accepted_key(claim.key)
+        try:
+            await self._storage.copy(claim.key, path)
+        except NotFound:
+            return Seen(claim, claim.key, claim.size, claim.sha256, judge(claim, None, None))
+        found = await self._storage.peek(path, SNIFFED_BYTES)
         if found is None:
-            return Seen(claim, claim.size, claim.sha256, judge(claim, None, None))
+            raise Unavailable("The storage lost an object that was just copied.")
         info, beginning = found
         sha256 = info.sha256
         if sha256 is None and claim.sha256 is not None and info.size == claim.size:
             # The whole object is read for it, so not before the cheap questions were answered.
-            sha256 = await self._storage.sha256_of(claim.key)
+            sha256 = await self._storage.sha256_of(path)
         problem = judge(claim, info.size, sha256)
         warning = None if problem else oddity(claim.mime_type, beginning)
-        return Seen(claim, info.size, sha256 or claim.sha256, problem, warning)
+        return Seen(claim, path, info.size, sha256 or claim.sha256, problem, warning)

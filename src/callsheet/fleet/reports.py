@@ -18,6 +18,7 @@ from callsheet.jobs.progress import Progress, ProgressReport
 from callsheet.jobs.provider_gate import CallReport, EveryProvider, ProviderGate
 from callsheet.jobs.reports import Failure, Outcome, Report
 from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sanitizing import clean_line
@@ -96,16 +97,20 @@ class Reports:
             return CompleteAnswer(job_id=known.job_id, status=known.status)
         expected = await self.deliveries.expected(report, known.tenant_id, known.job_id)
         claims = claims_of(request, expected, known.tenant_id, known.job_id, report.token)
-        seen = await self.inspection.look_at(claims)
+        seen = await self.inspection.take(claims)
         refusal = self._refusal(known, expected, seen)
         if refusal is not None:
+            await self.inspection.put_back(seen)
             # Of a job that has ended meanwhile nothing is wanted any more: it is told that, not what it lacks.
             if not await self.execution.has_ended(known):
                 raise refusal
             seen = []
         outputs = [self._output(each) for each in seen]
         result = result_of(request, seen, outputs)
+        # From here on the copies stay: only the pool knows whether a file names them, and the sweep asks it.
         outcome = await self.execution.complete_held(known, report, result, request.provider_job_id, outputs)
+        await hit(Failpoint.OUTPUT_ACCEPTED_BEFORE_DELETE)
+        await self.inspection.clear(seen)
         await self._tell_gate("completed", outcome)
         details = {"outputs": len(outputs)} if outputs else {}
         await self._note(worker, request, "completed", outcome, details)
@@ -126,7 +131,7 @@ class Reports:
         return Output(
             file_id=uuid7(),
             disk=self.disk,
-            path=claim.key,
+            path=seen.path,
             name=claim.name,
             mime_type=claim.mime_type,
             size=seen.size,

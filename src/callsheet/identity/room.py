@@ -9,7 +9,6 @@ from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.keys import Keys, KeyUsage
-from callsheet.identity.management import UserManagement
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.sessions import Sessions, SessionSweeper
 from callsheet.plumbing.databases import Databases
@@ -25,7 +24,6 @@ class IdentityRoom:
     authentication: Authentication
     attempts: Attempts
     audit: AuditLog
-    management: UserManagement
     usage: KeyUsage
     sweeper: SessionSweeper
 
@@ -38,15 +36,13 @@ def open_identity(databases: Databases, settings: Settings, secret: bytes) -> Id
     passwords = Passwords()
     sessions = Sessions(databases, passwords, settings.identity, secret)
     usage = KeyUsage(databases)
-    keys = Keys(databases)
     return IdentityRoom(
         accounts=Accounts(databases, passwords),
-        keys=keys,
+        keys=Keys(databases),
         sessions=sessions,
         authentication=Authentication(databases, sessions, usage, settings),
         attempts=Attempts(databases, settings.identity, secret),
         audit=AuditLog(databases),
-        management=UserManagement(databases, keys),
         usage=usage,
         sweeper=SessionSweeper(databases, settings.identity),
     )

@@ -171,11 +171,12 @@ WITH move AS MATERIALIZED (
         updated_at = clock_timestamp()
     FROM numbered n WHERE v.tenant_id = n.tenant_id AND v.id = n.video_id AND v.job_id = n.job_id
 ), left_behind AS (
-    -- Whatever leases other than the one that completed it have uploaded; and what that one uploaded and did not report,
-    -- which only those do that bring several. What a provider made is fetched by ourselves, maybe more than once.
+    -- What leases other than the one that completed it have uploaded. Of that one: what it uploaded and did not report,
+    -- and what its signed URLs are used for after the outputs were accepted. What a provider made is fetched by
+    -- ourselves, maybe more than once.
     INSERT INTO output_sweeps (tenant_id, job_id)
     SELECT tenant_id, job_id FROM numbered
-    WHERE :is_end AND (lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END OR jsonb_array_length(outputs) > 1
+    WHERE :is_end AND (lease_seq > CASE WHEN status = :completed THEN 1 ELSE 0 END OR jsonb_array_length(outputs) > 0
         OR actor LIKE 'provider:%')
     ON CONFLICT (tenant_id, job_id) DO UPDATE SET since = clock_timestamp()
 ), unsent AS (

@@ -13,14 +13,13 @@ from uuid import UUID
 
 from callsheet.media.files import SQL
 from callsheet.media.storage import Storage
+from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, Row
-from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import InUse, NotFound, Unavailable
+from callsheet.wire.errors import InUse, NotFound
 from callsheet.wire.media import VideoStatus
 
-log = get_logger(__name__)
 UNDER_WAY = frozenset({VideoStatus.PENDING, VideoStatus.QUEUED, VideoStatus.PROCESSING})
 
 
@@ -93,8 +92,4 @@ class Deletion:
         # Objects of a backend that is not in use any more cannot be reached from here.
         paths = [row["path"] for row in files if row["disk"] == self._disk]
         await hit(Failpoint.MEDIA_DELETE_BEFORE_OBJECTS)
-        try:
-            await self._storage.delete_many(paths)
-        except Unavailable as error:
-            # The rows are marked, which is what was asked for; the sweeper comes back for the objects.
-            log.warning("media.objects_left_to_sweep", objects=len(paths), error=repr(error))
+        await discard(self._storage, paths)

@@ -6,7 +6,7 @@ import mimetypes
 import re
 import unicodedata
 from collections.abc import Iterable
-from uuid import UUID
+from uuid import UUID, uuid4
 
 from callsheet.media.storage.keys import validate_content_type
 from callsheet.wire.errors import InvalidRequest
@@ -19,6 +19,12 @@ _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
 def upload_key(tenant_id: UUID, file_id: UUID, name: str, mime_type: str) -> str:
     return f"tenants/{tenant_id}/uploads/{file_id}/{safe_name(name, mime_type)}"
+
+
+def accepted_key(path: str) -> str:
+    """A name beside the uploaded object that no URL is ever signed for writing."""
+    folder, _, name = path.rpartition("/")
+    return f"{folder}/{uuid4().hex}/{name}"
 
 
 def safe_name(name: str, mime_type: str) -> str:

@@ -9,24 +9,36 @@ ORDER BY wanted.number
 
 -- name: create_upload
 -- The user's wallet is locked, so nobody else counts at this moment. Nothing where as many are waited for as may be.
-INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
-SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
-    clock_timestamp() + make_interval(secs => :keep_seconds::integer)
-WHERE (
-    SELECT count(*) FROM (
-        SELECT FROM files
-        WHERE user_id = :user_id AND status = 'pending' AND tenant_id IS NOT DISTINCT FROM :tenant_id
-          AND deleted_at IS NULL
-        LIMIT :most
-    ) awaited
-) < :most
-RETURNING *
+WITH created AS (
+    INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, sha256, expires_at)
+    SELECT :tenant_id, :file_id, :user_id, 'upload', 'pending', :disk, :path, :name, :mime_type, :size, :sha256,
+        clock_timestamp() + make_interval(secs => :keep_seconds::integer)
+    WHERE (
+        SELECT count(*) FROM (
+            SELECT FROM files
+            WHERE user_id = :user_id AND status = 'pending' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+              AND deleted_at IS NULL
+            LIMIT :most
+        ) awaited
+    ) < :most
+    RETURNING *
+), sweep AS (
+    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since) SELECT tenant_id, id, disk, expires_at FROM created
+)
+SELECT * FROM created
 
 -- name: confirm_upload
 -- Only what nobody has given up meanwhile: the sweeper marks before it deletes an object.
-UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, sha256 = :sha256
-WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
-RETURNING *
+WITH confirmed AS (
+    UPDATE files SET status = 'ready', ready_at = clock_timestamp(), expires_at = NULL, path = :path, sha256 = :sha256
+    WHERE tenant_id = :tenant_id AND id = :file_id AND status = 'pending' AND deleted_at IS NULL
+    RETURNING *
+), sweep AS (
+    INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
+    SELECT tenant_id, id, disk, clock_timestamp() FROM confirmed
+    ON CONFLICT (tenant_id, file_id) DO UPDATE SET since = excluded.since
+)
+SELECT * FROM confirmed
 
 -- name: lock_wallet
 -- The lock per user, which belongs to the wallet: submitting takes it before it looks at files, so whoever deletes
@@ -171,6 +183,29 @@ UPDATE output_sweeps SET since = clock_timestamp() WHERE tenant_id = :tenant_id 
 -- name: forget_output_sweep
 -- Unless somebody asked for another one meanwhile.
 DELETE FROM output_sweeps WHERE tenant_id = :tenant_id AND job_id = :job_id AND since = :since
+
+-- name: find_upload_sweeps
+-- The folder of an upload that may still be confirmed is kept as it is.
+SELECT s.tenant_id, s.file_id, s.since, clock_timestamp() AS looked_at, f.id IS NOT NULL AS too_early
+FROM (
+    SELECT * FROM upload_sweeps
+    WHERE disk = :disk
+      AND since <= (SELECT coalesce(:now, clock_timestamp()) - make_interval(secs => :grace_seconds::integer))
+    ORDER BY since LIMIT :limit
+) s
+LEFT JOIN LATERAL (
+    SELECT id FROM files
+    WHERE tenant_id = s.tenant_id AND id = s.file_id AND status = 'pending' AND deleted_at IS NULL LIMIT 1
+) f ON true
+ORDER BY s.since
+
+-- name: postpone_upload_sweep
+UPDATE upload_sweeps SET since = clock_timestamp()
+WHERE tenant_id = :tenant_id AND file_id = :file_id AND since = :since
+
+-- name: forget_upload_sweep
+-- Unless the upload was confirmed meanwhile.
+DELETE FROM upload_sweeps WHERE tenant_id = :tenant_id AND file_id = :file_id AND since = :since
 
 -- name: known_paths
 SELECT path FROM files WHERE path = ANY (:paths::text[]) AND deleted_at IS NULL

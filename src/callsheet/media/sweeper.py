@@ -7,14 +7,14 @@ forgotten after. Doing a piece of it twice changes nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
-from uuid import UUID
 
 from callsheet.media.files import SQL
 from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.plumbing.sql import Row
+from callsheet.plumbing.sql import Row, Statement
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -26,6 +26,34 @@ BATCH = 200
 UPLOAD_MARGIN = timedelta(hours=1)
 # How far the clocks of the object store and the database may be apart.
 CLOCK_MARGIN = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class FolderSweep:
+    """A kind of folder that may hold objects which no file names, and the statements that know when."""
+
+    folder: str
+    owner: str
+    find: Statement
+    postpone: Statement
+    forget: Statement
+    # Whether its rows say which storage backend they are for.
+    by_disk: bool = False
+
+
+FOLDER_SWEEPS = (
+    FolderSweep(
+        "ai-jobs", "job_id", SQL["find_output_sweeps"], SQL["postpone_output_sweep"], SQL["forget_output_sweep"]
+    ),
+    FolderSweep(
+        "uploads",
+        "file_id",
+        SQL["find_upload_sweeps"],
+        SQL["postpone_upload_sweep"],
+        SQL["forget_upload_sweep"],
+        by_disk=True,
+    ),
+)
 
 
 class MediaSweeper(Loop):
@@ -46,8 +74,8 @@ class MediaSweeper(Loop):
     async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
         """True while there is more."""
         more_files = await self._sweep_files(pool, at)
-        more_outputs = await self._sweep_outputs(pool, at)
-        return more_files or more_outputs
+        more_folders = [await self._sweep_folders(pool, sweep, at) for sweep in FOLDER_SWEEPS]
+        return more_files or any(more_folders)
 
     async def _sweep_files(self, pool: Database, at: datetime | None) -> bool:
         async with pool.connection() as connection:
@@ -65,34 +93,35 @@ class MediaSweeper(Loop):
             log.info("media.files_swept", pool=pool.name, files=forgotten)
         return BATCH in (expired, len(rows))
 
-    async def _sweep_outputs(self, pool: Database, at: datetime | None) -> bool:
+    async def _sweep_folders(self, pool: Database, sweep: FolderSweep, at: datetime | None) -> bool:
         async with pool.connection() as connection:
-            rows = await SQL["find_output_sweeps"].rows(
-                connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH
-            )
+            disk = {"disk": self._disk} if sweep.by_disk else {}
+            rows = await sweep.find.rows(connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH, **disk)
         for row in rows:
-            await self._sweep_output(pool, row, at)
+            await self._sweep_folder(pool, sweep, row, at)
         return len(rows) == BATCH
 
-    async def _sweep_output(self, pool: Database, row: Row, at: datetime | None) -> None:
+    async def _sweep_folder(self, pool: Database, sweep: FolderSweep, row: Row, at: datetime | None) -> None:
         settled = not row["too_early"]
         if settled:
             # A job that is retried from here on writes objects that are younger than this.
             before = (at or row["looked_at"]) - CLOCK_MARGIN
-            settled = await self._sweep_folder(pool, row["tenant_id"], row["job_id"], before)
+            folder = f"tenants/{row['tenant_id']}/{sweep.folder}/{row[sweep.owner]}"
+            settled = await self._empty(pool, folder, before)
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
-        statement = SQL["forget_output_sweep"] if settled else SQL["postpone_output_sweep"]
+        statement = sweep.forget if settled else sweep.postpone
+        whose = {"tenant_id": row["tenant_id"], sweep.owner: row[sweep.owner]}
         async with pool.connection() as connection:
-            await statement.run(connection, tenant_id=row["tenant_id"], job_id=row["job_id"], since=row["since"])
+            await statement.run(connection, **whose, since=row["since"])
 
-    async def _sweep_folder(self, pool: Database, tenant_id: UUID, job_id: UUID, before: datetime) -> bool:
-        """Deletes the objects of a job that no file is; False where some are too young to tell."""
-        found = [entry async for entry in self._storage.list(f"tenants/{tenant_id}/ai-jobs/{job_id}")]
+    async def _empty(self, pool: Database, folder: str, before: datetime) -> bool:
+        """Deletes the objects below the folder that no file names; False where some are too young to tell."""
+        found = [entry async for entry in self._storage.list(folder)]
         strays = await self._strays(pool, found)
         old = [entry.key for entry in strays if entry.modified_at <= before]
         if old:
             await self._storage.delete_many(old)
-            log.info("media.outputs_swept", pool=pool.name, job_id=str(job_id), objects=len(old))
+            log.info("media.folder_swept", pool=pool.name, folder=folder, objects=len(old))
         return len(old) == len(strays)
 
     @staticmethod

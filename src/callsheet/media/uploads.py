@@ -6,12 +6,15 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.media.files import SQL, Files
-from callsheet.media.names import bare_type, is_allowed, upload_key
+from callsheet.media.names import accepted_key, bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.storage import ObjectInfo
+from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.responses import clean_name
+from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, TooManyPendingUploads
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, Refusal, TooManyPendingUploads
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadRequest
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
@@ -53,42 +56,67 @@ class Uploads:
         return CreatedUpload(file=self._files.view(row), upload=upload)
 
     async def confirm(self, principal: Principal, file_id: UUID) -> Row:
-        """The file, ready; confirming once more answers the same."""
+        """The file, ready. Confirming it again returns the same."""
         row = await self._files.own(principal, file_id)
         if row["status"] == "ready":
             return row
-        sha256 = await self._verified(row)
+        try:
+            return await self._accept(principal, row)
+        except Refusal:
+            # Another request may have confirmed it meanwhile, and deleted what was looked at here.
+            confirmed = await self._files.own(principal, file_id)
+            if confirmed["status"] != "ready":
+                raise
+            return confirmed
+
+    async def _accept(self, principal: Principal, row: Row) -> Row:
+        """Checks a copy that no signed URL can write to: what was checked is what everyone reads from then on."""
+        storage = self._files.storage
+        # Before the copy, so that wrong bytes are not copied; after it once more, because they may have been replaced.
+        await self._check(row, row["path"])
+        path = accepted_key(row["path"])
+        await storage.copy(row["path"], path)
+        try:
+            sha256 = await self._checksum(row, await self._check(row, path))
+        except Refusal:
+            await discard(storage, [path])
+            raise
+        await hit(Failpoint.CONFIRM_COPIED_BEFORE_ROW)
         pool = await self._files.databases.pool(principal.pool)
         async with pool.connection() as connection:
             confirmed = await SQL["confirm_upload"].row(
-                connection, tenant_id=principal.tenant_id, file_id=file_id, sha256=sha256
+                connection, tenant_id=principal.tenant_id, file_id=row["id"], path=path, sha256=sha256
             )
-        # Otherwise somebody else was first: with the same confirmation, or in giving the upload up.
-        return confirmed or await self._files.own(principal, file_id)
+        await hit(Failpoint.CONFIRM_ROW_BEFORE_DELETE)
+        # Without a row, another request was first: it confirmed the upload too, or deleted the file.
+        await discard(storage, [path if confirmed is None else row["path"]])
+        return confirmed or await self._files.own(principal, row["id"])
 
-    async def _verified(self, row: Row) -> str | None:
-        """Looks at the object itself; answers its checksum, where one was declared."""
-        info = await self._files.storage.head(row["path"])
+    async def _check(self, row: Row, path: str) -> ObjectInfo:
+        """Refuses an object that is not what was declared."""
+        storage = self._files.storage
+        info = await storage.head(path)
         if info is None:
             raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", "has not been uploaded")])
         if info.size != row["size"]:
             raise _mismatch("size", f"is {info.size}, not {row['size']} as declared")
         if bare_type(info.content_type) != row["mime_type"]:
             raise _mismatch("mime_type", f"is {info.content_type}, not {row['mime_type']} as declared")
-        beginning = b"".join([piece async for piece in self._files.storage.stream(row["path"], 0, SNIFFED_BYTES)])
+        beginning = b"".join([piece async for piece in storage.stream(path, 0, SNIFFED_BYTES)])
         found = contradiction(row["mime_type"], beginning)
         if found is not None:
             raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")
-        return await self._checksum(row)
+        return info
 
-    async def _checksum(self, row: Row) -> str | None:
-        """Only one that was declared: that is bound to the address. Without it the address takes other bytes as long as
-        it is good, and a checksum of the first would tell workers, which keep files by it, of what is not there."""
-        if row["sha256"] is None:
+    async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
+        """Of the accepted bytes: where the storage knows it, or where one was declared. S3 would have to read the whole
+        object for it."""
+        declared: str | None = row["sha256"]
+        if info.sha256 is None and declared is None:
             return None
-        sha256 = await self._files.storage.sha256_of(row["path"])
-        if sha256 != row["sha256"]:
-            raise _mismatch("sha256", f"is {sha256}, not {row['sha256']} as declared")
+        sha256 = info.sha256 or await self._files.storage.sha256_of(info.key)
+        if declared is not None and sha256 != declared:
+            raise _mismatch("sha256", f"is {sha256}, not {declared} as declared")
         return sha256
 
     def _check_limits(self, mime_type: str, size: int) -> None:

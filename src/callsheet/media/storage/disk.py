@@ -47,41 +47,65 @@ class Pointer:
     modified_at: float
 
 
-class Draft:
-    """Bytes on their way in. Either `seal` and name it in a pointer, or `discard`; in doubt, both."""
+class Blob:
+    """Bytes that no pointer names yet. `Disk.point` names them; whoever fails before that calls `discard`."""
 
     def __init__(self, root: Path) -> None:
-        self.blob = secrets.token_hex(16)
-        self.size = 0
+        self.name = secrets.token_hex(16)
+        self.is_named = False
         self._root = root
+
+    def discard(self) -> None:
+        """Removes the bytes, wherever they have got to, unless a pointer names them.
+
+        A full or failing disk must not hide the error that led here; the sweep tries again.
+        """
+        if self.is_named:
+            return
+        for place in ((INCOMING,), _shelf(self.name)):
+            with suppress(OSError), folder(self._root, *place) as parent:
+                os.unlink(self.name, dir_fd=parent)
+
+
+class Draft(Blob):
+    """A blob that is being written: `open`, `write`, `seal`."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.size = 0
         self._hash = hashlib.sha256()
-        with folder(root, INCOMING, create=True) as incoming:
-            self._file = create_file(incoming, self.blob)
+        self._file: FileIO | None = None
 
     @property
     def sha256(self) -> str:
         return self._hash.hexdigest()
 
+    def open(self) -> None:
+        with folder(self._root, INCOMING, create=True) as incoming:
+            self._file = create_file(incoming, self.name)
+
     def write(self, batch: bytes) -> None:
+        assert self._file is not None
         write_all(self._file, batch)
         self._hash.update(batch)
         self.size += len(batch)
 
     def seal(self) -> None:
+        assert self._file is not None
         # A slow upload may have written its last byte long ago: its age counts from here, or a sweep between
         # this line and the pointer would take it for rubbish.
         os.utime(self._file.fileno())
         os.fsync(self._file.fileno())
         self._file.close()
-        with folder(self._root, INCOMING) as incoming, folder(self._root, *_shelf(self.blob), create=True) as shelf:
-            os.rename(self.blob, self.blob, src_dir_fd=incoming, dst_dir_fd=shelf)
+        with folder(self._root, INCOMING) as incoming, folder(self._root, *_shelf(self.name), create=True) as shelf:
+            os.rename(self.name, self.name, src_dir_fd=incoming, dst_dir_fd=shelf)
             os.fsync(shelf)
 
     def discard(self) -> None:
-        """Removes what was not sealed; does nothing otherwise."""
-        self._file.close()
-        with suppress(FileNotFoundError), folder(self._root, INCOMING) as incoming:
-            os.unlink(self.blob, dir_fd=incoming)
+        if self._file is not None:
+            with suppress(OSError):
+                self._file.close()
+        super().discard()
 
 
 class Disk:
@@ -91,24 +115,34 @@ class Disk:
     def draft(self) -> Draft:
         return Draft(self.root)
 
-    def point(self, key: str, pointer: Pointer) -> None:
+    def blob(self) -> Blob:
+        return Blob(self.root)
+
+    def point(self, key: str, pointer: Pointer, blob: Blob) -> None:
         """The commit: from here on the key is this blob. The blob it was before goes."""
         *folders, name = _path(key)
-        draft = f"{pointer.blob}{_POINTER_SUFFIX}"
+        draft = f"{blob.name}{_POINTER_SUFFIX}"
         replaced = self._blob_of(key)
         with folder(self.root, INCOMING, create=True) as incoming:
-            with create_file(incoming, draft) as file:
-                write_all(file, json.dumps(asdict(pointer)).encode())
-                os.fsync(file.fileno())
-            self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX)
+            try:
+                with create_file(incoming, draft) as file:
+                    write_all(file, json.dumps(asdict(pointer)).encode())
+                    os.fsync(file.fileno())
+                self._rename_into(incoming, draft, folders, name + _POINTER_SUFFIX, blob)
+            except OSError:
+                with suppress(OSError):
+                    os.unlink(draft, dir_fd=incoming)
+                raise
         if replaced is not None:
             self._unlink_blob(replaced)
 
-    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str) -> None:
+    def _rename_into(self, incoming: int, draft: str, folders: list[str], name: str, blob: Blob) -> None:
         for attempt in range(_COMMIT_ATTEMPTS):
             try:
                 with folder(self.root, OBJECTS, *folders, create=True) as parent:
                     os.rename(draft, name, src_dir_fd=incoming, dst_dir_fd=parent)
+                    # From here on readers see it, also when making the folder durable fails.
+                    blob.is_named = True
                     os.fsync(parent)
                     return
             except FileNotFoundError:
@@ -128,18 +162,17 @@ class Disk:
         """The pointer and its bytes, held open, which stay readable also when the object is replaced."""
         return self._follow(key, lambda pointer, shelf: open_file(shelf, pointer.blob))
 
-    def link(self, key: str) -> tuple[Pointer, str] | None:
-        """The pointer and a second blob of the same bytes: they never change, so a copy costs no space, no time."""
+    def link(self, key: str, blob: Blob) -> Pointer | None:
+        """The pointer, and its bytes as a second blob: they never change, so a copy takes no space and no time."""
 
-        def make_link(pointer: Pointer, source: int) -> str:
-            blob = secrets.token_hex(16)
-            with folder(self.root, *_shelf(blob), create=True) as shelf:
+        def make_link(pointer: Pointer, source: int) -> None:
+            with folder(self.root, *_shelf(blob.name), create=True) as shelf:
                 os.utime(pointer.blob, dir_fd=source, follow_symlinks=False)
-                os.link(pointer.blob, blob, src_dir_fd=source, dst_dir_fd=shelf, follow_symlinks=False)
+                os.link(pointer.blob, blob.name, src_dir_fd=source, dst_dir_fd=shelf, follow_symlinks=False)
                 os.fsync(shelf)
-            return blob
 
-        return self._follow(key, make_link)
+        found = self._follow(key, make_link)
+        return None if found is None else found[0]
 
     def _follow(self, key: str, use: Callable[[Pointer, int], Used]) -> tuple[Pointer, Used] | None:
         """What `use` makes of the object's pointer and of the folder its blob is in."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import errno
 import os
 import secrets
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from io import FileIO
@@ -15,7 +17,7 @@ from typing import ParamSpec, TypeVar
 
 from callsheet.media.storage import sweeping
 from callsheet.media.storage.batches import in_batches
-from callsheet.media.storage.disk import Disk, Draft, Pointer
+from callsheet.media.storage.disk import Blob, Disk, Pointer
 from callsheet.media.storage.keys import (
     validate_content_type,
     validate_folder,
@@ -83,22 +85,27 @@ class LocalStorage:
         """With `sha256`, bytes of another checksum are refused and nothing is stored."""
         validate_key(key)
         validate_content_type(content_type)
-        draft = await self._run(self._disk.draft)
-        try:
+        draft = self._disk.draft()
+        async with self._discarded_on_failure(draft):
+            await self._run(draft.open)
             async for batch in in_batches(content, CHUNK_BYTES):
                 await self._run(draft.write, batch)
             if sha256 is not None and draft.sha256 != sha256:
                 raise ContentMismatch(errors=[FieldProblem("sha256", f"of the body is {draft.sha256}, not {sha256}")])
-            return await self._commit(key, draft, content_type)
-        finally:
-            await self._run(draft.discard)
+            await self._run(draft.seal)
+            pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
+            await hit(Failpoint.STORAGE_BEFORE_POINTER)
+            await self._run(self._disk.point, key, pointer, draft)
+            return _info(key, pointer)
 
-    async def _commit(self, key: str, draft: Draft, content_type: str) -> ObjectInfo:
-        await self._run(draft.seal)
-        pointer = Pointer(draft.blob, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
-        await hit(Failpoint.STORAGE_BEFORE_POINTER)
-        await self._run(self._disk.point, key, pointer)
-        return _info(key, pointer)
+    @asynccontextmanager
+    async def _discarded_on_failure(self, blob: Blob) -> AsyncIterator[None]:
+        """A full disk must not be kept full for a day by what could not be stored."""
+        try:
+            yield
+        except (Exception, asyncio.CancelledError):
+            await self._run(blob.discard)
+            raise
 
     async def head(self, key: str) -> ObjectInfo | None:
         pointer = await self._run(self._disk.find, validate_key(key))
@@ -173,13 +180,15 @@ class LocalStorage:
 
     async def copy(self, source: str, target: str) -> ObjectInfo:
         validate_key(target)
-        found = await self._run(self._disk.link, validate_key(source))
-        if found is None:
-            raise NotFound()
-        pointer = replace(found[0], blob=found[1], modified_at=self._clock.now().timestamp())
-        await hit(Failpoint.STORAGE_BEFORE_POINTER)
-        await self._run(self._disk.point, target, pointer)
-        return _info(target, pointer)
+        blob = self._disk.blob()
+        async with self._discarded_on_failure(blob):
+            found = await self._run(self._disk.link, validate_key(source), blob)
+            if found is None:
+                raise NotFound()
+            pointer = replace(found, blob=blob.name, modified_at=self._clock.now().timestamp())
+            await hit(Failpoint.STORAGE_BEFORE_POINTER)
+            await self._run(self._disk.point, target, pointer, blob)
+            return _info(target, pointer)
 
     def presign_get(
         self,
