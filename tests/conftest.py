@@ -26,6 +26,7 @@ from tests.support.installation import empty, installation, isolate
 from tests.support.late_connections import late_connections_closed
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
+from tests.support.savings import known_passwords_hashed_once, one_certificate
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
 pytest_plugins = ["tests.support.costs"]
@@ -58,6 +59,12 @@ def _plain_tracebacks() -> None:
 @pytest.fixture(scope="session", autouse=True)
 def _no_connection_is_lost() -> Iterator[None]:
     with late_connections_closed():
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _savings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    with known_passwords_hashed_once(), one_certificate(tmp_path_factory.mktemp("certificates")):
         yield
 
 

@@ -39,7 +39,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
     admin = await asyncpg.connect(postgres.dsn("postgres"))
     try:
         for name, template in templates.items():
-            await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE "{template}"')
+            # Copied as files, which takes half as long as through the log.
+            await admin.execute(f'CREATE DATABASE "{names[name]}" TEMPLATE "{template}" STRATEGY FILE_COPY')
         central = postgres.dsn(names["central"])
         settings = load_settings(
             home=home,
