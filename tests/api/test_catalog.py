@@ -103,6 +103,8 @@ async def test_a_workflow_without_a_graph_is_one_no_engine_runs(studio: Studio) 
         ({"output_mime_type": "text/html"}, ["output_mime_type"]),
         ({"output_mime_type": "image/png"}, ["output_mime_type"]),
         ({"run_limit_seconds": 0}, ["run_limit_seconds"]),
+        ({"lease_seconds": 14}, ["lease_seconds"]),
+        ({"max_attempts": 0}, ["max_attempts"]),
         ({"surprise": 1}, ["surprise"]),
     ],
     ids=str,

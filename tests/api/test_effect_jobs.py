@@ -165,6 +165,25 @@ async def test_provider_stage_and_run_limit_come_from_effect_and_workflow(
     assert (started.lease.run_limit_seconds, started.effect_id) == (77, UUID(effect["id"]))
 
 
+async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
+    studio: Studio, plane: ControlPlane, ann: Person
+) -> None:
+    made = await studio.workflow(lease_seconds=60, max_attempts=7)
+    assert (made["lease_seconds"], made["max_attempts"]) == (60, 7)
+    effect = await studio.effect(made["slug"])
+    file_id = await studio.file(ann)
+    await studio.submit(ann, effect, input_file_id=file_id)
+    lease = (await leased(plane, effect)).lease
+    known = await plane.jobs.queue.find(lease.dispatch_id)
+    assert known is not None
+    assert (lease.lease_seconds, known.max_attempts) == (60, 7)
+    address = f"/api/admin/workflows/{made['slug']}"
+    kept = (await studio.call("PATCH", address, {"name": "Other", "lease_seconds": None})).json()
+    assert (kept["lease_seconds"], kept["max_attempts"]) == (None, 7)
+    await studio.submit(ann, effect, input_file_id=file_id)
+    assert (await leased(plane, effect)).lease.lease_seconds == plane.settings.jobs.lease_seconds
+
+
 async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of_the_assets(
     studio: Studio, plane: ControlPlane, somebody: Person
 ) -> None:

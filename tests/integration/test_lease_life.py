@@ -9,10 +9,10 @@ from uuid import uuid4
 import pytest
 
 from callsheet.dispatch.facts import Ending
-from callsheet.jobs.execution import FREE_REQUEUES
 from callsheet.jobs.reports import Failure, Report
+from callsheet.settings import JobSettings
 from callsheet.wire.errors import LeaseLost, NotFound
-from tests.support.core import Core, Member, report
+from tests.support.core import Core, Member, open_core, report
 from tests.support.lives import (
     CONSUMED,
     POOLS,
@@ -357,10 +357,12 @@ async def test_a_requeue_gives_the_attempt_back_until_it_was_done_too_often(core
     assert (row["attempts"], row["requeues"], row["not_before"]) == (0, 1, None)
     assert (await core.events(ann, job.id))[-1]["reason"] == "Requeued: spot instance"
 
-    await core.rows(core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", FREE_REQUEUES - 1)
+    await core.rows(
+        core.databases.central, "UPDATE ai_job_dispatches SET requeues = $1", JobSettings().free_requeues - 1
+    )
     await core.room.execution.requeue(report(await core.start()), "spot")
     row = await hot(core, job)
-    assert (row["attempts"], row["requeues"]) == (0, FREE_REQUEUES)
+    assert (row["attempts"], row["requeues"]) == (0, JobSettings().free_requeues)
     # From now on each costs its attempt, and the second of two is the last.
     await core.room.execution.requeue(report(await core.start()), "spot")
     assert (await hot(core, job))["attempts"] == 1
@@ -464,3 +466,26 @@ async def test_a_dispatch_that_came_back_after_it_was_finished_is_closed_without
     assert closed.dispatch_id == other.lease.dispatch_id
     assert await core.dispatch(done.id) is None
     assert (await finished(core, done))["dispatch_id"] == started.lease.dispatch_id
+
+
+async def test_lease_attempts_and_free_requeues_are_settings_and_a_job_may_have_its_own(core: Core) -> None:
+    strict = open_core(core.databases, lease_seconds=60, max_attempts=1, free_requeues=0)
+    strict.workflow = core.workflow
+    ann = await strict.member()
+    job, started = await running(strict, ann)
+    assert started.lease.lease_seconds == 60
+    # The first requeue counts as an attempt, and it was the only one.
+    assert (await strict.room.execution.requeue(report(started), "spot")).status == "failed"
+    assert (await strict.job(ann, job.id))["error"]["type"] == "attempts_exhausted"
+    _, started = await running(strict, ann, lease_seconds=30, max_attempts=2)
+    assert started.lease.lease_seconds == 30
+    assert (await strict.room.execution.requeue(report(started), "spot")).status == "queued"
+
+
+async def test_a_changed_setting_does_not_change_what_a_key_was_used_for(core: Core, ann: Member) -> None:
+    """G5: the settings are no part of the request."""
+    first = await core.submitted(ann, idempotency_key="once")
+    other = open_core(core.databases, max_attempts=7)
+    other.workflow = core.workflow
+    again = await other.submitted(ann, idempotency_key="once")
+    assert (again.job.id, again.replayed) == (first.job.id, True)

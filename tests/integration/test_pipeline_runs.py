@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -126,6 +127,26 @@ async def test_three_strikes_and_the_branch_is_left_alone(shoot: Shoot) -> None:
     assert (left["id"], left["child_count"], left["status"]) == (base["id"], 0, "active")
     assert (run.status, await shoot.shape(run)) == (RunStatus.COMPLETED, {1: 3, 2: 2})
     await shoot.check(run)
+
+
+async def test_how_many_strikes_is_a_setting_of_the_runs_that_begin_with_it(
+    core: Core, ann: Member, stage: Stage
+) -> None:
+    shoot = open_shoot(core, ann, stage, strikes=1)
+    pipeline = await shoot.pipeline("base", "fix", max_children=1)
+    run = await shoot.run(pipeline, target_leaves=2)
+    await shoot.tick()
+    await shoot.deliver(await shoot.start())
+    await shoot.tick()
+    # Another control plane with another setting goes by what the run began with.
+    shoot = replace(shoot, room=open_shoot(core, ann, stage, strikes=5).room)
+    await shoot.core.fail(await shoot.start())
+    await shoot.tick()
+    [base] = await shoot.candidates(run)
+    assert (base["failure_count"], base["strikes"]) == (1, 1)
+    stopped = await shoot.shown(run)
+    assert stopped.reason is RunReason.BRANCHES_FAILED
+    assert "left alone without a child: 1." in stopped.reason_detail
 
 
 async def test_what_came_of_a_job_is_told_as_what_it_is_to_its_run(shoot: Shoot) -> None:

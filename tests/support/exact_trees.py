@@ -16,8 +16,9 @@ from callsheet.pipelines.gallery import rejection_of
 from callsheet.pipelines.thumbnails import thumbnail_key
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
+from callsheet.settings.pipelines import PipelineSettings
 from callsheet.wire.jobs import ACTIVE
-from callsheet.wire.pipelines import STRIKES, Rejection
+from callsheet.wire.pipelines import Rejection
 
 Row = Mapping[str, Any]
 # What may have become of a slot whose job has come to this end. A job that completed without a picture is a failure.
@@ -122,8 +123,12 @@ class Tree:
         if [each["ordinal"] for each in mine] != list(range(1, len(mine) + 1)):
             yield "the places below it have gaps"
         # Where its picture is gone it is struck out at once; and who resumes a run forgives what has failed childless.
-        forgiven = range(ends["failed"]) if ends["failed"] >= STRIKES else ()
-        if candidate["failure_count"] not in (ends["failed"], max(ends["failed"], STRIKES), *forgiven):
+        forgiven = range(ends["failed"]) if ends["failed"] >= PipelineSettings().strikes else ()
+        if candidate["failure_count"] not in (
+            ends["failed"],
+            max(ends["failed"], PipelineSettings().strikes),
+            *forgiven,
+        ):
             yield f"it counts {candidate['failure_count']} failures, there were {ends['failed']}"
 
     def _money(self) -> Iterator[str]:

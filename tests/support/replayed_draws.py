@@ -13,7 +13,8 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.pipelines.selection import Draw, Mode, RunState, StepState, next_group
-from callsheet.wire.pipelines import STRIKES, Strategy
+from callsheet.settings.pipelines import PipelineSettings
+from callsheet.wire.pipelines import Strategy
 from tests.support.exact_trees import Tree
 
 Row = Mapping[str, Any]
@@ -109,7 +110,7 @@ class Picture:
         return sorted(able, key=lambda each: int(each["number"]))
 
     def _lives(self, candidate: Row) -> bool:
-        return self._failures[candidate["id"]] < STRIKES
+        return self._failures[candidate["id"]] < PipelineSettings().strikes
 
     def _has_child(self, candidate: Row) -> bool:
         return self._children[candidate["id"]] > 0

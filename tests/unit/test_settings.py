@@ -275,6 +275,8 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "runs",
         "calls",
         "times in a row",
+        "attempts",
+        "failures",
     )
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""

@@ -47,6 +47,8 @@ class Recipe:
     provider: str
     stage: str
     run_limit_seconds: int
+    lease_seconds: int | None
+    max_attempts: int | None
     graph_path: str
     output_node_id: str
     output_extension: str
@@ -251,6 +253,8 @@ def _recipe(row: Row) -> Recipe:
         provider=row["provider"],
         stage=row["stage"],
         run_limit_seconds=row["run_limit_seconds"],
+        lease_seconds=row["lease_seconds"],
+        max_attempts=row["max_attempts"],
         graph_path=row["comfyui_workflow_path"],
         output_node_id=row["output_node_id"],
         output_extension=row["output_extension"],

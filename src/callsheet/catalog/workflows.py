@@ -36,7 +36,11 @@ COLUMNS = (
     "output_extension",
     "output_mime_type",
     "run_limit_seconds",
+    "lease_seconds",
+    "max_attempts",
 )
+# Null is a value of these: the setting counts then.
+NULLABLE = {"lease_seconds", "max_attempts"}
 
 
 class Workflows:
@@ -60,7 +64,8 @@ class Workflows:
 
     async def update(self, slug: str, request: UpdateWorkflow, actor: str) -> WorkflowDetail:
         """What is given replaces what was; the whole is checked again, with the effects that rest on it."""
-        given = request.model_dump(mode="json", exclude_unset=True, exclude_none=True)
+        given = request.model_dump(mode="json", exclude_unset=True)
+        given = {name: value for name, value in given.items() if value is not None or name in NULLABLE}
         while True:
             row = await self._row(slug)
             updated = await self._try_update(row, given, actor)

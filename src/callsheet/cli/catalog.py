@@ -93,7 +93,8 @@ async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, re
     from callsheet.wire.errors import Conflict, NotFound
 
     if replace:
-        kept = {"slug", "description", "is_active", "run_limit_seconds"} | (set() if rename else {"name"})
+        kept = {"slug", "description", "is_active", "run_limit_seconds", "lease_seconds", "max_attempts"}
+        kept |= set() if rename else {"name"}
         try:
             update = UpdateWorkflow(**request.model_dump(exclude=kept))
             return await catalog.workflows.update(request.slug, update, OPERATOR)

@@ -34,6 +34,9 @@ class Workflow:
     id: int
     slug: str
     run_limit_seconds: int
+    # Null where the setting counts.
+    lease_seconds: int | None
+    max_attempts: int | None
 
 
 @dataclass(frozen=True, slots=True)

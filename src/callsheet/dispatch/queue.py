@@ -90,7 +90,7 @@ class Queue:
             row = await SQL["find_workflow"].row(connection, slug=slug)
         if row is None:
             raise InvalidRequest.field("workflow", f"there is no active workflow {slug!r}")
-        return Workflow(row["id"], row["slug"], row["run_limit_seconds"])
+        return Workflow(*(row[name] for name in Workflow.__slots__))
 
     async def lease(self, criteria: Criteria, worker_id: str, poll_id: str | None = None) -> Lease | None:
         if not criteria.workflow_ids:

@@ -1,7 +1,7 @@
 -- database: central
 
 -- name: find_workflow
-SELECT id, slug, run_limit_seconds FROM workflows WHERE slug = :slug AND is_active
+SELECT id, slug, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active
 
 -- name: open_lanes
 -- Answers the lane of each key, making those that are new.

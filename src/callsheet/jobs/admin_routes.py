@@ -71,6 +71,8 @@ def ready_job_router(
                 cost=body.cost,
                 priority=body.priority,
                 run_limit_seconds=workflow.run_limit_seconds,
+                lease_seconds=workflow.lease_seconds,
+                max_attempts=workflow.max_attempts,
                 idempotency_key=body.idempotency_key,
                 actor=actor,
             )

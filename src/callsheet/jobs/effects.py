@@ -77,6 +77,8 @@ class EffectJobs:
             stage=recipe.stage,
             priority=wanted.priority,
             run_limit_seconds=recipe.run_limit_seconds,
+            lease_seconds=recipe.lease_seconds,
+            max_attempts=recipe.max_attempts,
             effect_id=recipe.effect_id,
             video_id=wanted.video_id,
             input_file_ids=input_order(primary, files),

@@ -24,8 +24,6 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.errors import LeaseLost, NotFound
 
-# After this many requeues a requeue costs its attempt, so that a job nobody can keep does not circle for ever.
-FREE_REQUEUES = 20
 NOT_TAKEN = "its worker was gone before it had the job"
 # A job whose pool is not available is offered again after this time.
 POOL_AWAY_SECONDS = 15.0
@@ -35,9 +33,10 @@ RANDOM = Random()  # noqa: S311 - spreads load, guards nothing
 
 
 class Execution:
-    def __init__(self, queue: Queue, mover: Mover):
+    def __init__(self, queue: Queue, mover: Mover, free_requeues: int):
         self._queue = queue
         self._mover = mover
+        self._free_requeues = free_requeues
 
     async def lease_and_start(
         self, criteria: Criteria, worker_id: str, poll_id: str | None = None
@@ -224,7 +223,8 @@ class Execution:
         return await self._requeue(known, report, reason)
 
     async def _requeue(self, known: Known, report: Report, reason: str, actor: str | None = None) -> Outcome:
-        costs = known.requeues >= FREE_REQUEUES
+        # A job that no worker can keep must not go round for ever.
+        costs = known.requeues >= self._free_requeues
         if costs and known.attempts >= known.max_attempts:
             failure = Failure("attempts_exhausted", f"Requeued too often: {reason}")
             move = self._move(known, report, actor=actor, reason=failure.message, error=failure.as_error())

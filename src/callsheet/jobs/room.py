@@ -74,7 +74,7 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
     mover = Mover(routing, journal)
     relay = Relay(lambda: databases.pools, queue, mover)
     waiters = Waiters()
-    execution = Execution(queue, mover)
+    execution = Execution(queue, mover, settings.free_requeues)
     submission = Submission(mover, relay, journal, settings)
     return JobsRoom(
         queue=queue,

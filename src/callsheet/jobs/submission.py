@@ -82,8 +82,9 @@ class NewJob:
     stage: str = "production"
     concurrency_identifier: str = ""
     priority: int = 0
-    max_attempts: int = 3
-    lease_seconds: int = 900
+    # None where nobody decided: then the settings do (jobs.max_attempts, jobs.lease_seconds).
+    max_attempts: int | None = None
+    lease_seconds: int | None = None
     run_limit_seconds: int = 3600
     effect_id: UUID | None = None
     video_id: UUID | None = None
@@ -109,7 +110,8 @@ class NewJob:
             self.stage,
             self.concurrency_identifier,
             self.priority,
-            self.max_attempts,
+            # As it was before it could be left to the settings: a key may have been used then.
+            3 if self.max_attempts is None else self.max_attempts,
         ]
         return hash_of(parts)
 
@@ -181,7 +183,7 @@ class Submission:
                 for together in waves:
                     found = await SQL["submit"].rows(
                         connection,
-                        entries=[_as_json(new, job_id) for new, job_id in together],
+                        entries=[self._as_json(new, job_id) for new, job_id in together],
                         to_status=JobStatus.PENDING.value,
                         lifetime_seconds=self._settings.lifetime_seconds,
                         cap=self._settings.active_per_user,
@@ -190,6 +192,11 @@ class Submission:
             return [rows[new.tenant_id, job_id] for new, job_id in batch]
 
         return run
+
+    def _as_json(self, new: NewJob, job_id: UUID) -> dict[str, Any]:
+        max_attempts = self._settings.max_attempts if new.max_attempts is None else new.max_attempts
+        lease_seconds = self._settings.lease_seconds if new.lease_seconds is None else new.lease_seconds
+        return _as_json(new, job_id) | {"max_attempts": max_attempts, "lease_seconds": lease_seconds}
 
     async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
         if new.idempotency_key is not None:
@@ -250,8 +257,6 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "provider": new.provider,
         "concurrency_identifier": new.concurrency_identifier,
         "priority": new.priority,
-        "max_attempts": new.max_attempts,
-        "lease_seconds": new.lease_seconds,
         "run_limit_seconds": new.run_limit_seconds,
         "payload": new.payload,
         "effect_id": str(new.effect_id) if new.effect_id else None,

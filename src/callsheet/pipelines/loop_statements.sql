@@ -53,23 +53,23 @@ CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT true AS is_eligible FROM candidates c
     WHERE c.run_id = :run_id AND c.position = s.position AND c.tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND c.status = 'active' AND c.child_count + c.in_flight < c.max_children AND c.failure_count < 3
+      AND c.status = 'active' AND c.child_count + c.in_flight < c.max_children AND c.failure_count < c.strikes
       AND NOT (:best_only AND s.top_k IS NOT NULL)
     ORDER BY c.number LIMIT 1
 ) anyone ON true
 LEFT JOIN LATERAL (
     -- The same as best_parents.
     WITH begun AS MATERIALIZED (
-        SELECT c.child_count + c.in_flight < c.max_children AND c.failure_count < 3 AS can FROM candidates c
+        SELECT c.child_count + c.in_flight < c.max_children AND c.failure_count < c.strikes AS can FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots > 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-          AND (c.failure_count < 3 OR c.child_count > 0)
+          AND (c.failure_count < c.strikes OR c.child_count > 0)
         ORDER BY c.number LIMIT s.top_k
     ), fresh AS (
         SELECT c.max_children FROM candidates c
         WHERE c.run_id = :run_id AND c.position = s.position AND c.status = 'active' AND c.slots = 0
           AND c.tenant_id IS NOT DISTINCT FROM :tenant_id AND :best_only AND s.top_k IS NOT NULL
-          AND c.failure_count < 3
+          AND c.failure_count < c.strikes
         ORDER BY c.elo DESC, c.number LIMIT greatest(s.top_k - (SELECT count(*) FROM begun), 0)
     )
     SELECT true AS is_eligible
@@ -90,7 +90,7 @@ SELECT count(*) FROM (
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
     ORDER BY number LIMIT :most
 ) parent
 
@@ -99,12 +99,12 @@ SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
 SELECT (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
     ORDER BY number LIMIT 1
 ) AS first, (
     SELECT number FROM candidates
     WHERE run_id = :run_id AND position = :position AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
     ORDER BY run_id DESC, position DESC, number DESC LIMIT 1
 ) AS last, (
     SELECT elo FROM candidates
@@ -117,7 +117,7 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (numbe
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND number = call.number
       AND tenant_id IS NOT DISTINCT FROM :tenant_id
-      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < 3
+      AND status = 'active' AND child_count + in_flight < max_children AND failure_count < strikes
     LIMIT 1
 ) parent
 
@@ -125,14 +125,14 @@ SELECT parent.number, parent.elo FROM unnest(:numbers::integer[]) AS call (numbe
 -- As many as may go on: those that have begun to, and then the best of the others. Votes do not take a place away that
 -- money was spent on, or more would go on than may. Whoever failed without a child takes no place.
 WITH begun AS MATERIALIZED (
-    SELECT number, elo, child_count + in_flight < max_children AND failure_count < 3 AS can FROM candidates
+    SELECT number, elo, child_count + in_flight < max_children AND failure_count < strikes AS can FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots > 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (failure_count < 3 OR child_count > 0)
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND (failure_count < strikes OR child_count > 0)
     ORDER BY number LIMIT :top_k
 ), fresh AS (
     SELECT number, elo FROM candidates
     WHERE run_id = :run_id AND position = :position AND status = 'active' AND slots = 0
-      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < 3
+      AND tenant_id IS NOT DISTINCT FROM :tenant_id AND failure_count < strikes
     ORDER BY elo DESC, number LIMIT greatest(:top_k - (SELECT count(*) FROM begun), 0)
 )
 SELECT array_agg(number) AS numbers, array_agg(elo) AS elos FROM (
@@ -161,13 +161,13 @@ RETURNING id
 -- name: strike_out
 -- The run is locked. Of this candidate nothing can be made: it will never be a parent again.
 WITH parent AS (
-    UPDATE candidates SET failure_count = 3 WHERE tenant_id = :tenant_id AND id = :candidate_id AND failure_count < 3
+    UPDATE candidates SET failure_count = strikes WHERE tenant_id = :tenant_id AND id = :candidate_id AND failure_count < strikes
     RETURNING (child_count + in_flight = 0)::integer AS died
 )
 UPDATE pipeline_runs r SET dead_branches = r.dead_branches + parent.died, due_at = clock_timestamp(),
     updated_at = clock_timestamp()
 FROM parent WHERE r.tenant_id = :tenant_id AND r.id = :run_id
-RETURNING r.base_failures, r.dead_branches, r.status
+RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: ended_jobs
 -- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
@@ -237,7 +237,7 @@ WITH made AS MATERIALIZED (
             ELSE r.dead_branches END,
         due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
     WHERE r.tenant_id = :tenant_id AND r.id = :run_id
-    RETURNING r.candidates
+    RETURNING r.candidates, r.strikes
 ), slot AS (
     UPDATE candidate_slots SET status = 'made', settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -253,10 +253,10 @@ WITH made AS MATERIALIZED (
     FROM made LEFT JOIN parent ON true LEFT JOIN room ON true
 )
 INSERT INTO candidates (tenant_id, id, run_id, number, step_id, position, parent_id, job_id, output_index, file_id, seed,
-    max_children, status, rejected_at, rejected_with)
+    max_children, strikes, status, rejected_at, rejected_with)
 SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM made)::integer + child.place,
     :step_id, :position, :parent_id, :job_id, child.output_index, child.file_id, :seed, :max_children,
-    CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
+    run.strikes, CASE WHEN child.rejected_with IS NULL THEN 'active' ELSE 'rejected' END,
     CASE WHEN child.rejected_with IS NOT NULL THEN clock_timestamp() END, child.rejected_with
 FROM child CROSS JOIN run
 
@@ -270,7 +270,7 @@ WITH slot AS (
 ), parent AS (
     UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
     WHERE tenant_id = :tenant_id AND id = :parent_id
-    RETURNING :status = 'failed' AND failure_count = 3 AND child_count = 0 AS died
+    RETURNING :status = 'failed' AND failure_count = strikes AND child_count = 0 AS died
 ), counted AS (
     SELECT CASE WHEN :is_refunded THEN slot.cost ELSE 0 END AS cost,
         (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failed,
@@ -281,7 +281,7 @@ UPDATE pipeline_runs r SET spent = r.spent - counted.cost, base_failures = r.bas
     dead_branches = r.dead_branches + counted.died,
     due_at = CASE WHEN r.status = 'active' THEN clock_timestamp() ELSE r.due_at END, updated_at = clock_timestamp()
 FROM counted WHERE r.tenant_id = :tenant_id AND r.id = :run_id
-RETURNING r.base_failures, r.dead_branches, r.status
+RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 
 -- name: stop_run
 UPDATE pipeline_runs SET status = 'paused', reason = :reason, reason_detail = :reason_detail,

@@ -98,6 +98,7 @@ class Runs:
                 steps=len(steps),
                 target_folder=request.target_folder or folder_of(request.name, run_id),
                 strategy=request.strategy.value,
+                strikes=self._settings.strikes,
                 seed=secrets.randbelow(LARGEST_SEED + 1) if request.seed is None else request.seed,
                 idempotency_key=key.text,
                 request_hash=key.request_hash,

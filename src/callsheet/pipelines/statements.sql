@@ -58,9 +58,9 @@ SELECT id FROM pipelines WHERE tenant_id = :tenant_id AND id = :id FOR KEY SHARE
 
 -- name: create_run
 INSERT INTO pipeline_runs (tenant_id, id, user_id, pipeline_id, pipeline_version, steps, name, target_folder, prompt,
-    variables, strategy, seed, max_children, target_leaves, concurrency, budget, idempotency_key, request_hash)
+    variables, strategy, seed, max_children, target_leaves, concurrency, budget, strikes, idempotency_key, request_hash)
 VALUES (:tenant_id, :id, :user_id, :pipeline_id, :pipeline_version, :steps, :name, :target_folder, :prompt, :variables,
-    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :idempotency_key, :request_hash)
+    :strategy, :seed, :max_children, :target_leaves, :concurrency, :budget, :strikes, :idempotency_key, :request_hash)
 ON CONFLICT (target_folder, tenant_id) DO NOTHING
 RETURNING *
 
@@ -110,7 +110,7 @@ RETURNING *
 -- alone without a child was paid for, and may try again.
 WITH locked AS MATERIALIZED (
     SELECT id FROM candidates
-    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active' AND failure_count >= 3
+    WHERE run_id = :run_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND status = 'active' AND failure_count >= strikes
       AND child_count = 0
     ORDER BY id FOR NO KEY UPDATE
 )

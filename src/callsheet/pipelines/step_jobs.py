@@ -142,6 +142,8 @@ class StepJobs:
             provider=recipe.provider,
             stage=recipe.stage,
             run_limit_seconds=recipe.run_limit_seconds,
+            lease_seconds=recipe.lease_seconds,
+            max_attempts=recipe.max_attempts,
             effect_id=recipe.effect_id,
             input_file_ids=tuple(files),
             actor=f"run:{run['id']}",

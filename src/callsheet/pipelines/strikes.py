@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from callsheet.plumbing.sql import Connection, Row, statements
-from callsheet.wire.pipelines import STRIKES, RunReason, RunStatus
+from callsheet.wire.pipelines import RunReason, RunStatus
 
 SQL = statements("callsheet.pipelines", "loop_statements.sql")
 LONGEST = 1000
 STOPPED = {
-    RunReason.BASE_FAILED: f"{STRIKES} jobs of the first step failed in a row.",
-    RunReason.BRANCHES_FAILED: f"{STRIKES} branches were left alone without a child.",
+    RunReason.BASE_FAILED: "Jobs of the first step that failed in a row: {strikes}.",
+    RunReason.BRANCHES_FAILED: "Branches that were left alone without a child: {strikes}.",
 }
 
 
 def why_stopped(run: Row) -> RunReason | None:
-    if run["base_failures"] >= STRIKES:
+    if run["base_failures"] >= run["strikes"]:
         return RunReason.BASE_FAILED
-    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= STRIKES else None
+    return RunReason.BRANCHES_FAILED if run["dead_branches"] >= run["strikes"] else None
 
 
 async def stop_where_hopeless(
@@ -29,5 +29,6 @@ async def stop_where_hopeless(
     reason = why_stopped(run)
     if reason is None or run["status"] != RunStatus.ACTIVE:
         return
-    detail = f"{STOPPED[reason]} The last one, in the step {slug!r}: {message}"[:LONGEST]
+    counted = STOPPED[reason].format(strikes=run["strikes"])
+    detail = f"{counted} The last one, in the step {slug!r}: {message}"[:LONGEST]
     await SQL["stop_run"].run(connection, **names, reason=reason.value, reason_detail=detail)

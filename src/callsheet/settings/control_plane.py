@@ -143,6 +143,23 @@ class IdentitySettings(Section):
 
 class JobSettings(Section):
     active_per_user: int = Field(5, ge=1, le=100_000, description="Most jobs of one user that may be under way.")
+    lease_seconds: int = Field(
+        900,
+        ge=15,
+        le=86_400,
+        description="A job whose worker was silent for so long is given to another worker, in seconds. A workflow may "
+        "have its own. Workers learn it with each job, and send three heartbeats in that time.",
+    )
+    max_attempts: int = Field(
+        3, ge=1, le=100, description="Attempts before a job fails. A workflow may have its own number."
+    )
+    free_requeues: int = Field(
+        20,
+        ge=0,
+        le=10_000,
+        description="How many requeues of a job, because its worker was interrupted, do not count as attempts. Later "
+        "ones do.",
+    )
     lifetime_seconds: int = Field(
         86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
     )

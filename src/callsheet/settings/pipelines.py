@@ -33,6 +33,13 @@ class PipelineSettings(Section):
         le=86_400,
         description="How long a run that cannot go on is left alone before it is looked at again, in seconds.",
     )
+    strikes: int = Field(
+        3,
+        ge=1,
+        le=1000,
+        description="After how many failures a run gives up: of jobs made from one candidate, of jobs of the first "
+        "step in a row, and of branches without a child. Counts for runs that begin from then on.",
+    )
     error_window_seconds: int = Field(
         3600, ge=60, le=604_800, description="How far back failures of runs' jobs are counted for an alert, in seconds."
     )

@@ -122,9 +122,9 @@ class Settings(BaseSettings):
             raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
         if (s3.access_key_id is None) != (s3.secret_access_key is None):
             raise ValueError("storage.s3.access_key_id and storage.s3.secret_access_key go together")
-        if self.tasks.heartbeat_seconds * 2 > self.tasks.lease_seconds:
+        if self.tasks.heartbeat_seconds * 3 > self.tasks.lease_seconds:
             raise ValueError(
-                "tasks.heartbeat_seconds must be at most half of tasks.lease_seconds, or a late one ends a task"
+                "tasks.heartbeat_seconds must be at most a third of tasks.lease_seconds, or two late ones end a task"
             )
         if self.identity.cookie_secure and self.public_url.startswith("http://"):
             raise ValueError(

@@ -20,8 +20,6 @@ from callsheet.wire.generation import Product, actor_payload
 from callsheet.wire.jobs import ACTIVE
 
 Running = asyncio.Task[None] | None
-# What a service that is away for a moment is given, as with every other job.
-ATTEMPTS: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,6 @@ class Generation:
             actor=kind.name,
             payload=actor_payload(body, product),
             request=request,
-            max_attempts=ATTEMPTS,
             idempotency_key=key,
         )
         new = await self._plans.job(principal, wanted)

@@ -42,7 +42,8 @@ class Wanted:
     request: Mapping[str, Any]
     queue_name: str = "default"
     priority: int = 0
-    max_attempts: int = 3
+    # None where nobody decided.
+    max_attempts: int | None = None
     idempotency_key: str | None = None
 
 
@@ -76,7 +77,7 @@ class Plans:
         return replace(
             new,
             kind=wanted.kind,
-            max_attempts=wanted.max_attempts,
+            max_attempts=new.max_attempts if wanted.max_attempts is None else wanted.max_attempts,
             request=wanted.request,
             idempotency_key=wanted.idempotency_key,
             task=NewTask(wanted.actor, wanted.queue_name, run_id),

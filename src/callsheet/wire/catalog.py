@@ -77,6 +77,9 @@ MimeType = Annotated[
 ]
 AssetMimeType = Annotated[str, StringConstraints(pattern=r"^(image|video)/[a-z0-9.+-]{1,100}$")]
 RunLimit = Annotated[int, Field(ge=1, le=604_800), WHOLE]
+# Below, three heartbeats in its time would be a burden.
+LeaseSeconds = Annotated[int, Field(ge=15, le=86_400), WHOLE]
+Attempts = Annotated[int, Field(ge=1, le=100), WHOLE]
 Credits = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 
 
@@ -140,6 +143,13 @@ class CreateWorkflow(UserRequest):
     output_extension: Extension = "mp4"
     output_mime_type: MimeType = "video/mp4"
     run_limit_seconds: RunLimit = 3600
+    lease_seconds: LeaseSeconds | None = Field(
+        None,
+        description="How long a worker may be silent before its job is given to another. Null: jobs.lease_seconds.",
+    )
+    max_attempts: Attempts | None = Field(
+        None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
+    )
     is_active: bool = True
 
 
@@ -154,6 +164,13 @@ class UpdateWorkflow(UserRequest):
     output_extension: Extension | None = None
     output_mime_type: MimeType | None = None
     run_limit_seconds: RunLimit | None = None
+    lease_seconds: LeaseSeconds | None = Field(
+        None,
+        description="How long a worker may be silent before its job is given to another. Null: jobs.lease_seconds.",
+    )
+    max_attempts: Attempts | None = Field(
+        None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
+    )
     is_active: bool | None = None
 
 
@@ -169,6 +186,8 @@ class WorkflowSummary(Answer):
     output_extension: str
     output_mime_type: str
     run_limit_seconds: int
+    lease_seconds: int | None = None
+    max_attempts: int | None = None
     created_at: datetime
     updated_at: datetime
 

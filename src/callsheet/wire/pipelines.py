@@ -18,8 +18,6 @@ MOST_STEPS = 50
 DEFAULT_CHILDREN = 5
 DEFAULT_LEAVES = 10
 START_ELO = 1000
-# A branch that failed so often is left alone.
-STRIKES = 3
 # What JSON's numbers can say exactly in every language.
 LARGEST_SEED = 2**53 - 1
 

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from callsheet.pipelines.selection import Choice, Draw, Idle, Mode, RunState, StepState, first_called, next_group
-from callsheet.wire.pipelines import STRIKES, Strategy
+from callsheet.settings.pipelines import PipelineSettings
+from callsheet.wire.pipelines import Strategy
 
 FINISH, BREADTH = Strategy.FINISH_FIRST, Strategy.BREADTH_FIRST
 
@@ -50,7 +51,7 @@ class Tree:
             node.active
             and node.position < self.steps
             and node.children + node.in_flight < self.most
-            and node.failures < STRIKES
+            and node.failures < PipelineSettings().strikes
         )
 
     def leaves(self) -> int:
