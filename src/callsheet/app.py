@@ -44,6 +44,7 @@ from callsheet.pipelines.candidate_routes import candidate_router, guidance_rout
 from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
+from callsheet.plumbing.database import is_outage
 from callsheet.plumbing.database_watch import DatabaseWatch
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
@@ -222,7 +223,7 @@ def _assemble(
         pipelines=rooms.pipelines,
         listener=listener,
         notifier=notifier,
-        loops=LoopGroup(loops),
+        loops=LoopGroup(loops, is_outage),
         draining=draining,
         asgi=Edge(application, settings.server, HttpMetrics(registry)),
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from callsheet.cli.doctor import examine
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing import migrate as schema
@@ -25,6 +27,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.plumbing.migrate import Migration, SchemaUnknown, known_migrations, migrate
 from callsheet.settings import Settings, load_settings
 from callsheet.wire.identity import CreateTenantRequest
+from tests.support.core import open_core
 
 numbers = itertools.count(1)
 CENTRAL_LABELS = [migration.label for migration in known_migrations("central")]
@@ -41,6 +44,10 @@ class Server:
     async def run(self, statement: str, database: str = "postgres") -> list[asyncpg.Record]:
         async with connected(self.dsn(database), database) as connection:
             return await connection.fetch(statement)
+
+    async def run_as(self, role: str, database: str, statement: str) -> None:
+        async with connected(self.dsn(database, role), database) as connection:
+            await connection.execute(statement)
 
     async def create_database(self, name: str | None = None, owner: str = "callsheet") -> str:
         name = name or f"made_{next(numbers)}"
@@ -291,6 +298,64 @@ async def test_a_role_that_does_not_own_its_database_is_told(server: Server, emp
     role = await server.create_role()
     with pytest.raises(DatabaseError, match=r"may not create tables there \(permission denied .*OWNER TO"):
         await open_databases(settings_for(server.dsn(empty, role), tmp_path))
+
+
+async def test_a_role_without_grants_is_told_which_to_run_and_they_suffice(
+    server: Server, empty: str, tmp_path: Path
+) -> None:
+    """The account that serves owns nothing; another one has migrated."""
+    owner, role = await server.create_role("CREATEDB"), await server.create_role()
+    central = await server.create_database(owner=owner)
+    await migrate_all(settings_for(server.dsn(central, owner), tmp_path), server.dsn(central, owner))
+    settings = settings_for(server.dsn(central, role), tmp_path, migrate_on_start=False)
+    with pytest.raises(DatabaseError, match=f"Role {role} may not use all tables of database central") as refused:
+        await open_databases(settings)
+    assert f"as their owner {owner}: GRANT USAGE ON SCHEMA public TO {role};" in str(refused.value)
+    await grant(server, central, owner, str(refused.value))
+    # Central can be used now; the pool says the same about itself.
+    [reason] = (await unavailable(settings)).values()
+    assert f"Role {role} may not use all tables of database pool_1" in reason
+    [schema_finding, pool_finding] = [one for one in await examine(settings) if one.part == "database"]
+    assert (schema_finding.status, pool_finding.status) == ("ok", "problem")
+    assert reason in pool_finding.message
+    await grant(server, f"{central}_pool_1", owner, reason)
+    assert await unavailable(settings) == {}
+    databases = await open_databases(settings)
+    try:
+        core = await open_core(databases).prepare()
+        ann = await core.member()
+        await core.submit(ann)
+        await core.complete(await core.start())
+        await core.check()
+    finally:
+        await databases.close()
+    # Tables of later migrations are granted with them.
+    await server.run_as(owner, central, "CREATE TABLE later (id int)")
+    assert await unavailable(settings) == {}
+
+
+async def grant(server: Server, database: str, owner: str, sentence: str) -> None:
+    for statement in re.findall(r"(?:GRANT|ALTER) [^;]+;", sentence):
+        await server.run_as(owner, database, statement)
+
+
+async def test_a_role_that_may_not_connect_is_told(server: Server, empty: str, tmp_path: Path) -> None:
+    role = await server.create_role()
+    await server.run(f'REVOKE CONNECT ON DATABASE "{empty}" FROM PUBLIC')
+    with pytest.raises(DatabaseError, match="GRANT CONNECT ON DATABASE"):
+        await open_databases(settings_for(server.dsn(empty, role), tmp_path))
+
+
+async def test_a_role_that_may_not_migrate_is_told_who_may(server: Server, tmp_path: Path) -> None:
+    owner, role = await server.create_role("CREATEDB"), await server.create_role()
+    central = await server.create_database(owner=owner)
+    await migrate_all(settings_for(server.dsn(central, owner), tmp_path), server.dsn(central, owner))
+    await server.run(f"GRANT ALL ON ALL TABLES IN SCHEMA public TO {role}", central)
+    await server.run(f"GRANT ALL ON ALL SEQUENCES IN SCHEMA public TO {role}", central)
+    last = known_migrations("central")[-1]
+    more = [*known_migrations("central"), Migration(last.version + 1, "more", "ALTER TABLE tenants ADD more int")]
+    with pytest.raises(DatabaseError, match=f"may not change its schema .* a DSN of the owner of its tables, {owner}"):
+        await migrate(server.dsn(central, role), "central", "central", more)
 
 
 @pytest.mark.parametrize(

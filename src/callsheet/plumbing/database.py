@@ -18,6 +18,7 @@ import asyncpg
 from callsheet.plumbing.sql import Connection, DatabaseKind
 from callsheet.settings import DatabaseSettings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.outages import Outage
 
 Result = TypeVar("Result")
 
@@ -59,6 +60,11 @@ def is_away(error: BaseException) -> bool:
     return isinstance(error, DATABASE_AWAY) and not isinstance(error, ValueError | asyncpg.QueryCanceledError)
 
 
+def is_outage(error: BaseException) -> bool:
+    """Whether a sentence says it all: a database that is away, or something an operator has to mend."""
+    return is_away(error) or isinstance(error, OperatorError)
+
+
 async def unless_unavailable(work: Awaitable[Result]) -> Result | None:
     """For loops that go through the rows of all pools: what belongs to a pool that is not served waits until it is."""
     try:
@@ -90,6 +96,7 @@ class Database:
         self.dsn = dsn
         self._settings = settings
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._outage = Outage(f"requests to {name}")
 
     async def open(self) -> None:
         try:
@@ -132,12 +139,21 @@ class Database:
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
         """A connection outside any transaction: each statement commits by itself."""
-        async with self._opened().acquire() as connection:
-            yield connection
+        is_acquired = False
+        try:
+            async with self._opened().acquire() as connection:
+                is_acquired = True
+                yield connection
+        except DATABASE_AWAY as error:
+            # Once there is a connection, a timeout may be the caller's own.
+            if is_away(error) and not (is_acquired and isinstance(error, TimeoutError)):
+                self._outage.failed(error)
+            raise
+        self._outage.ended()
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        async with self._opened().acquire() as connection, connection.transaction():
+        async with self.connection() as connection, connection.transaction():
             yield connection
 
     def connection_counts(self) -> tuple[int, int]:

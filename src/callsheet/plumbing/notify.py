@@ -17,6 +17,7 @@ import asyncpg
 
 from callsheet.plumbing.database import CANNOT_CONNECT, DATABASE_AWAY, Database
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.outages import Outage
 from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
@@ -42,6 +43,7 @@ class Notifier:
         self._waiting: dict[tuple[str, str], None] = {}
         self._sender: asyncio.Task[None] | None = None
         self.statements = 0
+        self._outage = Outage("notifier")
 
     def notify(self, channel: str, payload: str = "") -> None:
         """Call it after the commit that it tells about."""
@@ -70,13 +72,14 @@ class Notifier:
                         await connection.execute(SEND, [c for c, _ in messages], [p for _, p in messages])
                     self.statements += 1
                     attempt = 0
+                    self._outage.ended()
                 except DATABASE_AWAY as error:
                     attempt += 1
+                    self._outage.failed(error)
                     if attempt < ATTEMPTS:
                         self._waiting = {**messages, **self._waiting}
                     else:
                         # Waiters poll now and then anyway, so after some tries the hint may be lost.
-                        log.warning("notify.dropped", messages=len(messages), error=repr(error))
                         attempt = 0
         finally:
             self._sender = None
@@ -92,6 +95,7 @@ class Listener:
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
         self.connected = asyncio.Event()
+        self._outage = Outage("listener")
 
     def subscribe(self, channel: str, subscriber: Subscriber) -> Callable[[], None]:
         """`subscriber` gets each payload, and None whenever messages may have been missed. Answers the way out."""
@@ -121,13 +125,12 @@ class Listener:
             while True:
                 try:
                     await self._listen()
-                    reason = "the connection was closed"
+                    self._outage.failed(ConnectionError("the connection was closed"))
                 except CANNOT_CONNECT as error:
                     # Whatever it is, also a name that does not resolve or a password that is just being changed.
-                    reason = repr(error)
+                    self._outage.failed(error)
                 failures = 1 if self.connected.is_set() else failures + 1
                 self.connected.clear()
-                log.warning("listener.lost", failures=failures, reason=reason)
                 await asyncio.sleep(backoff_seconds(failures, 0.1, 5.0, RANDOM))
         finally:
             self.connected.clear()
@@ -155,6 +158,7 @@ class Listener:
                 await connection.remove_listener(channel, self._received)
                 listening.remove(channel)
             self.connected.set()
+            self._outage.ended()
             if not await self._wait_for_either(closed, self._changed):
                 # A peer that vanished without closing is noticed only by talking to it.
                 await connection.execute("SELECT 1", timeout=10)

@@ -182,7 +182,9 @@ def refusal_of_absence(error: Exception) -> Refusal:
         # Why is for operators: it names hosts. The watch has logged it.
         detail = f"Pool {error.pool}, which holds the data of this tenant, is not available."
         return Unavailable(detail, retry_after_seconds=POOL_RETRY_SECONDS)
-    log.warning("database.unavailable", error=repr(error))
+    if isinstance(error, TimeoutError | DatabaseError):
+        # All else was logged when the outage began.
+        log.warning("database.unavailable", error=repr(error))
     return Unavailable("The database cannot be reached.")
 
 

@@ -20,6 +20,8 @@ Format = Literal["auto", "json", "console"]
 
 # These log whole addresses at INFO, signatures of presigned ones included, and every packet at DEBUG.
 _CHATTY = ("httpx", "httpcore", "botocore", "urllib3", "websockets", "hpack")
+# It warns with a traceback whenever a connection cannot be made; whoever wanted the connection logs the outage.
+_REPEATING = ("asyncpg.pool",)
 
 
 def get_logger(name: str) -> FilteringBoundLogger:
@@ -66,6 +68,8 @@ def _route_standard_logging(threshold: int, output: _Output, render: list[Proces
     root.setLevel(threshold)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(threshold, logging.WARNING))
+    for name in _REPEATING:
+        logging.getLogger(name).setLevel(max(threshold, logging.ERROR))
     logging.captureWarnings(True)
 
 

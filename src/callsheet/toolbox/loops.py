@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import datetime
+from functools import cached_property
 from random import Random
 
 import structlog
 
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.outages import Outage
 from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
@@ -21,7 +23,8 @@ log = get_logger(__name__)
 class Loop(ABC):
     """Calls `tick` every `interval_seconds` (±10 %, so that replicas drift apart), at once on `wake`, until stopped.
 
-    A failing tick never ends the loop: it is logged and tried again with backoff. `ticks`, `failures`,
+    A failing tick never ends the loop: it is logged and tried again with backoff. An outage, as `start` was told to
+    recognise one, is logged once when it begins and once when it is over, without tracebacks. `ticks`, `failures`,
     `failures_in_a_row` and `last_success` (monotonic seconds of the clock) are for metrics and readiness.
     """
 
@@ -43,20 +46,26 @@ class Loop(ABC):
         self._task: asyncio.Task[None] | None = None
         self._stopping = asyncio.Event()
         self._woken = asyncio.Event()
+        self._is_outage: Callable[[BaseException], bool] = _never
 
     @abstractmethod
     async def tick(self, now: datetime) -> object:
         """Does what is due at `now`. Something truthy means more is waiting: tick again at once."""
 
+    @cached_property
+    def _outage(self) -> Outage:
+        return Outage(f"loop {self.name}", monotonic=self._clock.monotonic)
+
     @property
     def running(self) -> bool:
         return self._task is not None and not self._task.done()
 
-    def start(self) -> None:
-        """Starts ticking, the first time at once."""
+    def start(self, is_outage: Callable[[BaseException], bool] | None = None) -> None:
+        """Starts ticking, the first time at once. `is_outage`: whether an error is none of the loop's own."""
         if self.running:
             raise RuntimeError(f"loop {self.name} is already running")
         self._stopping.clear()
+        self._is_outage = is_outage or _never
         # An empty context: a loop must not carry the request id of whoever happened to start it.
         self._task = asyncio.create_task(self._run(), name=f"loop:{self.name}", context=contextvars.Context())
 
@@ -99,6 +108,7 @@ class Loop(ABC):
         self.ticks += 1
         self.failures_in_a_row = 0
         self.last_success = self._clock.monotonic()
+        self._outage.ended()
         if more:
             # Without this, a tick that never really waits would starve every other task.
             await asyncio.sleep(0)
@@ -110,12 +120,15 @@ class Loop(ABC):
         self.failures += 1
         self.failures_in_a_row += 1
         delay = backoff_seconds(self.failures_in_a_row, self.retry_base_seconds, self.retry_cap_seconds, self._random)
-        log.error(
-            "loop.tick_failed",
-            failures_in_a_row=self.failures_in_a_row,
-            retry_in_seconds=round(delay, 3),
-            exc_info=error,
-        )
+        if self._is_outage(error):
+            self._outage.failed(error)
+        else:
+            log.error(
+                "loop.tick_failed",
+                failures_in_a_row=self.failures_in_a_row,
+                retry_in_seconds=round(delay, 3),
+                exc_info=error,
+            )
         # Only stop() ends this wait: wake-ups keep coming while a database is down and must not hammer it.
         await _wait(self._stopping, delay)
 
@@ -123,18 +136,23 @@ class Loop(ABC):
 class LoopGroup:
     """Several loops that start together and stop at the same time."""
 
-    def __init__(self, loops: Iterable[Loop]) -> None:
+    def __init__(self, loops: Iterable[Loop], is_outage: Callable[[BaseException], bool] | None = None) -> None:
         self._loops = tuple(loops)
+        self._is_outage = is_outage
 
     def __iter__(self) -> Iterator[Loop]:
         return iter(self._loops)
 
     def start(self) -> None:
         for loop in self._loops:
-            loop.start()
+            loop.start(self._is_outage)
 
     async def stop(self) -> None:
         await asyncio.gather(*(loop.stop() for loop in self._loops))
+
+
+def _never(error: BaseException) -> bool:
+    return False
 
 
 def _is_being_cancelled() -> bool:

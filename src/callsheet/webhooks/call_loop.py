@@ -9,7 +9,7 @@ from datetime import datetime
 
 import asyncpg
 
-from callsheet.plumbing.database import DATABASE_AWAY
+from callsheet.plumbing.database import DATABASE_AWAY, is_away
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.webhooks.worklist import WORKS, ClaimedCall, Work, Worklist
@@ -80,8 +80,12 @@ class CallLoop(Loop):
         try:
             async with self._worklist.keeping(call):
                 await self._doing[call.work](call)
-        except Exception:  # one call's trouble is not the loop's
-            log.exception("webhook.work_failed", call_id=call.call_id, work=call.work, job_id=str(call.job_id))
+        except Exception as error:  # one call's trouble is not the loop's
+            what = {"call_id": call.call_id, "work": call.work, "job_id": str(call.job_id)}
+            if is_away(error):
+                log.warning("webhook.work_postponed", **what, reason=str(error))
+            else:
+                log.exception("webhook.work_failed", **what)
             await self._put_off(call, AFTER_BUG_SECONDS)
 
     async def _put_off(self, call: ClaimedCall, seconds: float) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from callsheet.providers.actor import Actor
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.outages import Outage
 from callsheet.wire.worker import PollAnswer, PollRequest, WorkerJob
 from callsheet.worker.departure import DRAINED, Departure
 from callsheet.worker.plane import Plane, Refused, Unreachable
@@ -55,6 +56,7 @@ class TaskAgent:
     _beside: int = 0
     _place: TaskPlace | None = None
     _is_draining: bool = False
+    _outage: Outage = field(default_factory=lambda: Outage("worker", "control_plane"))
 
     @property
     def takes_tasks(self) -> bool:
@@ -132,9 +134,10 @@ class TaskAgent:
                     answer = await self._poll(poll_id)
             except (Unreachable, Refused) as error:
                 failures += 1
-                log.warning("worker.poll_failed", reason=str(error), failures=failures)
+                self._outage.failed(error)
                 await asyncio.sleep(place.plane.pause(failures, error))
                 continue
+            self._outage.ended()
             # Until it is answered it is the same question: what an answer that was lost gave, it gives again.
             failures, poll_id = 0, uuid.uuid4().hex
             self._is_draining = answer.reason == "draining"

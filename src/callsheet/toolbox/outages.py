@@ -1,0 +1,40 @@
+"""Outages in the log: one line when a component loses something it needs, one when it has it again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
+
+class Outage:
+    """Of one component. However many attempts fail meanwhile, they are counted and not logged.
+
+    `what` is the event's name: `database.unreachable` and `database.reachable`.
+    """
+
+    def __init__(self, component: str, what: str = "database", monotonic: Callable[[], float] = time.monotonic):
+        self._component = component
+        self._what = what
+        self._monotonic = monotonic
+        self._since: float | None = None
+        self._attempts = 0
+
+    def failed(self, error: BaseException) -> None:
+        self._attempts += 1
+        if self._since is None:
+            self._since = self._monotonic()
+            reason = str(error) or type(error).__name__
+            log.warning(f"{self._what}.unreachable", component=self._component, reason=reason)
+
+    def ended(self) -> None:
+        """An attempt succeeded. Costs nothing where there was no outage."""
+        if self._since is not None:
+            seconds = round(self._monotonic() - self._since, 1)
+            log.info(
+                f"{self._what}.reachable", component=self._component, after_seconds=seconds, attempts=self._attempts
+            )
+            self._since, self._attempts = None, 0
