@@ -43,6 +43,8 @@ class Order:
             "user_id": str(user_id),
             "job_id": str(uuid7()),
             "kind": "bench",
+            "counted_as": "jobs",
+            "active_limit": 5,
             "cost": self.cost,
             "workflow_id": self.workflow_id,
             "stage": "production",
@@ -180,7 +182,7 @@ async def _pair(
 ) -> Pair:
     criteria = ground.criteria
     return Pair(
-        submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400, cap=5),
+        submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
         queue=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.QUEUE)),
         lease=await Bare.prepare(

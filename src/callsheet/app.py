@@ -27,7 +27,8 @@ from callsheet.identity.keys import Keys
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
 from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
-from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, ready_job_router
+from callsheet.jobs.active_limits import ActiveLimits
+from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.operations import DispatchOperations, JobOperations
@@ -242,7 +243,13 @@ def _open_rooms(
     identity = open_identity(databases, settings, secret)
     media = open_media(databases, storage, settings)
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
-    jobs = open_jobs(databases, notifier.notify, settings.jobs)
+    limits = ActiveLimits(
+        jobs=settings.jobs.active_per_user,
+        tasks=settings.tasks.active_per_user,
+        typed=settings.tasks.typed_active_per_user,
+        runs=settings.pipelines.jobs_per_user,
+    )
+    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
@@ -333,7 +340,9 @@ def _pipeline_routers(rooms: Rooms) -> list[APIRouter]:
 def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], settings: Settings) -> list[APIRouter]:
     identity, jobs, fleet = rooms.identity, rooms.jobs, rooms.fleet
     authentication, audit = identity.authentication, identity.audit
-    job_operations = JobOperations(jobs.mover, jobs.overview, jobs.endings, rooms.presenter, audit)
+    job_operations = JobOperations(
+        lambda: databases.pools, jobs.mover, jobs.overview, jobs.endings, rooms.presenter, audit
+    )
     dispatch_operations = DispatchOperations(
         jobs.queue, jobs.overview, jobs.execution, jobs.endings, jobs.reconciler, audit
     )
@@ -355,6 +364,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         admin_asset_router(rooms.catalog, authentication),
         ready_job_router(jobs, rooms.presenter, identity.accounts, audit, authentication),
         admin_job_router(job_operations, identity.accounts, authentication),
+        job_by_id_router(job_operations, authentication),
         dispatch_router(dispatch_operations, jobs.overview, authentication),
         overview_router(overview, authentication),
         admin_worker_router(fleet.workers, authentication),

@@ -86,6 +86,7 @@ PREPARED: dict[str, Prepare] = {
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
     "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": _failed_job,
+    "POST /api/admin/jobs/{job_id}/retry": _failed_job,
     "POST /api/admin/dispatches/{dispatch_id}/priority": _queued_dispatch,
 }
 # The action of the line and what it is about: the name in the address that stands for it, where there is one.
@@ -105,6 +106,8 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/jobs": ("job.submit", None),
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel": ("job.cancel", "job_id"),
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": ("job.retry", "job_id"),
+    "POST /api/admin/jobs/{job_id}/cancel": ("job.cancel", "job_id"),
+    "POST /api/admin/jobs/{job_id}/retry": ("job.retry", "job_id"),
     "POST /api/admin/dispatches/{dispatch_id}/requeue": ("dispatch.requeue", "dispatch_id"),
     "POST /api/admin/dispatches/{dispatch_id}/cancel": ("dispatch.cancel", "dispatch_id"),
     "POST /api/admin/dispatches/{dispatch_id}/priority": ("dispatch.priority", "dispatch_id"),

@@ -11,7 +11,9 @@ import pytest
 
 from callsheet.dispatch import overview as overview_module
 from callsheet.jobs import operations as operations_module
+from callsheet.toolbox.ids import uuid7
 from tests.support.answers import assert_refused
+from tests.support.core import Member, job_ids
 from tests.support.people import Person
 from tests.support.workshop import OUTPUT, Workshop
 
@@ -263,6 +265,36 @@ async def test_an_admin_sees_why_a_job_failed_to_the_last_line_and_its_user_does
     other = await shop.desk.person("pool_1")
     # The right job, asked for at another tenant.
     assert_refused(await ask(shop, "GET", f"tenants/{other.tenant.id}/jobs/{job['id']}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
+async def test_an_admin_finds_and_retries_a_job_of_any_tenant_by_its_id(shop: Workshop, pool: str) -> None:
+    owner = await shop.desk.person(pool, tokens=100)
+    worker = await shop.worker()
+    job = await shop.engine_job(owner)
+    await worker.fail(await worker.job(), "It broke.")
+    shown = await done(shop, "GET", f"jobs/{job['id']}")
+    assert shown == await done(shop, "GET", f"tenants/{owner.tenant.id}/jobs/{job['id']}")
+    retried = await done(shop, "POST", f"jobs/{job['id']}/retry", json={"reason": "our fault"})
+    assert (retried["status"], retried["charge_cycle"], retried["tenant_id"]) == ("queued", 2, str(owner.tenant.id))
+    assert_refused(await ask(shop, "POST", f"jobs/{job['id']}/retry"), 409, "invalid_transition")
+    assert (await done(shop, "POST", f"jobs/{job['id']}/cancel"))["status"] == "canceled"
+    for action in ("", "/cancel", "/retry"):
+        method = "POST" if action else "GET"
+        assert_refused(await ask(shop, method, f"jobs/{uuid4()}{action}"), 404, "not_found")
+
+
+async def test_an_id_that_two_tenants_have_is_not_guessed_at(shop: Workshop, ann: Person) -> None:
+    other, job_id = await shop.desk.person("pool_2", tokens=100), uuid7()
+    for person in (ann, other):
+        pool = await shop.plane.databases.pool(person.tenant.pool)
+        with job_ids(job_id):
+            await shop.plane.jobs.submission.submit(
+                shop.desk.core.new_job(Member(person.tenant.id, person.user.id, pool))
+            )
+    answer = await ask(shop, "POST", f"jobs/{job_id}/cancel")
+    assert_refused(answer, 409, "conflict")
+    assert "Name the tenant" in answer.text
 
 
 async def test_an_admin_cancels_and_retries_jobs_past_the_users_cap(shop: Workshop, ann: Person) -> None:

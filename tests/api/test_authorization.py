@@ -175,11 +175,14 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users/{user_id}/jobs
         GET /api/admin/tenants/{tenant_id}/jobs
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
+        GET /api/admin/jobs/{job_id}
     """,
     TENANT_NEW: "POST /api/admin/users",
     TENANT_MANAGED: """
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
+        POST /api/admin/jobs/{job_id}/cancel
+        POST /api/admin/jobs/{job_id}/retry
     """,
     SEEN: """
         GET /api/admin/audit-logs

@@ -101,6 +101,22 @@ async def test_a_picture_is_asked_for_and_is_the_users_own(
     assert SECRET not in str(shown)
 
 
+async def test_the_actor_media_has_another_name_that_clients_of_earlier_systems_send(
+    house: Troupe, ann: Person, service: MediaService
+) -> None:
+    payload = {"provider": "leonardo", "action_type": "txt2img", "prompt": "a lighthouse"}
+    body = {"payload": payload, "idempotency_key": "alias"}
+    asked = await house.ask(ann, "POST", "/api/task", {**body, "task_type": "media_generation"})
+    assert (asked.status_code, asked.json()["actor"], asked.json()["cost"]) == (201, "media", COST)
+    # Both names ask for the same.
+    again = await house.ask(ann, "POST", "/api/task", {**body, "actor": "media", "task_type": "media_generation"})
+    assert (again.status_code, again.json()["task_id"]) == (200, asked.json()["task_id"])
+    listed = (await house.ask(ann, "GET", "/api/task?actor=media_generation")).json()["items"]
+    assert asked.json()["task_id"] in [task["task_id"] for task in listed]
+    other = await house.ask(ann, "POST", "/api/task", {**body, "actor": "copy", "task_type": "media_generation"})
+    assert_refused(other, 422, "invalid_request", "task_type")
+
+
 async def test_a_service_that_has_no_time_is_tried_again_and_the_task_charged_once(
     house: Troupe, ann: Person, service: MediaService
 ) -> None:

@@ -130,6 +130,9 @@ async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
     agency.replicate.scenario = Scenario("failed", error="NSFW content detected")
     refused = await agency.made("static-ad", "failed", product={"title": "Lamp"})
     assert "NSFW content detected" in refused["error"]["message"]
+    agency.replicate.scenario = Scenario("canceled")
+    canceled = await agency.made("static-ad", "failed", product={"title": "Lamp"})
+    assert canceled["error"] == {"type": "provider_canceled", "message": "The prediction was canceled at Replicate."}
     agency.replicate.scenario = Scenario(output=agency.replicate.redirect("http://169.254.169.254/"))
     await agency.made("static-ad", "failed", product={"title": "Lamp"})
     assert await agency.balance() == 100

@@ -317,6 +317,11 @@ def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet
     # Later, by its own id.
     task = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--json").json
     assert callsheet.succeed("watch", task["task_id"]).json["written_by"] == "template"
+    # The same shape, whether or not it is watched.
+    watched = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--watch", "--json").json
+    assert watched.keys() == task.keys() == callsheet.succeed("watch", task["task_id"], "--json").json.keys()
+    assert (watched["status"], watched["files"], watched["balance"]) == ("completed", [], task["balance"] - 1)
+    assert watched["result"]["data"]["written_by"] == "template"
     assert callsheet.refuse("task", "copy", "--watch") == "product: is required."
     assert "there are: copy, media, scrape" in callsheet.refuse("task", "juggle")
 

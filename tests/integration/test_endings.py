@@ -147,7 +147,7 @@ async def test_a_retry_respects_the_wallet_and_the_cap_which_admins_may_pass(sha
     await core.credit(ann, 50)
     with pytest.raises(TooManyActiveJobs) as many:
         await retry(core, ann, job)
-    assert many.value.data == {"active": 1, "limit": 1}
+    assert many.value.data == {"active": 1, "limit": 1, "setting": "jobs.active_per_user"}
     assert await core.status(ann, job.id) == "failed"
     assert await core.ledger(ann, job.id) == [RESERVED, REFUNDED]
     assert await core.balance(ann) == 50

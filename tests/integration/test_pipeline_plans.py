@@ -105,6 +105,8 @@ NEW_JOB = {
     "run_limit_seconds": 60,
     "payload": {},
     "input_file_ids": [],
+    "counted_as": "runs",
+    "active_limit": 5,
     "actor": "run",
     "run_id": run_id(1),
     "step_id": step_id(6),
@@ -185,7 +187,7 @@ CASES: dict[str, Case] = {
     ),
     "submit": (
         JOBS["submit"],
-        {"entries": [NEW_JOB], "to_status": "pending", "lifetime_seconds": 60, "cap": 5},
+        {"entries": [NEW_JOB], "to_status": "pending", "lifetime_seconds": 60},
         set(),
         400,
     ),

@@ -10,8 +10,11 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import StartedLease
+from callsheet.jobs.room import open_jobs
+from callsheet.settings import JobSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
 from callsheet.wire.errors import InvalidRequest, WrongState
@@ -42,6 +45,24 @@ async def deliver(shoot: Shoot, started: StartedLease, *mime_types: str) -> None
         outputs.append(Output(uuid7(), "local", path, f"output-{number}.{extension}", mime_type, len(PNG)))
     result = {"outputs": [{"file_id": str(output.file_id)} for output in outputs]}
     await shoot.core.room.execution.complete(report(started), result, outputs=outputs)
+
+
+async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, stage: Stage) -> None:
+    tight = open_core(core.databases)
+    tight.workflow = core.workflow
+    tight.room = open_jobs(
+        core.databases, lambda *_: None, JobSettings(), ActiveLimits(jobs=2, tasks=9, typed=9, runs=1)
+    )
+    shoot = open_shoot(tight, ann, stage, jobs_per_run=9, jobs_in_total=9)
+    # Other jobs of the user take nothing of it, however many there are.
+    for _ in range(2):
+        await tight.submit(ann, workflow_id=await core.add_workflow())
+    run = await shoot.run(await shoot.pipeline("base", max_children=5), target_leaves=2)
+    await shoot.tick()
+    await shoot.tick()
+    blocked = await shoot.shown(run)
+    assert blocked.reason is RunReason.TOO_MANY_ACTIVE_JOBS
+    assert "You have 1 active jobs of runs, and the limit is 1 (pipelines.jobs_per_user)" in str(blocked.reason_detail)
 
 
 async def test_no_parent_gets_more_children_than_it_may_however_many_pictures_a_job_makes(

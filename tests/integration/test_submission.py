@@ -7,13 +7,18 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from uuid import UUID
 
 import asyncpg
 import pytest
 
-from callsheet.jobs.submission import Submitted
+from callsheet.jobs.active_limits import ActiveLimits, counted_as
+from callsheet.jobs.moves import Move
+from callsheet.jobs.room import open_jobs
+from callsheet.jobs.states import Happening
+from callsheet.jobs.submission import NewTask, Submitted
 from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.settings import Settings
+from callsheet.settings import JobSettings, Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
 from tests.support.core import Core, Member, job_ids, open_core
@@ -95,10 +100,48 @@ async def test_fifty_submits_with_different_keys_and_a_cap_of_five_make_five_job
     )
     assert Counter(type(answer) for answer in answers) == {Submitted: 5, TooManyActiveJobs: 45}
     refused = next(answer for answer in answers if isinstance(answer, TooManyActiveJobs))
-    assert refused.data == {"active": 5, "limit": 5}
+    assert refused.data == {"active": 5, "limit": 5, "setting": "jobs.active_per_user"}
     assert await core.balance(ann) == 950
     assert (await written(core, ann))["ai_jobs"] == 5
     await core.check()
+
+
+async def test_effect_jobs_tasks_and_typed_jobs_are_counted_apart(shared_databases: Databases) -> None:
+    core = await open_core(shared_databases).prepare()
+    core.room = open_jobs(shared_databases, lambda *_: None, JobSettings(), ActiveLimits(1, 2, 3, 4))
+    ann = await core.member("pool_1")
+    kinds = {
+        "jobs.active_per_user": (1, {"kind": "effect"}),
+        "tasks.active_per_user": (2, {"kind": "task", "task": NewTask("media")}),
+        "tasks.typed_active_per_user": (3, {"kind": "static_ad", "task": NewTask("static_ad")}),
+    }
+    ended = {}
+    for setting, (limit, changes) in kinds.items():
+        jobs = [await core.submit(ann, **changes) for _ in range(limit)]
+        with pytest.raises(TooManyActiveJobs) as refused:
+            await core.submit(ann, **changes)
+        assert refused.value.data == {"active": limit, "limit": limit, "setting": setting}
+        ended[setting] = jobs[0]
+    # A retry counts as what its job is.
+    for setting, job in ended.items():
+        row = await core.job(ann, job.id)
+        move = Move(ann.tenant_id, job.id, 1, "test", error={"type": "test", "message": "test"})
+        await core.room.mover.move(Happening.FAIL, move)
+        await core.submit(ann, **kinds[setting][1])
+        with pytest.raises(TooManyActiveJobs) as refused:
+            await core.room.endings.retry(ann.tenant_id, row["id"], actor="user:ann")
+        assert refused.value.data["setting"] == setting
+    await core.check()
+
+
+@pytest.mark.parametrize("run", [None, UUID(int=1)])
+@pytest.mark.parametrize("actor", [None, "media", "static_ad"])
+@pytest.mark.parametrize("kind", ["effect", "task", "static_ad"])
+async def test_the_database_counts_a_job_as_the_code_does(
+    core: Core, run: UUID | None, actor: str | None, kind: str
+) -> None:
+    [row] = await core.rows(core.databases.pools[0], "SELECT counted_as($1, $2, $3) AS it", run, actor, kind)
+    assert row["it"] == counted_as({"run_id": run, "actor": actor, "kind": kind})
 
 
 async def test_the_cap_counts_what_is_pending_queued_or_processing_and_nothing_that_has_ended(

@@ -117,6 +117,9 @@ class Client:
         body = {"actor": actor, "payload": payload, "queue_name": queue_name, "idempotency_key": uuid.uuid4().hex}
         return await self._ask(Task, "POST", "/api/task", body)
 
+    async def task(self, task_id: str) -> Task:
+        return await self._ask(Task, "GET", f"/api/task/{_quoted(task_id)}")
+
     async def upload(self, path: Path, counted: Counted) -> File:
         """A file of yours, confirmed."""
         mime_type = media_type(path)

@@ -23,7 +23,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
 from callsheet.wire.media import File
-from callsheet.wire.tasks import answer_of, job_id_of
+from callsheet.wire.tasks import Task, answer_of, job_id_of
 
 # In bytes. A name has 255, and the slug of an effect up to 100.
 LONGEST_STEM = 130
@@ -53,12 +53,12 @@ async def submit_file(
         place = _place(output, beside, watch_it)
         await _require_tokens(client, effect)
         job = await send(client, effect, file, given)
-        if place is None:
-            print_json(job) if as_json else out.print(
-                f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}"
-            )
-            return
-        await _finish(client, job, *place, as_json)
+        if place is not None:
+            await _finish(client, job, *place, as_json)
+        elif as_json:
+            await _print_json(client, job)
+        else:
+            out.print(f"Job {job.id} is {job.status.value}. Watch it: callsheet watch {job.id}")
 
 
 async def submit_task(
@@ -73,19 +73,19 @@ async def submit_task(
     async with client:
         place = _place(output, Path(re.sub(r"[^A-Za-z0-9_-]", "_", shortened(actor))), watch_it)
         task = await client.submit_task(actor, payload, queue_name)
-        if place is None:
-            print_json(task) if as_json else out.print(
-                f"Task {task.task_id} is {task.status.value}. Watch it: callsheet watch {task.task_id}"
-            )
-            return
-        await _finish(client, await client.job(task.job_id), *place, as_json)
+        if place is not None:
+            await _finish(client, await client.job(task.job_id), *place, as_json, task.task_id)
+        elif as_json:
+            await _print_json(client, task)
+        else:
+            out.print(f"Task {task.task_id} is {task.status.value}. Watch it: callsheet watch {task.task_id}")
 
 
 async def watch_job(client: Client, job_id: str, output: Path | None, as_json: bool) -> None:
     async with client:
         target, exact = target_of(output, Path(f"job-{job_id[-8:]}"))
         job = await client.job(_job_id(job_id))
-        await _finish(client, job, target, exact, as_json)
+        await _finish(client, job, target, exact, as_json, job_id if job_id_of(job_id) else None)
 
 
 def _place(output: Path | None, default: Path, watch_it: bool) -> tuple[Path, bool] | None:
@@ -111,8 +111,16 @@ def _job_id(text: str) -> UUID:
         raise OperatorError(f"{text!r} is no id of a job or task.") from None
 
 
-async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: bool) -> None:
-    """Watches to the end, fetches, and says what it cost."""
+async def _print_json(client: Client, shown: Job | Task, files: Sequence[Path] = ()) -> None:
+    """One shape, watched or not: the job or task, the files that were fetched, and the balance."""
+    balance = (await client.wallet()).balance
+    print_json({**shown.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
+
+
+async def _finish(
+    client: Client, job: Job, target: Path, exact: bool, as_json: bool, task_id: str | None = None
+) -> None:
+    """Watches to the end, fetches, and says what it cost. A task is printed as a task."""
     try:
         ended = await follow(client, job, JobDisplay(err, STAGES if job.effect_id is not None else TASK_STAGES))
     except asyncio.CancelledError:
@@ -120,16 +128,16 @@ async def _finish(client: Client, job: Job, target: Path, exact: bool, as_json: 
         raise
     if ended.status is not JobStatus.COMPLETED:
         if as_json:
-            print_json(ended)
+            await _print_json(client, ended if task_id is None else await client.task(task_id))
         raise OperatorError(_ending(ended))
     try:
         files = await fetch_all(client, ended, target, exact)
     except OperatorError as error:
         raise OperatorError(f"{error} The job is done; fetch it with: callsheet watch {job.id} -o DIRECTORY") from None
-    balance = (await client.wallet()).balance
     if as_json:
-        print_json({**ended.model_dump(mode="json"), "files": [str(file) for file in files], "balance": balance})
+        await _print_json(client, ended if task_id is None else await client.task(task_id), files)
         return
+    balance = (await client.wallet()).balance
     for file in files:
         out.print(str(file))
     if not files and ended.result:

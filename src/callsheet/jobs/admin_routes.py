@@ -156,6 +156,40 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
     return router
 
 
+def job_by_id_router(operations: JobOperations, authentication: Authentication) -> APIRouter:
+    """Jobs whose tenant is not known to who asks."""
+    see = authentication.may_in_tenant(Permission.SEE_JOBS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
+    router = APIRouter(prefix="/api/admin/jobs", tags=["admin"])
+
+    async def tenant_of(job_id: UUID, principal: Principal, permission: Permission) -> UUID:
+        """A tenant admin finds jobs of the own tenant only."""
+        own = principal.only_tenant(permission)
+        return await operations.tenant_of(job_id) if own is None else own
+
+    @router.get("/{job_id}")
+    async def find_job_by_id(job_id: UUID, principal: Principal = see) -> AdminJob:
+        """Everything about a job, found by its id alone, as far as the role may see it."""
+        tenant_id = await tenant_of(job_id, principal, Permission.SEE_JOBS)
+        return job_for(principal, await operations.get(tenant_id, job_id))
+
+    @router.post("/{job_id}/cancel")
+    async def cancel_job_by_id(job_id: UUID, body: Because = WITHOUT_REASON, principal: Principal = manage) -> AdminJob:
+        """Cancels a job, found by its id alone, and refunds its tokens."""
+        tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
+        return job_for(principal, await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal)))
+
+    @router.post("/{job_id}/retry")
+    async def retry_job_by_id(job_id: UUID, body: Because = WITHOUT_REASON, principal: Principal = manage) -> AdminJob:
+        """Retries a failed or expired job, found by its id alone; its cost is reserved again."""
+        tenant_id = await tenant_of(job_id, principal, Permission.MANAGE_JOBS)
+        capped = not principal.may(Permission.IGNORE_LIMITS)
+        job = await operations.retry(tenant_id, job_id, body.reason, actor_of(principal), capped=capped)
+        return job_for(principal, job)
+
+    return router
+
+
 def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> APIRouter:
     see = authentication.may(Permission.SEE_QUEUE)
     manage = authentication.may(Permission.MANAGE_QUEUE)

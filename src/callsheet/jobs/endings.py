@@ -9,6 +9,7 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.dispatch.facts import EndStatus, JobEnd
+from callsheet.jobs.active_limits import ActiveLimits, counted_as
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL, Move, move_jobs
@@ -16,7 +17,7 @@ from callsheet.jobs.relay import Relay
 from callsheet.jobs.states import Happening
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.failpoints import Failpoint, hit
-from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, TooManyActiveJobs, WrongState
+from callsheet.wire.errors import InsufficientTokens, InvalidRequest, NotFound, WrongState
 from callsheet.wire.jobs import Job
 
 # A status can change between reading the cycle and moving; it cannot do so for ever.
@@ -24,11 +25,11 @@ TRIES = 3
 
 
 class Endings:
-    def __init__(self, mover: Mover, relay: Relay, journal: Journal, cap: int):
+    def __init__(self, mover: Mover, relay: Relay, journal: Journal, limits: ActiveLimits):
         self._mover = mover
         self._relay = relay
         self._journal = journal
-        self._cap = cap
+        self._limits = limits
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None) -> Job:
         """Ends the job and gives its tokens back; running work is told with its next heartbeat."""
@@ -48,24 +49,31 @@ class Endings:
     async def retry(
         self, tenant_id: UUID, job_id: UUID, *, actor: str, reason: str | None = None, capped: bool = True
     ) -> Job:
-        """A failed or expired job once more: a new charge cycle, tokens reserved again. Admins pass the cap."""
+        """A failed or expired job once more: a new charge cycle, tokens reserved again. Admins pass the limit."""
         row = await self._row(tenant_id, job_id)
         if row["run_id"] is not None:
-            # Its place in the tree was given up with it, and its budget counts each job once.
-            raise WrongState("It belongs to a run of a pipeline, which begins another job by itself.")
+            # Its place in the tree was given up with it, and the run's budget counts each job once.
+            run = row["run_id"]
+            raise WrongState(
+                f"This job belongs to run {run}, which replaces a failed job by itself. If the run is paused, resume "
+                f"it with POST /api/runs/{run}/resume. To repeat a completed job of the run, replay its candidate."
+            )
+        counted = counted_as(row)
         move = Move(tenant_id, job_id, row["charge_cycle"], actor, reason=reason)
         pool = await self._mover.pool_of(tenant_id)
         try:
             async with pool.transaction() as connection:
                 balance = await SQL["lock_wallet"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
-                active = await SQL["count_active"].value(connection, tenant_id=tenant_id, user_id=row["user_id"])
+                active = await SQL["count_active"].value(
+                    connection, tenant_id=tenant_id, user_id=row["user_id"], counted_as=counted.value
+                )
                 moved = await move_jobs(connection, Happening.RETRY, [move], tell_central="dispatch")
                 if moved and not await SQL["inputs_are_ready"].value(
                     connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
                 ):
                     raise InvalidRequest.field("input_file_id", "a file of this job was deleted; submit a new job")
-                if moved and capped and active >= self._cap:
-                    raise TooManyActiveJobs(active, self._cap)
+                if moved and capped and active >= self._limits.of(counted):
+                    raise self._limits.refusal(counted, active)
         except asyncpg.CheckViolationError as violation:
             if violation.constraint_name != "wallet_is_never_negative":
                 raise

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Sequence
 from uuid import UUID
 
 from callsheet.dispatch.overview import Overview
@@ -15,10 +17,11 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.reports import Report
 from callsheet.jobs.views import admin_job_view
+from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import statements
 from callsheet.wire.base import Page
-from callsheet.wire.errors import LeaseLost, NotFound, WrongState
+from callsheet.wire.errors import Conflict, LeaseLost, NotFound, WrongState
 from callsheet.wire.jobs import JobStatus
 from callsheet.wire.operations import AdminJob, Dispatch
 
@@ -90,7 +93,16 @@ class DispatchOperations:
 
 
 class JobOperations:
-    def __init__(self, mover: Mover, overview: Overview, endings: Endings, presenter: Presenter, audit: AuditLog):
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        mover: Mover,
+        overview: Overview,
+        endings: Endings,
+        presenter: Presenter,
+        audit: AuditLog,
+    ):
+        self._pools = pools
         self._mover = mover
         self._overview = overview
         self._endings = endings
@@ -133,6 +145,26 @@ class JobOperations:
             )
         shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in rows[:limit]])
         return Page(items=shown, next_cursor=str(shown[-1].id) if len(rows) > limit else None)
+
+    async def tenant_of(self, job_id: UUID) -> UUID:
+        """Asks every pool at once. While a pool is away, a job that no other pool has is not said to be missing."""
+        answers = await asyncio.gather(
+            *(self._tenants_in(pool, job_id) for pool in self._pools()), return_exceptions=True
+        )
+        found = [tenant_id for answer in answers if isinstance(answer, list) for tenant_id in answer]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Conflict("Several tenants have a job of this id. Name the tenant: /api/admin/tenants/TENANT/jobs/JOB")
+        for answer in answers:
+            if isinstance(answer, BaseException):
+                raise answer
+        raise NotFound("There is no such job.")
+
+    async def _tenants_in(self, pool: Database, job_id: UUID) -> list[UUID]:
+        async with pool.connection() as connection:
+            rows = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
+        return [row["tenant_id"] for row in rows]
 
     async def get(self, tenant_id: UUID, job_id: UUID) -> AdminJob:
         """With its payload, its whole error and its dispatch."""

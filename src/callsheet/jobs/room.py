@@ -9,6 +9,7 @@ from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.waiters import Waiters, arrivals
 from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.endings import Endings
 from callsheet.jobs.execution import Execution
 from callsheet.jobs.feeds import Feeds
@@ -66,7 +67,11 @@ class JobsRoom:
         listener.subscribe(EVENT_CHANNEL, self.feeds.received)
 
 
-def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> JobsRoom:
+def open_jobs(
+    databases: Databases, notify: Notify, settings: JobSettings, limits: ActiveLimits | None = None
+) -> JobsRoom:
+    """`limits`: of active jobs per user. Default: the limit of effect jobs for every kind."""
+    limits = limits or ActiveLimits.same(settings.active_per_user)
     queue = Queue(databases.central, arrivals(notify))
     overview = Overview(databases.central, arrivals(notify))
     routing = TenantRouting(databases)
@@ -75,7 +80,7 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
     relay = Relay(lambda: databases.pools, queue, mover)
     waiters = Waiters()
     execution = Execution(queue, mover, settings.free_requeues)
-    submission = Submission(mover, relay, journal, settings)
+    submission = Submission(mover, relay, journal, settings, limits)
     return JobsRoom(
         queue=queue,
         overview=overview,
@@ -87,7 +92,7 @@ def open_jobs(databases: Databases, notify: Notify, settings: JobSettings) -> Jo
         synchronous=Synchronous(submission, relay, execution),
         execution=execution,
         polling=Polling(execution, waiters),
-        endings=Endings(mover, relay, journal, settings.active_per_user),
+        endings=Endings(mover, relay, journal, limits),
         reaper=Reaper(queue, mover),
         deadlines=Deadlines(lambda: databases.pools, mover, relay),
         lane_keeper=LaneKeeper(queue),

@@ -2,7 +2,7 @@
 
 -- name: submit
 -- One commit for jobs, tokens, events and outbox. A user's wallet row lock is waited for first; what is counted after it
--- (active_jobs is volatile) has seen everything that was committed meanwhile. At most one job per user at a time, or
+-- (active_jobs_as is volatile) has seen everything that was committed meanwhile. At most one job per user at a time, or
 -- two would be counted as none.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
@@ -11,12 +11,12 @@ WITH entry AS MATERIALIZED (
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
-        lineage jsonb, per_run integer, in_total integer)
+        lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
 ), guard AS MATERIALIZED (
-    SELECT wallet.*, active_jobs(tenant_id, user_id) AS active, clock_timestamp() AS now,
+    SELECT wallet.*, active_jobs_as(tenant_id, user_id, counted_as) AS active, clock_timestamp() AS now,
         CASE WHEN input_file_ids = '{}' THEN true
              ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
         CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
@@ -37,7 +37,7 @@ WITH entry AS MATERIALIZED (
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
         parent_id
-    FROM guard WHERE balance >= cost AND active < :cap AND has_files AND has_video AND slot_refusal IS NULL
+    FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
         concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
@@ -289,7 +289,7 @@ SELECT wallet_lock(:tenant_id, :user_id)
 SELECT files_ready(:tenant_id, :user_id, :file_ids::uuid[]) = cardinality(:file_ids::uuid[])
 
 -- name: count_active
-SELECT active_jobs(:tenant_id, :user_id)
+SELECT active_jobs_as(:tenant_id, :user_id, :counted_as)
 
 -- name: read_outbox
 -- Oldest first. What another process is relaying at this moment is relayed twice at worst, which changes nothing.

@@ -11,6 +11,7 @@ from uuid import UUID
 
 import asyncpg
 
+from callsheet.jobs.active_limits import ActiveLimits, CountedAs, counted_as
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL
@@ -27,7 +28,6 @@ from callsheet.wire.errors import (
     InsufficientTokens,
     InUse,
     InvalidRequest,
-    TooManyActiveJobs,
 )
 from callsheet.wire.jobs import Job, JobStatus
 
@@ -97,6 +97,11 @@ class NewJob:
     slot: NewSlot | None = None
     actor: str = field(default="user", compare=False)
 
+    @property
+    def counted_as(self) -> CountedAs:
+        run_id = self.slot.run_id if self.slot else None
+        return counted_as({"run_id": run_id, "actor": self.task.actor if self.task else None, "kind": self.kind})
+
     def request_hash(self) -> bytes:
         """What makes two requests the same: everything the caller decided, not who carried it."""
         if self.request is not None:
@@ -130,7 +135,8 @@ class Submitted:
 
 
 class Submission:
-    def __init__(self, mover: Mover, relay: Relay, journal: Journal, settings: JobSettings):
+    def __init__(self, mover: Mover, relay: Relay, journal: Journal, settings: JobSettings, limits: ActiveLimits):
+        self._limits = limits
         self._mover = mover
         self._relay = relay
         self._journal = journal
@@ -186,7 +192,6 @@ class Submission:
                         entries=[self._as_json(new, job_id) for new, job_id in together],
                         to_status=JobStatus.PENDING.value,
                         lifetime_seconds=self._settings.lifetime_seconds,
-                        cap=self._settings.active_per_user,
                     )
                     rows.update({(row["tenant_id"], row["job_id"]): row for row in found})
             return [rows[new.tenant_id, job_id] for new, job_id in batch]
@@ -196,7 +201,13 @@ class Submission:
     def _as_json(self, new: NewJob, job_id: UUID) -> dict[str, Any]:
         max_attempts = self._settings.max_attempts if new.max_attempts is None else new.max_attempts
         lease_seconds = self._settings.lease_seconds if new.lease_seconds is None else new.lease_seconds
-        return _as_json(new, job_id) | {"max_attempts": max_attempts, "lease_seconds": lease_seconds}
+        counted = new.counted_as
+        return _as_json(new, job_id) | {
+            "max_attempts": max_attempts,
+            "lease_seconds": lease_seconds,
+            "counted_as": counted.value,
+            "active_limit": self._limits.of(counted),
+        }
 
     async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
         if new.idempotency_key is not None:
@@ -213,7 +224,7 @@ class Submission:
             raise InUse(f"The video {reason}.", errors=[FieldProblem("video_id", reason)])
         if row["balance"] < new.cost:
             raise InsufficientTokens(new.cost, row["balance"])
-        raise TooManyActiveJobs(row["active"], self._settings.active_per_user)
+        raise self._limits.refusal(new.counted_as, row["active"])
 
     async def _earlier(self, pool: Database, new: NewJob) -> Submitted | None:
         assert new.idempotency_key is not None

@@ -23,10 +23,16 @@ from callsheet.providers.media import (
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 
-# The last four are the caller's own: kept with the task, and not looked at here.
+# The last three are references of the caller's: kept with the task and returned with it.
 FIELDS: Final = (
     *("provider", "action_type", "prompt", "params"),
-    *("workflow_run_id", "interaction_id", "prompt_id", "source_data"),
+    *("workflow_run_id", "interaction_id", "prompt_id"),
+)
+NO_STORED_PROMPTS: Final = (
+    "is only a reference of your own: no prompts are stored here. Send the text of the prompt as `prompt`"
+)
+NO_SOURCE_DATA: Final = (
+    "is sent to no provider. Put what the provider needs into `params`, and your own reference into `interaction_id`"
 )
 FIELD: Final = "payload"
 # Engines and services have limits of their own; this one is for what a table and a page can show.
@@ -82,7 +88,7 @@ class MediaActor:
             raise ProviderError("invalid_request", str(invalid), retryable=True, details=details) from None
 
     def _asked(self, payload: Mapping[str, Any]) -> tuple[MediaProvider, Generation]:
-        refuse(_wrong_shape(payload))
+        refuse([*_wrong_shape(payload), *_not_used(payload)])
         provider = self._media.get(payload["provider"])
         if provider is None:
             raise InvalidRequest.field(f"{FIELD}.provider", f"is none of those there are: {listed(self._media)}")
@@ -96,7 +102,7 @@ class MediaActor:
 
 
 def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
-    for name in payload.keys() - set(FIELDS):
+    for name in payload.keys() - {*FIELDS, "source_data"}:
         yield FieldProblem(f"{FIELD}.{name[:100]}", f"is not a field of a media task; they are: {listed(FIELDS)}")
     for name in ("provider", "action_type"):
         if not isinstance(payload.get(name), str) or not payload[name]:
@@ -111,6 +117,14 @@ def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
     for name in ("workflow_run_id", "interaction_id", "prompt_id"):
         if payload.get(name) is not None and not isinstance(payload[name], str):
             yield FieldProblem(f"{FIELD}.{name}", "should be text")
+
+
+def _not_used(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    """Fields that other systems read. Accepted and ignored, they would make something else than was asked for."""
+    if payload.get("source_data"):
+        yield FieldProblem(f"{FIELD}.source_data", NO_SOURCE_DATA)
+    if payload.get("prompt_id") and not payload.get("prompt"):
+        yield FieldProblem(f"{FIELD}.prompt_id", NO_STORED_PROMPTS)
 
 
 def refuse(problems: Iterable[FieldProblem]) -> None:

@@ -17,6 +17,7 @@ from callsheet.providers.media_actor import MediaActor
 from callsheet.providers.typed_actors import CopyActor, ScrapeActor, SpeechActor, StaticAdActor, VideoActor
 from callsheet.toolbox.addresses import Network
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.tasks import ALIASES
 
 PROVIDER_GROUP: Final = "callsheet.providers"
 ACTOR_GROUP: Final = "callsheet.actors"
@@ -144,7 +145,12 @@ def _by_name(group: str, made: Iterable[Named], taken: Mapping[str, Named] | Non
         name = each.name
         if not re.fullmatch(NAMES[group], str(name)):
             raise OperatorError(f"{name!r} cannot be a name in {group}: lower-case letters, digits and underscores.")
-        if name in found or name in (taken or {}) or (group == PROVIDER_GROUP and name in ENGINES):
+        if (
+            name in found
+            or name in (taken or {})
+            or (group == ACTOR_GROUP and name in ALIASES)
+            or (group == PROVIDER_GROUP and name in ENGINES)
+        ):
             raise OperatorError(f"There are two in {group} that are named {name!r}.")
         found[name] = each
     return found

@@ -52,6 +52,8 @@ def prediction_of(body: object) -> Prediction:
         return Prediction(body["id"], "failed", error=f"Replicate: {error}.", **said)
     if body["status"] == "aborted":
         return Prediction(body["id"], status, error="Replicate gave it up before it began.", **said)
+    if status == "canceled":
+        return Prediction(body["id"], status, error="The prediction was canceled at Replicate.", **said)
     return Prediction(body["id"], status, error=error_text(body.get("error")), **said)
 
 

@@ -19,10 +19,19 @@ from pydantic import ValidationError
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.scraping_config import AGENT, ScrapingConfig
 from callsheet.toolbox.extras import how_to_install
-from callsheet.toolbox.http_client import AddressRefused, GuardedClient, OutgoingError, Response, TooLarge
+from callsheet.toolbox.http_client import (
+    AddressRefused,
+    GuardedClient,
+    OutgoingError,
+    RequestImpossible,
+    Response,
+    TooLarge,
+)
 from callsheet.wire.generation import ProductFields
 
 LARGEST_ROBOTS: Final = 512_000
+# Answers that may be another one in a moment. 501 and 505 say that the request is one the server never takes.
+PASSING: Final = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
 READER: Final = "callsheet.providers.product_pages"
 PAGES: Final = ("text/html", "application/xhtml+xml", "text/plain", "")
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
@@ -59,7 +68,8 @@ class Scraper:
         answer = await self._fetch(f"{_origin(url)}/robots.txt", LARGEST_ROBOTS)
         # As RFC 9309 has it: no rules allow everything, a site in trouble nothing.
         if answer.status >= 500:
-            raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=True)
+            retryable = answer.status in PASSING
+            raise ProviderError("page_refused", f"{_host(url)} is in trouble ({answer.status}).", retryable=retryable)
         if answer.status >= 300:
             return None
         # In a thread: the largest take half a second, in which nobody else here would get an answer.
@@ -76,7 +86,8 @@ class Scraper:
         except TooLarge as large:
             raise ProviderError("page_too_large", str(large)) from large
         except OutgoingError as failed:
-            raise ProviderError("page_unreachable", str(failed), retryable=True) from failed
+            retryable = not isinstance(failed, RequestImpossible)
+            raise ProviderError("page_unreachable", str(failed), retryable=retryable) from failed
 
     async def _read(self, html: str, url: str) -> Mapping[str, Any]:
         if find_spec("selectolax") is None:
@@ -114,7 +125,7 @@ def refuse_unless_allowed(rules: RobotFileParser | None, url: str) -> None:
 
 def refuse_unless_page(page: Response) -> None:
     host = _host(page.url)
-    if page.status == 429 or page.status >= 500:
+    if page.status in PASSING:
         raise ProviderError("page_refused", f"{host} is in trouble ({page.status}).", retryable=True)
     if page.status != 200:
         raise ProviderError("page_refused", f"{host} does not show the page ({page.status}).")

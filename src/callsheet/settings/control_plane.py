@@ -142,7 +142,14 @@ class IdentitySettings(Section):
 
 
 class JobSettings(Section):
-    active_per_user: int = Field(5, ge=1, le=100_000, description="Most jobs of one user that may be under way.")
+    active_per_user: int = Field(
+        5,
+        ge=1,
+        le=100_000,
+        description="Most active jobs of effects of one user. Tasks, "
+        "typed jobs and runs have limits of their own: `tasks.active_per_user`, `tasks.typed_active_per_user`, "
+        "`pipelines.jobs_per_user`.",
+    )
     lease_seconds: int = Field(
         900,
         ge=15,

@@ -12,6 +12,7 @@ class PipelineSettings(Section):
     jobs_in_total: int = Field(
         1, ge=1, le=100_000, description="Most jobs of all runs together that may be under way, in one pool."
     )
+    jobs_per_user: int = Field(100, ge=1, le=100_000, description="Most active jobs of all runs of one user together.")
     runs_per_user: int = Field(
         100, ge=1, le=1_000_000, description="Most runs of one user that may be active; each is looked at by the loop."
     )

@@ -49,6 +49,12 @@ class TaskSettings(Section):
         "or by actor; the first of these that is there counts. Given prices are laid over the defaults. A task that "
         "reaches a paid provider without a price is refused; other tasks without a price cost 0.",
     )
+    active_per_user: int = Field(
+        20, ge=1, le=100_000, description="Most active tasks of one user. Typed jobs and jobs of runs are not counted."
+    )
+    typed_active_per_user: int = Field(
+        20, ge=1, le=100_000, description="Most active typed jobs (`/api/generate/…`) of one user."
+    )
     in_process: int = Field(
         10, ge=0, le=1000, description="How many tasks a control plane runs itself at once; 0 leaves them to workers."
     )

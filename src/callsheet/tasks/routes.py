@@ -31,6 +31,7 @@ from callsheet.wire.tasks import (
     QueueName,
     SubmitTask,
     Task,
+    actor_named,
 )
 
 log = get_logger(__name__)
@@ -78,7 +79,7 @@ def task_router(
             principal,
             workflow_run_id=workflow_run_id,
             status=status,
-            actor=actor,
+            actor=actor_named(actor) if actor else None,
             queue_name=queue_name,
             before=cursor,
             limit=limit,

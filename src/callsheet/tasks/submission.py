@@ -7,7 +7,7 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.submission import Submission, Submitted
 from callsheet.tasks.plans import Plans, Wanted
 from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.tasks import SubmitTask
+from callsheet.wire.tasks import SubmitTask, actor_named
 
 KIND = "task"
 
@@ -29,11 +29,12 @@ class TaskSubmission:
 
 
 def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
-    if request.actor is not None and request.task_type not in (None, request.actor):
+    names = {actor_named(name) for name in (request.actor, request.task_type) if name is not None}
+    if len(names) > 1:
         raise InvalidRequest.field("task_type", "is another name for actor, and says something else; send one")
-    actor = request.actor or request.task_type
-    if actor is None:
+    if not names:
         raise InvalidRequest.field("actor", "is required")
+    [actor] = names
     if request.priority > 0 and not principal.may(Permission.IGNORE_LIMITS):
         raise InvalidRequest.field("priority", "should be 0 or lower; only operators may go before others")
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})

@@ -22,6 +22,7 @@ from callsheet.toolbox.http_connect import (
     GuardedBackend,
     OutgoingError,
     RequestFailed,
+    RequestImpossible,
     Resolver,
     ThreadResolver,
     TimedOut,
@@ -34,6 +35,7 @@ __all__ = [
     "GuardedClient",
     "OutgoingError",
     "RequestFailed",
+    "RequestImpossible",
     "Response",
     "ResponseStream",
     "TimedOut",
@@ -111,7 +113,7 @@ class ResponseStream:
                         await asyncio.sleep(0)
             unpacker.finish()
         except CannotUnpack as reason:
-            raise RequestFailed(f"The answer of {self._request.host} cannot be unpacked: {reason}.") from None
+            raise RequestImpossible(f"The answer of {self._request.host} cannot be unpacked: {reason}.") from None
 
     async def _received(self) -> AsyncGenerator[bytes, None]:
         async with aclosing(self._response.aiter_stream()) as chunks:  # type: ignore[type-var]
@@ -216,7 +218,9 @@ class GuardedClient:
                     yield answer
                     return
             request = _redirected(request, answer.status, location)
-        raise RequestFailed(f"{request.host} was reached after {self._max_redirects} redirects and redirects again.")
+        raise RequestImpossible(
+            f"{request.host} was reached after {self._max_redirects} redirects and redirects again."
+        )
 
     async def aclose(self) -> None:
         await self._pool.aclose()
@@ -233,11 +237,11 @@ class GuardedClient:
 
     def _request(self, method: str, url: str, headers: Mapping[str, str], content: bytes) -> _Request:
         if method.upper() not in _METHODS:
-            raise RequestFailed("The method is not one of those allowed.")
+            raise RequestImpossible("The method is not one of those allowed.")
         try:
             given = httpx.Headers(dict(headers))
         except ValueError:  # a value that is not ASCII
-            raise RequestFailed("A header has characters that headers cannot have.") from None
+            raise RequestImpossible("A header has characters that headers cannot have.") from None
         kept = {name: value for name, value in given.items() if name not in _OWN_HEADERS}
         return _Request(
             method.upper(), _checked_url(url), httpx.Headers({"user-agent": self._user_agent} | kept), content
@@ -275,17 +279,17 @@ def _checked_url(url: str | httpx.URL) -> httpx.URL:
         # httpx decodes international names late and lets idna's error out: better here than in mid-request.
         named = bool(parsed.host)
     except (httpx.InvalidURL, ValueError):
-        raise RequestFailed("The address is not a valid URL.") from None
+        raise RequestImpossible("The address is not a valid URL.") from None
     if parsed.scheme not in ("http", "https"):
-        raise RequestFailed("The address must start with http:// or https://.")
+        raise RequestImpossible("The address must start with http:// or https://.")
     if not named:
-        raise RequestFailed("The address names no host.")
+        raise RequestImpossible("The address names no host.")
     if len(parsed.raw_host) > _LONGEST_HOST:
-        raise RequestFailed("The host name of the address is too long.")
+        raise RequestImpossible("The host name of the address is too long.")
     if parsed.port is not None and not 0 < parsed.port < 65_536:
-        raise RequestFailed("The port of the address must be from 1 to 65535.")
+        raise RequestImpossible("The port of the address must be from 1 to 65535.")
     if parsed.userinfo:
-        raise RequestFailed("The address must not contain a user name or a password.")
+        raise RequestImpossible("The address must not contain a user name or a password.")
     return parsed
 
 
@@ -294,7 +298,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     try:
         url = _checked_url(request.url.join(location))
     except (httpx.InvalidURL, ValueError):
-        raise RequestFailed(f"{request.host} redirects to an address that is not a valid URL.") from None
+        raise RequestImpossible(f"{request.host} redirects to an address that is not a valid URL.") from None
     following = replace(request, url=url)
     if _origin(url) != _origin(request.url):
         kept = {name: value for name, value in request.headers.items() if name in _HARMLESS_HEADERS}
@@ -317,11 +321,13 @@ def _translated_errors(host: str) -> Iterator[None]:
         raise TimedOut(f"{host} did not answer in time.") from None
     except httpcore.ConnectError as error:
         # The pool re-raises `from None`; what happened is kept as the first argument.
+        if any(isinstance(reason, ssl.SSLCertVerificationError) for reason in error.args):
+            raise RequestImpossible(f"The certificate of {host} cannot be verified.") from error
         if any(isinstance(reason, ssl.SSLError) for reason in error.args):
             raise RequestFailed(f"No secure connection to {host} could be made.") from error
         raise RequestFailed(f"No connection to {host} could be made.") from error
     except httpcore.LocalProtocolError as error:
-        raise RequestFailed("The request has a header that cannot be sent.") from error
+        raise RequestImpossible("The request has a header that cannot be sent.") from error
     except httpcore.ProtocolError as error:
         raise RequestFailed(f"{host} did not answer as a web server does.") from error
     except (httpcore.NetworkError, OSError, ValueError) as error:  # ValueError: a host name that TLS cannot send

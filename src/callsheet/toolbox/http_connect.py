@@ -40,6 +40,10 @@ class RequestFailed(OutgoingError):
     """The host could not be reached or did not answer properly."""
 
 
+class RequestImpossible(RequestFailed):
+    """The same request will fail again: the address cannot be used, or the host refuses it for good."""
+
+
 class ThreadResolver:
     """The system's resolver on threads of its own.
 
@@ -89,6 +93,11 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
     async def _checked_addresses(self, host: str, port: int) -> Sequence[str]:
         try:
             addresses = await self._resolve(host, port)
+        except socket.gaierror as error:
+            # A name that does not exist; anything else may be a resolver that is away for a moment.
+            unknown = error.errno in (socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME))
+            kind = RequestImpossible if unknown else RequestFailed
+            raise kind(f"The host {host} could not be found.") from None
         except (OSError, ValueError):  # the idna codec answers over-long labels with UnicodeError, a ValueError
             addresses = ()
         if not addresses:

@@ -28,7 +28,7 @@ RETRY_CAP_SECONDS = 300.0
 # The worker that submitted it has not said so yet; when it does, this is hurried.
 BEFORE_DEFER_SECONDS = 5.0
 FAILED = "The provider could not make it."
-CANCELED = "It was canceled at the provider."
+CANCELED = "The job was canceled at the provider."
 
 
 class Collecting:

@@ -213,12 +213,17 @@ class InsufficientTokens(Refusal):
 
 
 class TooManyActiveJobs(Refusal):
-    """Too many jobs are under way. Wait for one to finish, or cancel one."""
+    """Too many jobs are active. Wait for one to finish, or cancel one."""
 
     code = "too_many_active_jobs"
 
-    def __init__(self, active: int, limit: int):
-        super().__init__(f"{active} jobs are active; at most {limit} may be.", active=active, limit=limit)
+    def __init__(self, active: int, limit: int, noun: str = "jobs", setting: str = "jobs.active_per_user"):
+        super().__init__(
+            f"You have {active} active {noun}, and the limit is {limit} ({setting}).",
+            active=active,
+            limit=limit,
+            setting=setting,
+        )
 
 
 class TooManyActiveRuns(Refusal):

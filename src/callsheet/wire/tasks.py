@@ -17,6 +17,15 @@ ActorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
 QueueName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]{0,62}$")]
 
 
+# Other names of actors, as clients of earlier systems send them.
+ALIASES: Mapping[str, str] = {"media_generation": "media"}
+
+
+def actor_named(name: str) -> str:
+    """The actor that this name stands for."""
+    return ALIASES.get(name, name)
+
+
 def task_id_of(job_id: UUID) -> str:
     return PREFIX + job_id.hex
 
@@ -40,7 +49,7 @@ def actor_of(slug: str) -> tuple[str, str] | None:
     if kind != "actor":
         return None
     actor, _, queue_name = rest.partition(":")
-    return actor, queue_name or "default"
+    return actor_named(actor), queue_name or "default"
 
 
 def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
@@ -55,7 +64,9 @@ def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
 class SubmitTask(UserRequest):
     """`actor` and `task_type` are two names for the same; send one."""
 
-    actor: ActorName | None = Field(None, description="Whom it is for: one of `GET /api/actors`.")
+    actor: ActorName | None = Field(
+        None, description="Name of the actor, one of `GET /api/actors`. `media_generation` is an alias of `media`."
+    )
     task_type: ActorName | None = None
     payload: Document = Field(
         default_factory=dict, description="What its actor needs; a wrong one is refused by field."

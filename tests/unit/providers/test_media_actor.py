@@ -12,7 +12,7 @@ from callsheet.providers.actor import Deferred, Done
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, Generation
-from callsheet.providers.media_actor import MediaActor
+from callsheet.providers.media_actor import NO_SOURCE_DATA, NO_STORED_PROMPTS, MediaActor
 from callsheet.providers.registry import Registry
 from callsheet.wire.errors import InvalidRequest
 from tests.support.media_providers import media_task, opened, service_table
@@ -55,7 +55,7 @@ def test_concurrency_and_finish_come_from_the_provider(registry: Registry) -> No
 
 
 def test_the_callers_own_fields_are_let_through(registry: Registry) -> None:
-    own = {"workflow_run_id": "r", "interaction_id": "i", "prompt_id": "p", "source_data": {"a": [1]}}
+    own = {"workflow_run_id": "r", "interaction_id": "i", "prompt_id": "p", "source_data": None}
     assert registry.actors["media"].plan({**LEONARDO, **own}).provider == "leonardo"
 
 
@@ -77,6 +77,9 @@ def test_the_callers_own_fields_are_let_through(registry: Registry) -> None:
         ({"params": []}, {"payload.params": "should be an object"}),
         ({"params": {"width": 5}}, {"payload.params.width": "should be 512 or more"}),
         ({"workflow_run_id": 5}, {"payload.workflow_run_id": "should be text"}),
+        ({"prompt": None, "prompt_id": "p-1"}, {"payload.prompt_id": NO_STORED_PROMPTS}),
+        ({"source_data": {"image_url": "https://a.example/b.png"}}, {"payload.source_data": NO_SOURCE_DATA}),
+        ({"source_data": {}}, {}),
     ],
 )
 def test_what_cannot_be_run_is_refused_by_field(

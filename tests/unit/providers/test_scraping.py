@@ -142,7 +142,11 @@ async def test_pages_in_every_encoding_are_read(site: Site, scraper: Scraper, bo
         ({"body": b"<p>nothing"}, "no_product", False),
         ({"status": 302, "headers": {"location": "http://169.254.169.254/"}}, "address_refused", False),
         ({"status": 302, "headers": {"location": "http://127.0.0.2/"}}, "address_refused", False),
-        ({"status": 302, "headers": {"location": "/lamp"}}, "page_unreachable", True),
+        ({"status": 302, "headers": {"location": "/lamp"}}, "page_unreachable", False),
+        ({"status": 302, "headers": {"location": "ftp://shop.example/"}}, "page_unreachable", False),
+        ({"status": 501}, "page_refused", False),
+        ({"status": 505}, "page_refused", False),
+        ({"status": 408}, "page_refused", True),
     ],
 )
 async def test_what_is_no_page_of_a_product_is_refused(
@@ -157,6 +161,17 @@ async def test_what_is_no_page_of_a_product_is_refused(
 )
 async def test_our_own_networks_are_not_read(scraper: Scraper, url: str) -> None:
     assert (await refused(scraper, url)).type == "address_refused"
+
+
+async def test_a_host_that_does_not_exist_is_not_asked_again_and_one_that_is_down_is(scraper: Scraper) -> None:
+    error = await refused(scraper, "http://no-such-shop.invalid/lamp")
+    assert (error.type, error.retryable, error.message) == (
+        "page_unreachable",
+        False,
+        "The host no-such-shop.invalid could not be found.",
+    )
+    error = await refused(scraper, "http://127.0.0.1:1/lamp")
+    assert (error.type, error.retryable) == ("page_unreachable", True)
 
 
 async def test_a_page_that_does_not_come_is_given_up(site: Site, client: GuardedClient) -> None:

@@ -1,0 +1,60 @@
+"""How many jobs of one user may be active: effect jobs, tasks, typed jobs and jobs of runs have a limit each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+from callsheet.wire.errors import TooManyActiveJobs
+
+
+class CountedAs(StrEnum):
+    """As the function `counted_as` of the pools says."""
+
+    JOBS = "jobs"
+    TASKS = "tasks"
+    TYPED = "typed"
+    RUNS = "runs"
+
+
+# What each is called in a sentence, and the setting that has its limit.
+_NAMES: Mapping[CountedAs, tuple[str, str]] = MappingProxyType(
+    {
+        CountedAs.JOBS: ("jobs of effects", "jobs.active_per_user"),
+        CountedAs.TASKS: ("tasks", "tasks.active_per_user"),
+        CountedAs.TYPED: ("typed jobs", "tasks.typed_active_per_user"),
+        CountedAs.RUNS: ("jobs of runs", "pipelines.jobs_per_user"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ActiveLimits:
+    jobs: int
+    tasks: int
+    typed: int
+    runs: int
+
+    @classmethod
+    def same(cls, limit: int) -> ActiveLimits:
+        return cls(limit, limit, limit, limit)
+
+    def of(self, counted: CountedAs) -> int:
+        limit: int = getattr(self, counted.value)
+        return limit
+
+    def refusal(self, counted: CountedAs, active: int) -> TooManyActiveJobs:
+        noun, setting = _NAMES[counted]
+        return TooManyActiveJobs(active, self.of(counted), noun, setting)
+
+
+def counted_as(row: Mapping[str, Any]) -> CountedAs:
+    """Of a job's row. The same rule as in the database, which counts by it."""
+    if row["run_id"] is not None:
+        return CountedAs.RUNS
+    if row["actor"] is None:
+        return CountedAs.JOBS
+    return CountedAs.TYPED if row["actor"] == row["kind"] else CountedAs.TASKS
