@@ -36,7 +36,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
-from callsheet.jobs.streams import Streams, stream_router
+from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
@@ -315,6 +315,7 @@ def _user_routers(
         effect_job_router(effect_jobs, rooms.presenter, authentication),
         # Before the jobs, for which `stream` would be the id of one.
         stream_router(streams, reader, authentication),
+        stream_token_router(reader, authentication),
         job_router(jobs, reader, rooms.presenter, authentication),
         task_router(tasks.submission, task_reader, jobs.endings, streams, authentication),
         provider_router(tasks.actors, providers.media, authentication),

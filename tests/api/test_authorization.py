@@ -102,6 +102,7 @@ TABLE: dict[Access, str] = {
         GET /api/runs
         GET /api/wallet
         GET /api/wallet/transactions
+        POST /api/stream-tokens
     """,
     OWNER: """
         DELETE /api/keys/{key_id}

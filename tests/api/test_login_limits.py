@@ -129,7 +129,8 @@ def test_an_ipv4_proxy_is_known_by_a_server_that_listens_on_ipv6(
     plane: ControlPlane, peer: str | None, expected: str
 ) -> None:
     settings = changed(plane.settings, server={"trusted_proxies": (ip_network("10.0.0.0/8"),)})
-    authentication = Authentication(plane.databases, cast("Any", None), cast("Any", None), settings)
+    nobody = cast("Any", None)
+    authentication = Authentication(plane.databases, nobody, nobody, nobody, settings)
     headers = [(b"x-forwarded-for", b"192.0.2.7")]
     request = Request({"type": "http", "client": (peer, 1) if peer else None, "headers": headers})
     assert authentication.client_address(request) == expected

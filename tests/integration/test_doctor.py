@@ -13,9 +13,11 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
+from callsheet.cli.bucket_cors import refused_origins
 from callsheet.cli.doctor import Finding, _clock, examine
+from callsheet.media.storage.s3 import S3Storage
 from callsheet.providers.replicate_config import ReplicateConfig
-from callsheet.settings import Settings
+from callsheet.settings import S3Settings, Settings
 from tests.support.commands import Callsheet
 from tests.support.installation import changed
 
@@ -200,3 +202,51 @@ def test_clocks_that_differ_are_a_problem() -> None:
     assert _clock(-1.9).status == "ok"
     assert _clock(-2.1).status == "problem"
     assert "time service" in _clock(3600).advice
+
+
+@contextmanager
+def bucket(allowed: str | None) -> Iterator[str]:
+    """A storage service that answers preflights as its bucket's CORS rule says."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_OPTIONS(self) -> None:
+            may = allowed in ("*", self.headers["origin"]) and self.headers["access-control-request-method"] in (
+                "GET",
+                "PUT",
+            )
+            self.send_response(200 if may else 403)
+            if may:
+                self.send_header("access-control-allow-origin", str(allowed))
+            self.send_header("content-length", "0")
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize(
+    ("rule", "refused"),
+    [
+        ("*", []),
+        ("https://a.example", ["https://b.example"]),
+        (None, ["https://a.example", "https://b.example"]),
+    ],
+)
+async def test_a_bucket_is_asked_as_a_browser_asks(rule: str | None, refused: list[str]) -> None:
+    keys = {"access_key_id": "a", "secret_access_key": "b", "region": "eu", "bucket": "bucket"}
+    with bucket(rule) as url:
+        storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)
+        assert await refused_origins(storage, ["https://a.example", "https://b.example"]) == refused
+    if rule == "*":
+        # A service that is away allows nobody.
+        assert await refused_origins(storage, ["https://a.example"]) == ["https://a.example"]
+    await storage.close()

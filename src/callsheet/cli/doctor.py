@@ -157,15 +157,23 @@ def _clock(drift_seconds: float) -> Finding:
 
 
 async def _storage(settings: Settings) -> list[Finding]:
+    from callsheet.cli.bucket_cors import refused_origins
     from callsheet.media.storage import open_storage
     from callsheet.plumbing.secrets import master_secret
 
     storage = open_storage(settings, master_secret(settings, create=False))
     try:
         await storage.check()
+        # Local storage is served by the control plane, which answers for itself.
+        origins = settings.server.cors_origins if settings.storage.backend == "s3" else ()
+        refused = await refused_origins(storage, origins)
     finally:
         await storage.close()
-    return [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+    findings = [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+    if refused:
+        message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
+        findings.append(Finding("storage", "warning", message, "Set the rule of docs/how-to/use-s3-storage.md."))
+    return findings
 
 
 async def _engine(settings: Settings) -> list[Finding]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
 
 import structlog
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from fastapi.security import APIKeyCookie, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
@@ -15,10 +17,12 @@ from callsheet.identity.keys import KeyUsage, hash_secret
 from callsheet.identity.permissions import Permission, Scope, scope_of
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
+from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import CsrfFailed, Forbidden, NotAuthenticated
 
 SQL = statements("callsheet.identity")
@@ -29,12 +33,24 @@ bearer = HTTPBearer(auto_error=False, description="An API key, `cs_…`.")
 cookie = APIKeyCookie(name=COOKIE, auto_error=False, description="A browser session, from POST /api/auth/login.")
 
 
+@dataclass(frozen=True, slots=True)
+class Watcher:
+    """Who watches a stream, and what with, where that was a stream token."""
+
+    principal: Principal
+    grant: StreamGrant | None = None
+
+
 class Authentication:
     """`Depends(authentication.user)` on a route gives its caller, or refuses."""
 
-    def __init__(self, databases: Databases, sessions: Sessions, usage: KeyUsage, settings: Settings):
+    def __init__(
+        self, databases: Databases, sessions: Sessions, tokens: StreamTokens, usage: KeyUsage, settings: Settings
+    ):
         self._databases = databases
         self._sessions = sessions
+        self._stream_tokens = tokens
+        self._clock = SystemClock()
         self._usage = usage
         self._settings = settings
         # Requests that arrive together, and the streams that are woken together, ask together.
@@ -86,13 +102,60 @@ class Authentication:
 
         return Depends(check)
 
-    async def is_still(self, principal: Principal, request: Request) -> bool:
+    async def watcher(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+        token: str | None = Query(
+            None, max_length=1000, description="A token of POST /api/stream-tokens, where no header can be sent."
+        ),
+    ) -> Watcher:
+        """The caller of a live stream, which may also come with a stream token in the URL."""
+        if token is None:
+            return Watcher(await self.user(request, credentials, session))
+        grant = self._stream_tokens.read(token, self._clock.now())
+        principal = await self._by_grant(grant)
+        structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
+        _require(principal, Permission.READ_OWN)
+        return Watcher(principal, grant)
+
+    async def stream_grant(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+    ) -> StreamGrant:
+        """What a stream token of this caller allows: to watch, for as long as what the request came with is good."""
+        _require(await self.caller(request, credentials, session), Permission.READ_OWN)
+        expires_at = self._clock.now() + timedelta(seconds=self._settings.jobs.stream_token_seconds)
+        if credentials is not None:
+            return StreamGrant("api_key", hash_secret(credentials.credentials), expires_at)
+        return StreamGrant("session", hash_secret(session or ""), expires_at)
+
+    def stream_token(self, grant: StreamGrant) -> str:
+        return self._stream_tokens.issue(grant)
+
+    async def is_still(self, watcher: Watcher, request: Request) -> bool:
         """Whether what the request came with is still good; for answers that go on long after it."""
         try:
-            found = await self.caller(request, await bearer(request), await cookie(request))
-            return found.user_id == principal.user_id
+            if watcher.grant is not None:
+                found = await self._by_grant(watcher.grant)
+            else:
+                found = await self.caller(request, await bearer(request), await cookie(request))
+            return found.user_id == watcher.principal.user_id
         except NotAuthenticated:
             return False
+
+    async def _by_grant(self, grant: StreamGrant) -> Principal:
+        if grant.signed_in_with == "session":
+            principal = await self._sessions.find_by_hash(grant.credential_hash)
+        else:
+            row = await self._keys(grant.credential_hash)
+            principal = Principal.of(row, "api_key") if row is not None else None
+        if principal is None:
+            raise NotAuthenticated("The API key or session that this stream token was made with has ended.")
+        return principal
 
     async def _by_key(self, key: str) -> Principal:
         row = await self._keys(hash_secret(key))
@@ -111,10 +174,11 @@ class Authentication:
         principal = await self._sessions.find(token)
         if principal is None:
             raise NotAuthenticated("The session has ended. Sign in again.")
-        if request.method not in SAFE_METHODS:
-            self.check_origin(request)
-            if not self._sessions.csrf_matches(token, request.headers.get("x-csrf-token", "")):
-                raise CsrfFailed("Send csrf_token of GET /api/me as the header X-CSRF-Token.")
+        # Also where nothing is changed: a page of another origin must not even ask with the cookie.
+        self.check_origin(request)
+        given = request.headers.get("x-csrf-token", "")
+        if request.method not in SAFE_METHODS and not self._sessions.csrf_matches(token, given):
+            raise CsrfFailed("Send csrf_token of GET /api/me as the header X-CSRF-Token.")
         return principal
 
     def check_origin(self, request: Request) -> None:
@@ -124,6 +188,8 @@ class Authentication:
             return
         # Taken apart by hand: urlsplit raises on some of what a client may send.
         allowed = {self._settings.public_url.rpartition("://")[2], request.headers.get("host", "")}
+        if self._settings.server.cors_credentials and origin in self._settings.server.cors_origins:
+            return
         if origin.rpartition("://")[2] not in allowed - {""}:
             raise CsrfFailed("The request comes from a page of another site.")
 

@@ -11,6 +11,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.sessions import Sessions, SessionSweeper
+from callsheet.identity.stream_tokens import StreamTokens
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
@@ -40,7 +41,7 @@ def open_identity(databases: Databases, settings: Settings, secret: bytes) -> Id
         accounts=Accounts(databases, passwords),
         keys=Keys(databases),
         sessions=sessions,
-        authentication=Authentication(databases, sessions, usage, settings),
+        authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
         attempts=Attempts(databases, settings.identity, secret),
         audit=AuditLog(databases),
         usage=usage,

@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
-from fastapi import APIRouter, Depends, Header, Request, Response
+from fastapi import APIRouter, Depends, Header, Query, Request, Response
 from pydantic import WithJsonSchema
 
-from callsheet.identity.authentication import Authentication
+from callsheet.identity.authentication import Authentication, Watcher
 from callsheet.identity.principal import Principal
+from callsheet.identity.stream_tokens import StreamGrant
 from callsheet.jobs.feeds import Item, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.sql import Row
-from callsheet.wire.errors import TooManyStreams
-from callsheet.wire.jobs import TERMINAL, JobProgress, JobStatus
+from callsheet.wire.errors import Forbidden, TooManyStreams
+from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobProgress, JobStatus, StreamToken
 
 LastEventId = Annotated[
     int | None,
@@ -29,6 +31,22 @@ LastEventId = Annotated[
     # A header is there or not; it is never null.
     WithJsonSchema({"type": "integer", "minimum": 0, "maximum": 2**62}),
 ]
+
+
+def last_event_seen(
+    last_event_id: LastEventId = None,
+    last_event_id_of_url: int | None = Query(
+        None,
+        alias="last_event_id",
+        ge=0,
+        le=2**62,
+        description="The same, for an EventSource that is opened anew: it cannot send the header the first time.",
+    ),
+) -> int | None:
+    """Where a stream goes on. A browser that reconnects sends the header, which is newer than its URL."""
+    return last_event_id if last_event_id is not None else last_event_id_of_url
+
+
 STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {}},
@@ -73,7 +91,10 @@ class Streams:
         self._authentication = authentication
         self._seats = Seats(most_per_user)
 
-    async def of_user(self, principal: Principal, request: Request, last_event_id: int | None) -> Response:
+    async def of_user(self, watcher: Watcher, request: Request, last_event_id: int | None) -> Response:
+        principal = watcher.principal
+        if watcher.grant is not None and watcher.grant.job_id is not None:
+            raise Forbidden("This stream token is for the stream of one job.")
         pool = await self._reader.pool(principal)
         async with pool.connection() as connection:
             last = await SQL["last_user_seq"].value(
@@ -81,19 +102,22 @@ class Streams:
             )
         # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
         after = last if last_event_id is None else min(last_event_id, last)
-        may_go_on = partial(self._authentication.is_still, principal, request)
+        may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_user(pool, principal.tenant_id, principal.user_id, after, may_go_on)
         return self._answer(items, principal)
 
     async def of_job(
-        self, principal: Principal, request: Request, row: Row, last_event_id: int | None, task_id: str | None = None
+        self, watcher: Watcher, request: Request, row: Row, last_event_id: int | None, task_id: str | None = None
     ) -> Response:
-        """`row` is one of the principal's own jobs. With `task_id` each message says it too."""
+        """`row` is one of the watcher's own jobs. With `task_id` each message says it too."""
+        principal = watcher.principal
+        if watcher.grant is not None and watcher.grant.job_id not in (None, row["id"]):
+            raise Forbidden("This stream token is for the stream of another job.")
         after = min(last_event_id or 0, row["event_seq"])
         if JobStatus(row["status"]) in TERMINAL and after == row["event_seq"]:
             return Response(status_code=204)
         pool = await self._reader.pool(principal)
-        may_go_on = partial(self._authentication.is_still, principal, request)
+        may_go_on = partial(self._authentication.is_still, watcher, request)
         items = self._feeds.follow_job(pool, principal.tenant_id, row["id"], after, may_go_on)
         return self._answer(items, principal, task_id)
 
@@ -108,20 +132,45 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
 
     @router.get("/stream", response_class=EventStream, responses=STREAM)
     async def stream_all(
-        request: Request, last_event_id: LastEventId = None, principal: Principal = Depends(authentication.user)
+        request: Request,
+        last_event_id: int | None = Depends(last_event_seen),
+        watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
         """The events of all your jobs as they happen. Without Last-Event-ID it starts now."""
-        return await streams.of_user(principal, request, last_event_id)
+        return await streams.of_user(watcher, request, last_event_id)
 
     @router.get("/{job_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
     async def stream_job(
         job_id: UUID,
         request: Request,
-        last_event_id: LastEventId = None,
-        principal: Principal = Depends(authentication.user),
+        last_event_id: int | None = Depends(last_event_seen),
+        watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
         """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
-        return await streams.of_job(principal, request, await reader.row(principal, job_id), last_event_id)
+        row = await reader.row(watcher.principal, job_id)
+        return await streams.of_job(watcher, request, row, last_event_id)
+
+    return router
+
+
+def stream_token_router(reader: JobReader, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/stream-tokens", tags=["jobs"])
+
+    @router.post("", status_code=201)
+    async def create_stream_token(
+        body: CreateStreamToken,
+        principal: Principal = Depends(authentication.caller),
+        grant: StreamGrant = Depends(authentication.stream_grant),
+    ) -> StreamToken:
+        """Create a short-lived token for the URL of a stream.
+
+        For pages that watch with EventSource, which cannot send an API key. The token opens streams and nothing else.
+        It ends with the API key or the session it was created with.
+        """
+        if body.job_id is not None:
+            await reader.row(principal, body.job_id)
+            grant = replace(grant, job_id=body.job_id)
+        return StreamToken(token=authentication.stream_token(grant), expires_at=grant.expires_at)
 
     return router
 

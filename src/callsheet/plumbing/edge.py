@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 import structlog
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from callsheet.plumbing.cors import Cors, Headers
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.problems import InternalError, problem_response
 from callsheet.plumbing.request_body import RequestBody
@@ -42,6 +43,7 @@ class Edge:
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._cors = Cors(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -52,12 +54,17 @@ class Edge:
         request_id = _request_id(headers)
         scope["callsheet.request_id"] = request_id
         body = RequestBody(receive, None if self._has_own_limit(scope) else self._settings.max_body_bytes)
-        answer = _Answer(scope, receive, send, request_id)
+        answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers))
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
-                self._check_size(scope, headers)
-                await self._app(scope, body.receive, answer.send)
+                # Before authentication and limits: a browser asks with neither credentials nor body.
+                preflight = self._cors.preflight(scope["method"], scope["path"], headers)
+                if preflight is not None:
+                    await preflight(scope, receive, answer.send)
+                else:
+                    self._check_size(scope, headers)
+                    await self._app(scope, body.receive, answer.send)
             except Refusal as refusal:
                 await answer.refuse(refusal)
             except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
@@ -102,17 +109,18 @@ class Edge:
 class _Answer:
     """What goes back to the client: its status is remembered, and its headers are completed."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str):
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, added: Headers):
         self.status = 0
         self._scope = scope
         self._receive = receive
         self._send = send
         self._request_id = request_id
+        self._added = added
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = _complete(message.get("headers", ()), self._request_id)
+            message["headers"] = _complete(message.get("headers", ()), self._request_id, self._added)
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
@@ -138,8 +146,8 @@ def _request_id(headers: Mapping[bytes, bytes]) -> str:
     return given.decode() if REQUEST_ID.match(given) else secrets.token_hex(8)
 
 
-def _complete(headers: Iterable[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
-    complete = list(headers)
+def _complete(headers: Iterable[tuple[bytes, bytes]], request_id: str, added: Headers) -> Headers:
+    complete = [*headers, *added]
     present = {name for name, _ in complete}
     complete.append((b"x-request-id", request_id.encode()))
     complete.extend(header for header in SECURITY_HEADERS if header[0] not in present)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Literal
+from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 
-from callsheet.settings.values import MediaTypes, Names, Networks
+from callsheet.settings.values import MediaTypes, Names, Networks, Origins
 from callsheet.toolbox.sections import Section, WebAddress
 
 
@@ -31,10 +31,26 @@ class ServerSettings(Section):
     trusted_proxies: Networks = Field(
         (), description="Networks of the load balancers whose X-Forwarded-For is believed, comma separated."
     )
+    cors_origins: Origins = Field(
+        (),
+        description="Origins whose pages may call the API from a browser, comma separated, like "
+        "https://shop.example.com. * allows all of them, without cookies. Default: none.",
+    )
+    cors_credentials: bool = Field(
+        False,
+        description="Whether pages of server.cors_origins may use the browser session (the cookie) too. The cookie is "
+        "SameSite=Lax: browsers send it from the same site only, like shop.example.com to api.example.com.",
+    )
     metrics_token: SecretStr | None = Field(
         None,
         description="Bearer token that /metrics asks for. Default: none, anybody who reaches it may read it.",
     )
+
+    @model_validator(mode="after")
+    def _credentials_need_names(self) -> Self:
+        if self.cors_credentials and "*" in self.cors_origins:
+            raise ValueError("cors_credentials needs cors_origins that name each origin, not *")
+        return self
 
     @field_validator("public_url")
     @classmethod
@@ -172,6 +188,12 @@ class JobSettings(Section):
     )
     streams_per_user: int = Field(
         100, ge=1, le=100_000, description="Most live streams of one user that a control plane keeps open."
+    )
+    stream_token_seconds: int = Field(
+        300,
+        ge=10,
+        le=86_400,
+        description="How long a stream token can open streams, in seconds. A stream that is open goes on after that.",
     )
     queue_wait_alert_seconds: int = Field(
         900, ge=1, le=31_536_000, description="Admins are alerted when a job has waited longer than this, in seconds."

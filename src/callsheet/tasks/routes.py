@@ -8,10 +8,10 @@ from uuid import UUID
 
 from fastapi import APIRouter, Depends, Path, Query, Request, Response
 
-from callsheet.identity.authentication import Authentication
+from callsheet.identity.authentication import Authentication, Watcher
 from callsheet.identity.principal import Principal
 from callsheet.jobs.endings import Endings
-from callsheet.jobs.streams import STREAM, LastEventId, Streams
+from callsheet.jobs.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.providers.media import Generation, MediaProvider
@@ -94,12 +94,12 @@ def task_router(
     async def stream_task(
         task_id: TaskId,
         request: Request,
-        last_event_id: LastEventId = None,
-        principal: Principal = Depends(authentication.user),
+        last_event_id: int | None = Depends(last_event_seen),
+        watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
         """Its events as they happen, from the first or from Last-Event-ID; ends with the task (204: it ended)."""
-        row = await reader.row(principal, task_id)
-        return await streams.of_job(principal, request, row, last_event_id, task_id)
+        row = await reader.row(watcher.principal, task_id)
+        return await streams.of_job(watcher, request, row, last_event_id, task_id)
 
     _add_endings(router, reader, endings, authentication)
     return router

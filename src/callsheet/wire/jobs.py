@@ -130,6 +130,15 @@ class SubmitReadyJob(UserRequest):
     idempotency_key: Line | None = None
 
 
+class CreateStreamToken(UserRequest):
+    job_id: UUID | None = Field(None, description="Only the stream of this job. Default: all streams of yours.")
+
+
+class StreamToken(Answer):
+    token: str = Field(description="Append it to the URL of a stream as `token`.")
+    expires_at: datetime = Field(description="After this time it opens no more streams. Open ones go on.")
+
+
 class JobEvent(Answer):
     """One line of a job's history."""
 

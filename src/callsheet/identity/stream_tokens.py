@@ -1,0 +1,61 @@
+"""Stream tokens: what a page puts into the URL of an EventSource, which cannot send a header.
+
+A token is signed and stored nowhere. It names the credential it was made with by that credential's SHA-256, so it ends
+with it: each use looks the API key or the browser session up, as any other request does.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Literal
+from uuid import UUID
+
+from callsheet.toolbox.signing import derive_key, sign, verify
+from callsheet.wire.errors import NotAuthenticated
+
+PREFIX = "cst_"
+_KINDS: dict[bytes, Literal["api_key", "session"]] = {b"k": "api_key", b"s": "session"}
+# Kind, expiry and hash; a token for one job has its id behind them.
+_LENGTHS = (1 + 8 + 32, 1 + 8 + 32 + 16)
+
+
+@dataclass(frozen=True, slots=True)
+class StreamGrant:
+    signed_in_with: Literal["api_key", "session"]
+    credential_hash: bytes
+    expires_at: datetime
+    # None: the streams of all jobs of the user.
+    job_id: UUID | None = None
+
+
+class StreamTokens:
+    def __init__(self, secret: bytes) -> None:
+        self._key = derive_key(secret, "stream token")
+
+    def issue(self, grant: StreamGrant) -> str:
+        kind = next(letter for letter, name in _KINDS.items() if name == grant.signed_in_with)
+        seconds = int(grant.expires_at.timestamp()).to_bytes(8)
+        content = kind + seconds + grant.credential_hash + (grant.job_id.bytes if grant.job_id else b"")
+        return f"{PREFIX}{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{sign(self._key, content)}"
+
+    def read(self, token: str, now: datetime) -> StreamGrant:
+        """Raises NotAuthenticated where it is no token of ours, or has expired."""
+        encoded, _, signature = token.removeprefix(PREFIX).partition(".")
+        content = _decoded(encoded)
+        if not token.startswith(PREFIX) or not verify(self._key, signature, content) or len(content) not in _LENGTHS:
+            raise NotAuthenticated("The stream token is not valid. Get one from POST /api/stream-tokens.")
+        expires_at = datetime.fromtimestamp(int.from_bytes(content[1:9]), UTC)
+        if now >= expires_at:
+            raise NotAuthenticated("The stream token has expired. Get a new one from POST /api/stream-tokens.")
+        job_id = UUID(bytes=content[41:]) if len(content) > _LENGTHS[0] else None
+        return StreamGrant(_KINDS[content[:1]], content[9:41], expires_at, job_id)
+
+
+def _decoded(encoded: str) -> bytes:
+    try:
+        return base64.b64decode(encoded + "=" * (-len(encoded) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError):
+        return b""
