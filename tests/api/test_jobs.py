@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
@@ -324,3 +326,48 @@ async def test_transactions_are_listed_newest_first_page_by_page(desk: Desk, ann
     assert sum(line["amount"] for line in seen) == 70 == (await desk.get(ann, "/api/wallet")).json()["balance"]
     wrong = await desk.get(ann, "/api/wallet/transactions?cursor=0")
     assert_refused(wrong, 422, "invalid_request", "query.cursor")
+
+
+async def with_results(desk: Desk, person: Person, sizes: Sequence[int]) -> list[str]:
+    """Completed jobs, newest first, whose results have so many bytes."""
+    pool = await desk.core.databases.pool(person.tenant.pool)
+    ids = []
+    for size in sizes:
+        ids.append((await desk.submit(person, cost=0, payload={"text": "p" * 1000}))["id"])
+        await desk.core.rows(
+            pool,
+            """UPDATE ai_jobs SET status = 'completed', completed_at = now(), lease_seq = 1,
+                   result = jsonb_build_object('text', repeat('r', $2)) WHERE id = $1""",
+            UUID(ids[-1]),
+            size,
+        )
+    return ids[::-1]
+
+
+@pytest.mark.parametrize(
+    "path", ["/api/ai-jobs", "/api/admin/users/{user_id}/jobs", "/api/admin/tenants/{tenant_id}/jobs"]
+)
+async def test_a_page_ends_before_its_results_have_too_many_bytes_and_says_where_to_go_on(
+    desk: Desk, ann: Person, path: str
+) -> None:
+    """A page has one job at least; nothing is left out, nothing comes twice."""
+    megabyte = 2**20
+    ids = await with_results(
+        desk, ann, [10, 3 * megabyte, 10, 5 * megabyte, 10, 2 * megabyte, 2 * megabyte, 2 * megabyte]
+    )
+    pages: list[list[str]] = []
+    cursor = None
+    while len(pages) < 10:
+        params: dict[str, Any] = {"limit": 50} | ({"cursor": cursor} if cursor else {})
+        asker = ann if path == "/api/ai-jobs" else desk.admin
+        address = path.format(user_id=ann.user.id, tenant_id=ann.tenant.id)
+        answer = await desk.client.get(address, params=params, headers=asker.headers)
+        assert answer.status_code == 200, answer.text
+        page = answer.json()
+        pages.append([job["id"] for job in page["items"]])
+        assert all(job["result"]["text"] for job in page["items"])
+        assert all(job.get("payload") is None for job in page["items"])
+        cursor = page["next_cursor"]
+        if cursor is None:
+            break
+    assert pages == [ids[:2], ids[2:5], ids[5:]]

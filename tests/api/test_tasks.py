@@ -46,6 +46,8 @@ async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person)
     assert (shown["progress"]["percent"], shown["progress"]["message"]) == (100, "Completed")
     assert shown["error"] is None
     assert await troupe.balance(ann) == 97
+    [listed] = (await troupe.ask(ann, "GET", "/api/task?workflow_run_id=run-1")).json()["items"]
+    assert listed == {**shown, "payload": None}, "lists have no payloads"
     # It is a job like every other.
     job = (await troupe.ask(ann, "GET", f"/api/ai-jobs/{task['job_id']}")).json()
     assert (job["kind"], job["status"]) == ("task", "completed")

@@ -53,6 +53,43 @@ async def test_postgresql_accepts_the_statement(
         await check(connection, statement)
 
 
+# A payload may have megabytes. Who may read it, and how many rows that is.
+READS_PAYLOADS = {
+    "payload_of_job": "one job",
+    "move": "jobs that are handed to a worker at this moment",
+    "job_of_candidate": "one job, to be submitted again",
+    "ancestors": "one job for each step of a pipeline",
+    "steps_of_pipeline": "the steps of one pipeline, with their own payloads",
+    "steps_of_run": "the steps of one run, with their own payloads",
+    "read_steps": "the steps of one run, with their own payloads",
+}
+# The same for results, which may have a megabyte each.
+READS_RESULTS = {
+    "get_job": "one job",
+    "find_by_idempotency_key": "one job",
+    "outcomes_of_jobs": "as many bytes as a page may have",
+    "submit": "new jobs, which have none",
+}
+
+
+async def returned_columns(postgres: EmbeddedPostgres, templates: dict[str, str]) -> dict[str, set[str]]:
+    found = {}
+    async with migrated(postgres, templates, "pool") as connection:
+        for parameter in STATEMENTS:
+            statement = parameter.values[0]
+            assert isinstance(statement, Statement)
+            if statement.database == "pool":
+                attributes = (await connection.prepare(statement.text)).get_attributes()
+                found[statement.name] = {attribute.name for attribute in attributes}
+    return found
+
+
+async def test_no_list_reads_payloads_or_results(postgres: EmbeddedPostgres, templates: dict[str, str]) -> None:
+    columns = await returned_columns(postgres, templates)
+    assert {name for name, found in columns.items() if "payload" in found} == set(READS_PAYLOADS)
+    assert {name for name, found in columns.items() if "result" in found} == set(READS_RESULTS)
+
+
 @pytest.mark.parametrize(
     ("text", "reason"),
     [

@@ -9,6 +9,7 @@ TENANT = "00000000-0000-7000-8000-000000000001"
 WORKFLOWS, PRIORITIES, USERS = 50, 3, 1000
 # Held and delayed work does not grow with the queue: it is the same in a small and in a large one.
 HELD, DELAYED, OUTBOX = 3000, 1000, 500
+LARGE_PAYLOADS, LARGE_PAYLOAD_BYTES = 600, 50_000
 
 
 def numbered(prefix: str, expression: str) -> str:
@@ -74,7 +75,13 @@ async def fill_central(database: Database, rows: int) -> None:
 
 
 async def fill_pool(database: Database, rows: int) -> None:
-    """Jobs of many users, one in a hundred of them under way; the first user has a tenth of all."""
+    """Jobs of many users, one in a hundred of them under way; the first user has a tenth of all.
+
+    Those that the first pages of lists show have large payloads: a list that reads them touches thousands of blocks.
+    """
+    payload = (
+        f"""CASE WHEN n > {rows - LARGE_PAYLOADS} THEN jsonb_build_object('text', large.text || n) ELSE '{{}}' END"""
+    )
     owner = numbered("bbbbbbbb", f"CASE WHEN n % 10 = 1 THEN 1 ELSE 2 + n / 10 % {USERS - 1} END")
     active = "n % 100 = 0"
     async with database.transaction() as connection:
@@ -88,9 +95,12 @@ async def fill_pool(database: Database, rows: int) -> None:
                 provider, lifetime_seconds, payload, idempotency_key, request_hash, deadline_at, completed_at)
             SELECT '{TENANT}', {numbered("aaaaaaaa", "n")}, {owner}, 'effect',
                 CASE WHEN NOT ({active}) THEN 'completed' WHEN n % 200 = 0 THEN 'processing' ELSE 'queued' END,
-                1, 1, 1, 1, 'production', 'self_hosted', 86400, '{{}}', 'key-' || n, '', now() + interval '1 day',
+                1, 1, 1, 1, 'production', 'self_hosted', 86400, {payload}, 'key-' || n, '', now() + interval '1 day',
                 CASE WHEN NOT ({active}) THEN now() END
-            FROM generate_series(1, {rows}) n ORDER BY n;
+            FROM generate_series(1, {rows}) n, (
+                SELECT string_agg(md5(i::text), '') AS text FROM generate_series(1, {LARGE_PAYLOAD_BYTES // 32}) i
+            ) large
+            ORDER BY n;
             INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, to_status, actor)
             SELECT '{TENANT}', {numbered("aaaaaaaa", "n")}, 1, {owner}, n, 'job.created', 'pending', 'crowd'
             FROM generate_series(1, {rows}) n ORDER BY n;

@@ -44,16 +44,23 @@ async def prepare(connection: Connection, name: str, text: str, types: str = "")
 
 
 async def explain(connection: Connection, name: str, arguments: list[object]) -> Seen:
-    """Runs it as it is planned in this connection. Call it inside a transaction that is rolled back."""
+    """Runs it as it is planned in this connection. Call it inside a transaction that is rolled back.
+
+    With SERIALIZE, blocks of large values that are stored apart (TOAST) count too: without it nothing reads them.
+    """
     call = f"{name} ({', '.join(map(literal, arguments))})" if arguments else name
-    answer = await connection.fetchval(f"EXPLAIN (ANALYZE, BUFFERS, TIMING OFF, FORMAT JSON) EXECUTE {call}")
+    answer = await connection.fetchval(
+        f"EXPLAIN (ANALYZE, BUFFERS, SERIALIZE TEXT, TIMING OFF, FORMAT JSON) EXECUTE {call}"
+    )
     [explained] = answer if isinstance(answer, list) else json.loads(answer)
     plan = explained["Plan"]
     nodes = list(_nodes(plan))
     return Seen(
         indexes=frozenset(node["Index Name"] for node in nodes if "Index Name" in node),
         scanned=frozenset(node["Relation Name"] for node in nodes if node["Node Type"] == "Seq Scan"),
-        buffers=plan["Shared Hit Blocks"] + plan["Shared Read Blocks"],
+        buffers=sum(
+            part["Shared Hit Blocks"] + part["Shared Read Blocks"] for part in (plan, explained["Serialization"])
+        ),
         rows_dropped=sum(
             node.get(key, 0) * node["Actual Loops"]
             for node in nodes

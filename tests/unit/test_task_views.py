@@ -81,7 +81,11 @@ def test_a_retry_is_every_time_it_was_begun_again(lease_seq: int, cycle: int, co
 
 def test_a_task_for_an_engine_shows_what_its_user_sent() -> None:
     built = {"workflow": {}, "assets": [{"path": "tenants/x/secret.mp4"}], SENT: {"prompt": "a cat"}}
-    assert task_view(row(payload=built, effect_id=ID), job(JobStatus.QUEUED)).payload == {"prompt": "a cat"}
+    assert task_view(row(effect_id=ID), job(JobStatus.QUEUED), built).payload == {"prompt": "a cat"}
+
+
+def test_a_task_of_a_list_has_no_payload() -> None:
+    assert task_view(row(), job(JobStatus.QUEUED)).payload is None
 
 
 def test_a_result_is_what_the_actor_answered_and_the_files_it_made() -> None:

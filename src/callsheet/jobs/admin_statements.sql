@@ -12,7 +12,11 @@ LIMIT 2
 -- Newest first, in the order of the primary key. A filter may match few, so a request looks at some thousands of rows at
 -- most and says where to go on: a page may be shorter than asked for, or empty, and still have a next one.
 WITH page AS MATERIALIZED (
-    SELECT * FROM ai_jobs
+    SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+        concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+        deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+        parent_candidate_id
+    FROM ai_jobs
     WHERE (tenant_id, id) < (:tenant_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
       AND tenant_id >= :tenant_id
     ORDER BY tenant_id DESC, id DESC LIMIT :looked_at::bigint

@@ -94,7 +94,7 @@ class Execution:
         lease = lease_of(known)
         pool = await self._mover.pool_of(known.tenant_id)
         async with pool.connection() as connection:
-            row = await SQL["get_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
+            row = await SQL["payload_of_job"].row(connection, tenant_id=known.tenant_id, job_id=known.job_id)
         if row is not None and (row["charge_cycle"], row["lease_seq"]) == (known.charge_cycle, known.lease_seq):
             return StartedLease(lease, row["user_id"], row["effect_id"], row["payload"], row["actor"])
         # A crash came between lease and start.

@@ -14,6 +14,7 @@ from callsheet.jobs.execution import Execution
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.presenter import Presenter
+from callsheet.jobs.reader import with_outcomes
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.reports import Report
 from callsheet.jobs.views import admin_job_view
@@ -123,9 +124,10 @@ class JobOperations:
                 limit=limit + 1,
                 looked_at=MOST_LOOKED_AT,
             )
-        jobs = [admin_job_view(row) for row in rows[:limit] if row["id"] is not None]
-        shown = await self._presenter.many(tenant_id, jobs)
-        if len(rows) > limit:
+            found = [row for row in rows if row["id"] is not None]
+            told, is_cut = await with_outcomes(connection, tenant_id, found, limit)
+        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in told])
+        if is_cut:
             return Page(items=shown, next_cursor=str(shown[-1].id))
         more = rows[0]["looked_at"] == MOST_LOOKED_AT
         return Page(items=shown, next_cursor=str(rows[0]["last_looked_at"]) if more else None)
@@ -143,8 +145,9 @@ class JobOperations:
                 status=status.value if status else None,
                 limit=limit + 1,
             )
-        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in rows[:limit]])
-        return Page(items=shown, next_cursor=str(shown[-1].id) if len(rows) > limit else None)
+            told, is_cut = await with_outcomes(connection, tenant_id, rows, limit)
+        shown = await self._presenter.many(tenant_id, [admin_job_view(row) for row in told])
+        return Page(items=shown, next_cursor=str(shown[-1].id) if is_cut else None)
 
     async def tenant_of(self, job_id: UUID) -> UUID:
         """Asks every pool at once. While a pool is away, a job that no other pool has is not said to be missing."""
@@ -171,11 +174,13 @@ class JobOperations:
         pool = await self._mover.pool_of(tenant_id)
         async with pool.connection() as connection:
             row = await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
-        if row is None:
-            raise NotFound("There is no such job.")
+            if row is None:
+                raise NotFound("There is no such job.")
+            stored = await SQL["payload_of_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+        assert stored is not None, "jobs are never deleted"
         job = await self._presenter.one(tenant_id, admin_job_view(row))
         dispatch = await self._overview.of_job(tenant_id, job_id, job.charge_cycle)
-        return job.model_copy(update={"payload": row["payload"], "dispatch": dispatch})
+        return job.model_copy(update={"payload": stored["payload"], "dispatch": dispatch})
 
     async def cancel(self, tenant_id: UUID, job_id: UUID, reason: str | None, actor: str) -> AdminJob:
         await self._endings.cancel(tenant_id, job_id, actor=actor, reason=reason)

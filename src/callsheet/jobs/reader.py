@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -10,8 +12,32 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.moves import SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, Row
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
+
+# Results and errors of one page together. With the most jobs that a page may have, each with the largest result that
+# workers may report, a page would have hundreds of megabytes.
+MOST_PAGE_BYTES = 4 * 2**20
+
+
+async def with_outcomes(
+    connection: Connection, tenant_id: UUID, rows: Sequence[Row], limit: int
+) -> tuple[list[Row], bool]:
+    """The first of these jobs with their results and errors; and whether some were left for the next page.
+
+    At most `limit` jobs. Fewer, but one at least, where results and errors exceed what a page may have.
+    """
+    if not rows:
+        return [], False
+    outcomes = await SQL["outcomes_of_jobs"].rows(
+        connection,
+        tenant_id=tenant_id,
+        job_ids=[row["id"] for row in rows[:limit]],
+        most_bytes=MOST_PAGE_BYTES,
+    )
+    told: list[Row] = [{**row, **outcome} for row, outcome in zip(rows, outcomes, strict=False)]
+    return told, len(told) < len(rows)
 
 
 class JobReader:
@@ -28,22 +54,33 @@ class JobReader:
             raise NotFound("There is no such job.")
         return row
 
-    async def rows(
+    async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
+        """Of a job that is the caller's, which is for the caller to know."""
+        pool = await self.pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["payload_of_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
+        assert row is not None, "jobs are never deleted"
+        payload: Mapping[str, Any] = row["payload"]
+        return payload
+
+    async def page(
         self, principal: Principal, run_id: UUID | None, status: JobStatus | None, before: UUID | None, limit: int
-    ) -> list[asyncpg.Record]:
-        """Newest first: all of them, or those of a run."""
+    ) -> tuple[list[Row], bool]:
+        """Newest first: all of them, or those of a run; and whether there are more."""
         names = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,
             "before": before,
             "status": status.value if status else None,
-            "limit": limit,
+            "limit": limit + 1,
         }
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             if run_id is None:
-                return list(await SQL["list_jobs"].rows(connection, **names))
-            return list(await SQL["list_jobs_of_run"].rows(connection, **names, run_id=run_id))
+                rows = await SQL["list_jobs"].rows(connection, **names)
+            else:
+                rows = await SQL["list_jobs_of_run"].rows(connection, **names, run_id=run_id)
+            return await with_outcomes(connection, principal.tenant_id, rows, limit)
 
     async def pool(self, principal: Principal) -> Database:
         return await self._databases.pool(principal.pool)

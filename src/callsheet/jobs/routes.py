@@ -13,7 +13,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.views import event_view, job_view
-from callsheet.plumbing.pages import CURSOR, LIMIT, page_of
+from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobStatus
 
@@ -29,10 +29,13 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Job]:
-        """Your jobs, newest first. Pictures of running jobs come with the single job and in its stream."""
-        rows = await reader.rows(principal, run_id, status, cursor, limit + 1)
-        page = page_of([job_view(row) for row in rows], limit)
-        return page.model_copy(update={"items": await presenter.many(principal.tenant_id, page.items)})
+        """Your jobs, newest first. Previews of running jobs come with the single job and in its stream.
+
+        A page ends early, with a `next_cursor`, where the results on it exceed 4 MiB.
+        """
+        rows, is_cut = await reader.page(principal, run_id, status, cursor, limit)
+        jobs = await presenter.many(principal.tenant_id, [job_view(row) for row in rows])
+        return Page(items=jobs, next_cursor=str(jobs[-1].id) if is_cut else None)
 
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:

@@ -250,7 +250,32 @@ LEFT JOIN LATERAL (
 ORDER BY asked.place, event.seq
 
 -- name: get_job
-SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+-- Without the payload, which may have megabytes and is read by `payload_of_job` where it is needed.
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
+    created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
+    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error
+FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: payload_of_job
+SELECT user_id, effect_id, actor, charge_cycle, lease_seq, payload FROM ai_jobs
+WHERE tenant_id = :tenant_id AND id = :job_id
+
+-- name: outcomes_of_jobs
+-- Results and errors in the order of the ids, the first in any case, until they have this many bytes together: one after
+-- the other, so that what does not fit is never read.
+WITH RECURSIVE told AS (
+    SELECT 0 AS place, NULL::jsonb AS result, NULL::jsonb AS error, 0 AS bytes
+    UNION ALL
+    SELECT told.place + 1, job.result, job.error,
+        told.bytes + coalesce(octet_length(job.result::text), 0) + coalesce(octet_length(job.error::text), 0)
+    FROM told LEFT JOIN LATERAL (
+        SELECT result, error FROM ai_jobs
+        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[told.place + 1] LIMIT 1
+    ) job ON true
+    WHERE told.place < cardinality(:job_ids) AND told.bytes < :most_bytes::integer
+)
+SELECT result, error FROM told WHERE place > 0 ORDER BY place
 
 -- name: get_asked
 -- What a task asked for, without the rest of its payload.
@@ -259,14 +284,24 @@ SELECT actor, payload ->> 'action_type' AS action FROM ai_jobs WHERE tenant_id =
 -- name: find_by_idempotency_key
 -- Equal, said by a comparison of rows, which only the index of the keys can answer: a plan made while the table was empty
 -- took the primary key, and looked at every job of the tenant.
-SELECT * FROM ai_jobs
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
+    created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
+    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error,
+    request_hash
+FROM ai_jobs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
 -- name: list_jobs
 -- The tenant by IS NOT DISTINCT FROM, which no index answers: else a plan made while the table was empty walks over the
 -- jobs of all users of the tenant. Not `:before IS NULL OR …`: a generic plan would walk over all the pages before.
-SELECT * FROM ai_jobs
+-- Payloads are not listed; results and errors are read by `outcomes_of_jobs`, up to as many bytes as a page may have.
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+    parent_candidate_id
+FROM ai_jobs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status)
@@ -275,7 +310,11 @@ ORDER BY id DESC LIMIT :limit
 -- name: list_jobs_of_run
 -- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
 -- table was empty.
-SELECT * FROM ai_jobs
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+    parent_candidate_id
+FROM ai_jobs
 WHERE (run_id, id) >= (:run_id, '00000000-0000-0000-0000-000000000000'::uuid)
   AND (run_id, id) < (:run_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
   AND run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id

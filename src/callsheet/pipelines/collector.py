@@ -146,7 +146,7 @@ class Collector(Loop):
         if status == JobStatus.CANCELED:
             return await self._give_up(pool, row, "canceled", "")
         if status != JobStatus.COMPLETED:
-            message = (row["error"] or {}).get("message") or f"The job is {status}."
+            message = row["error_message"] or f"The job is {status}."
             return await self._give_up(pool, row, "failed", message)
         if self._troubles.times(row["job_id"]) >= MOST_TRIES - 1:
             return await self._give_up(pool, row, "failed", CANNOT_BE_KEPT)
@@ -158,7 +158,7 @@ class Collector(Loop):
 
     async def _made(self, pool: Database, row: Row) -> list[Made]:
         """What the job made, copied to the run's folder. What is gone by now is passed over."""
-        ids = listed_files((row["result"] or {}).get("outputs"))
+        ids = listed_files(row["outputs"])
         found = await self._files.ready(pool, row["tenant_id"], row["user_id"], ids) if ids else {}
         made = []
         for output_index, file_id in enumerate(ids):

@@ -172,11 +172,11 @@ RETURNING r.base_failures, r.dead_branches, r.strikes, r.status
 -- name: ended_jobs
 -- Slots whose jobs have come to an end. They are open until their result is written, so a slot is its own cursor.
 SELECT s.tenant_id, s.run_id, s.draw, s.parent_id, s.step_id, s.position, s.job_id, s.cost, s.seed,
-    s.created_at AS begun_at, job.status AS job_status, job.result, job.error, job.completed_at, step.slug, step.max_children,
+    s.created_at AS begun_at, job.status AS job_status, job.outputs, job.error_message, job.completed_at, step.slug, step.max_children,
     run.user_id, run.target_folder, run.steps, run.max_children AS run_max_children
 FROM candidate_slots s
 CROSS JOIN LATERAL (
-    SELECT status, result, error, completed_at FROM ai_jobs
+    SELECT status, result -> 'outputs' AS outputs, error ->> 'message' AS error_message, completed_at FROM ai_jobs
     WHERE tenant_id = s.tenant_id AND id = s.job_id AND completed_at IS NOT NULL LIMIT 1
 ) job
 CROSS JOIN LATERAL (

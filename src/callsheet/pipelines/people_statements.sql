@@ -293,7 +293,8 @@ FROM line CROSS JOIN LATERAL (
 ORDER BY line.distance DESC
 
 -- name: job_of_candidate
-SELECT * FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
+SELECT kind, actor, queue_name, workflow_id, effect_id, max_attempts, lease_seconds, run_limit_seconds, input_file_ids, payload
+FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: due_thumbnails
 SELECT c.tenant_id, c.id, c.run_id, c.job_id, c.file_id, c.thumbnail_due_at, run.user_id,

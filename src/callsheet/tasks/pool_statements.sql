@@ -2,7 +2,11 @@
 
 -- name: list_tasks
 -- As list_jobs, of the index that holds tasks only.
-SELECT * FROM ai_jobs
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+    parent_candidate_id
+FROM ai_jobs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor IS NOT NULL
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
@@ -12,7 +16,11 @@ ORDER BY id DESC LIMIT :limit
 -- name: list_tasks_of_run
 -- By a comparison of rows and in their order, which only the index of runs can answer, also where it was planned while the
 -- table was empty.
-SELECT * FROM ai_jobs
+SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, workflow_id, stage, provider,
+    concurrency_identifier, priority, max_attempts, provider_job_id, idempotency_key, created_at, submitted_at,
+    deadline_at, started_at, completed_at, effect_id, video_id, actor, queue_name, workflow_run_id, run_id, step_id,
+    parent_candidate_id
+FROM ai_jobs
 WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0000-0000-0000-000000000000'::uuid)
   AND (workflow_run_id, user_id, id)
     < (:workflow_run_id, :user_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))

@@ -6,7 +6,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
-from callsheet.jobs.reader import JobReader
+from callsheet.jobs.reader import JobReader, with_outcomes
 from callsheet.jobs.views import job_view
 from callsheet.plumbing.sql import Row, statements
 from callsheet.tasks.views import task_view
@@ -45,7 +45,9 @@ class TaskReader:
         return await self.shown(principal, await self._jobs.row(principal, job.id))
 
     async def shown(self, principal: Principal, row: Row) -> Task:
-        return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)))
+        """With its payload, which lists do not have."""
+        payload = await self._jobs.payload(principal, row["id"])
+        return task_view(row, await self._presenter.one(principal.tenant_id, job_view(row)), payload)
 
     async def list(
         self,
@@ -58,7 +60,7 @@ class TaskReader:
         before: UUID | None,
         limit: int,
     ) -> Page[Task]:
-        """Newest first."""
+        """Newest first, without payloads."""
         filters = {
             "tenant_id": principal.tenant_id,
             "user_id": principal.user_id,
@@ -74,6 +76,7 @@ class TaskReader:
                 rows = await SQL["list_tasks"].rows(connection, **filters)
             else:
                 rows = await SQL["list_tasks_of_run"].rows(connection, **filters, workflow_run_id=workflow_run_id)
-        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in rows[:limit]])
-        tasks = [task_view(row, job) for row, job in zip(rows[:limit], jobs, strict=True)]
-        return Page(items=tasks, next_cursor=str(tasks[-1].job_id) if len(rows) > limit else None)
+            told, is_cut = await with_outcomes(connection, principal.tenant_id, rows, limit)
+        jobs = await self._presenter.many(principal.tenant_id, [job_view(row) for row in told])
+        tasks = [task_view(row, job) for row, job in zip(told, jobs, strict=True)]
+        return Page(items=tasks, next_cursor=str(tasks[-1].job_id) if is_cut else None)

@@ -74,7 +74,10 @@ def task_router(
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Task]:
-        """Your tasks, newest first; typed generation jobs too, which are tasks of the actors of their types."""
+        """Your tasks, newest first, without their payloads; typed generation jobs too, which are tasks of their actors.
+
+        A page ends early, with a `next_cursor`, where the results on it exceed 4 MiB.
+        """
         return await reader.list(
             principal,
             workflow_run_id=workflow_run_id,

@@ -25,7 +25,7 @@ _SAID = {
 }
 
 
-def task_view(row: Row, job: Job) -> Task:
+def task_view(row: Row, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
     return Task(
         task_id=task_id_of(job.id),
         job_id=job.id,
@@ -35,7 +35,7 @@ def task_view(row: Row, job: Job) -> Task:
         status=job.status,
         priority=job.priority,
         cost=job.cost,
-        payload=_payload(row, job.kind),
+        payload=None if payload is None else _sent(row, job.kind, payload),
         workflow_run_id=row["workflow_run_id"],
         progress=_progress(row, job),
         result=_result(job),
@@ -58,9 +58,8 @@ def retry_count(row: Row) -> int:
     return max(0, int(row["lease_seq"]) - 1) + int(row["charge_cycle"]) - 1
 
 
-def _payload(row: Row, kind: str) -> dict[str, Any]:
+def _sent(row: Row, kind: str, payload: Mapping[str, Any]) -> dict[str, Any]:
     """What its user sent. What the catalog made of it names objects in storage."""
-    payload: Mapping[str, Any] = row["payload"]
     if row["effect_id"] is not None:
         return dict(payload.get(SENT) or {})
     return without_files(kind, payload)

@@ -106,7 +106,9 @@ class Task(Answer):
     status: JobStatus
     priority: int
     cost: int
-    payload: dict[str, Any]
+    payload: dict[str, Any] | None = Field(
+        None, description="What was sent. Only in the answer for a single task; null in lists."
+    )
     workflow_run_id: str | None = None
     progress: TaskProgress
     result: TaskResult | None = None
