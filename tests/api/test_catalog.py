@@ -119,6 +119,15 @@ async def test_a_bad_workflow_names_its_fields_and_is_not_written(
         assert_refused(missing, 404, "not_found")
 
 
+async def test_a_graph_of_nodes_that_no_output_needs_is_refused_with_their_number(studio: Studio) -> None:
+    unused = {f"unused-{number}": {"class_type": "EmptyImage", "inputs": {}} for number in range(1200)}
+    request = workflow(studio.asset, graph={**GRAPH, **unused})
+    problem = assert_refused(
+        await studio.call("POST", "/api/admin/workflows", request), 422, "invalid_request", "graph"
+    )
+    assert "1200 nodes that lead to no output" in problem["detail"]
+
+
 async def test_the_ui_format_is_refused_with_the_way_out(studio: Studio) -> None:
     request = workflow(studio.asset, graph={"nodes": [{"id": 1}], "links": [], "version": 0.4})
     problem = assert_refused(

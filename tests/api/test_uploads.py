@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import struct
+import zlib
 from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
@@ -223,6 +225,26 @@ async def test_what_was_confirmed_cannot_be_replaced(studio: Studio, sha256: str
         await studio.send(created, bytes_sent)
         assert (await studio.confirm(created["file"])).json()["sha256"] == file["sha256"]
         assert (await studio.desk.client.get(file["url"])).content == CLIP
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "is_taken"), [(30_000, 30_000, False), (10_001, 10_000, False), (10_000, 10_000, True)]
+)
+async def test_an_image_with_too_many_pixels_is_refused_by_its_header(
+    studio: Studio, width: int, height: int, is_taken: bool
+) -> None:
+    """A few bytes may ask whoever decodes them for gigabytes. Nothing here does."""
+    data = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    bomb = b"\x89PNG\r\n\x1a\n" + struct.pack(">I", 13) + data + struct.pack(">I", zlib.crc32(data))
+    created = (await studio.create(bomb, mime_type="image/png", name="bomb.png")).json()
+    await studio.send(created, bomb)
+    answer = await studio.confirm(created["file"])
+    if is_taken:
+        assert answer.status_code == 200
+        return
+    problem = assert_refused(answer, 422, "content_mismatch", "dimensions")
+    assert f"{width} x {height}, which is {width * height} pixels; at most 100000000" in problem["errors"][0]["reason"]
+    assert (await studio.file_rows())[0]["status"] == "pending"
 
 
 async def test_an_upload_may_be_repeated_until_it_is_confirmed(studio: Studio) -> None:

@@ -21,7 +21,8 @@ from tests.support.jobs import Desk
 from tests.support.people import People, Person
 
 CLIP = b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8
-PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(range(64))
+# 64 by 64 pixels, says its header.
+PICTURE = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + 2 * b"\x00\x00\x00\x40" + bytes(range(56))
 
 
 @dataclass(frozen=True, slots=True)

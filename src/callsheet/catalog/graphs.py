@@ -11,12 +11,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from callsheet.catalog.known_nodes import MOST_OUTPUTS, OUTPUTS
 from callsheet.wire.errors import FieldProblem
 
 Graph = Mapping[str, Any]
 # Of a chain of 1000 nodes ComfyUI 0.7 says "maximum recursion depth exceeded", or its executor dies; 600 passed.
 DEEPEST_CHAIN = 500
 DEEPEST_VALUE = 30
+# Several times as many as the largest graphs that people share.
+MOST_NODES = 5000
 LINK_LENGTH = 2
 UI_FORMAT = (
     "is ComfyUI's UI format, which engines do not run. In ComfyUI choose Workflow → Export (API), or turn on the "
@@ -52,6 +55,8 @@ def check_graph(graph: Graph) -> list[FieldProblem]:
         return [FieldProblem("graph", "is a whole request to ComfyUI: send what stands in its `prompt`")]
     if not graph:
         return [FieldProblem("graph", "has no nodes")]
+    if len(graph) > MOST_NODES:
+        return [FieldProblem("graph", f"has {len(graph)} nodes; at most {MOST_NODES} are allowed")]
     problems = [problem for node_id, node in graph.items() for problem in _check_node(node_id, node)]
     return problems or _check_links(graph)
 
@@ -99,12 +104,32 @@ def _check_links(graph: Graph) -> list[FieldProblem]:
     for node_id, node in graph.items():
         before[node_id] = set()
         for name, value in node["inputs"].items():
-            if is_link(value) and value[0] not in graph:
-                reason = f"is linked to node {value[0][:100]!r}, which is not in the graph"
+            if not is_link(value):
+                continue
+            reason = _wrong_link(graph, *value)
+            if reason is not None:
                 problems.append(FieldProblem(f"graph.{node_id[:100]}.inputs.{name[:100]}", reason))
-            elif is_link(value):
+            else:
                 before[node_id].add(value[0])
     return problems or _check_chains(before)
+
+
+def _wrong_link(graph: Graph, source: str, output: float) -> str | None:
+    """Why no engine could follow it."""
+    if source not in graph:
+        return f"is linked to node {source[:100]!r}, which is not in the graph"
+    class_type = graph[source]["class_type"]
+    node = f"node {source[:100]!r} ({class_type[:100]})"
+    # Not in words: Python refuses to write numbers of thousands of digits.
+    if not -MOST_OUTPUTS < output < MOST_OUTPUTS:
+        return f"is linked to an output of {node} whose number is too large; at most {MOST_OUTPUTS} outputs are allowed"
+    if isinstance(output, bool) or not isinstance(output, int) or output < 0:
+        return f"is linked to output {output} of {node}; outputs are numbered 0, 1, 2, …"
+    count = OUTPUTS.get(class_type)
+    if count is not None and output >= count:
+        has = f"has {count} output{'' if count == 1 else 's'}, numbered from 0" if count else "has no outputs"
+        return f"is linked to output {output} of {node}, which {has}"
+    return None
 
 
 def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:

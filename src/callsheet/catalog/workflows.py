@@ -9,6 +9,7 @@ from callsheet.catalog.assets import check_assets
 from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
+from callsheet.catalog.reach import check_reach
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -129,6 +130,8 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
         graph = normalized(graph)
         output = values["output_node_id"], values["output_extension"], values["output_mime_type"]
         problems = [*check_properties(properties, graph), *check_output(graph, *output)]
+        if values["output_node_id"] in graph:
+            problems += check_reach(graph, values["output_node_id"])
         if len(encoded(graph)) > LARGEST_GRAPH:
             problems.append(FieldProblem("graph", f"should have at most {LARGEST_GRAPH} bytes"))
     refuse(problems)

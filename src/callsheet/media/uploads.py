@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
+from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, Files
 from callsheet.media.names import accepted_key, bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
@@ -106,7 +107,22 @@ class Uploads:
         found = contradiction(row["mime_type"], beginning)
         if found is not None:
             raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")
+        if row["mime_type"].startswith("image/"):
+            await self._check_pixels(path, info.size)
         return info
+
+    async def _check_pixels(self, path: str, size: int) -> None:
+        async def read(start: int, length: int) -> bytes:
+            if start >= size:
+                return b""
+            end = min(start + length, size)
+            return b"".join([piece async for piece in self._files.storage.stream(path, start, end)])
+
+        found = await dimensions_of(read)
+        most = self._settings.media.max_image_pixels
+        if found is not None and found.pixels > most:
+            reason = f"are {found.width} x {found.height}, which is {found.pixels} pixels; at most {most} are allowed"
+            raise _mismatch("dimensions", reason)
 
     async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
         """Of the accepted bytes: where the storage knows it, or where one was declared. S3 would have to read the whole

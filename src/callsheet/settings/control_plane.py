@@ -135,6 +135,13 @@ class MediaSettings(Section):
     pending_uploads_per_user: int = Field(
         100, ge=1, le=100_000, description="Most uploads of one user that may wait to be confirmed."
     )
+    max_image_pixels: int = Field(
+        100_000_000,
+        ge=1,
+        le=2**40,
+        description="Most pixels (width times height) of an uploaded image, by its header. A small file may ask a "
+        "decoder for gigabytes.",
+    )
     retention_days: int | None = Field(
         None,
         ge=1,

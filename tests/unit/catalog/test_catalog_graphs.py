@@ -8,9 +8,19 @@ from typing import Any
 import pytest
 
 from callsheet.catalog.graphs import check_graph, normalized, takes_file, texts_of
+from callsheet.catalog.known_nodes import OUTPUTS
+from callsheet.catalog.reach import check_reach
+from callsheet.lightbox.nodes import build_registry
 from tests.support.catalog import GRAPH
 
 NODE: dict[str, Any] = {"class_type": "EmptyImage", "inputs": {}}
+
+
+def linked_to(output: float, class_type: str = "EmptyImage") -> dict[str, Any]:
+    return {
+        "0": {"class_type": class_type, "inputs": {}},
+        "1": {"class_type": "SaveImage", "inputs": {"image": ["0", output]}},
+    }
 
 
 def problem(graph: dict[str, Any]) -> tuple[str, str]:
@@ -41,6 +51,17 @@ def test_the_ui_format_is_refused_with_the_way_to_the_right_one() -> None:
         ({"1": {"class_type": "EmptyImage", "inputs": []}}, "graph.1.inputs", "object"),
         ({"1": {"class_type": "A", "inputs": {"image": ["7", 0]}}}, "graph.1.inputs.image", "node '7'"),
         ({"1": {"class_type": "A", "inputs": {"image": ["1", 0]}}}, "graph", "circle"),
+        (linked_to(-1), "graph.1.inputs.image", "output -1"),
+        (linked_to(0.5), "graph.1.inputs.image", "output 0.5"),
+        (linked_to(True), "graph.1.inputs.image", "output True"),
+        (linked_to(10**5000), "graph.1.inputs.image", "at most 500"),
+        (linked_to(-(10**5000)), "graph.1.inputs.image", "at most 500"),
+        (linked_to(float("nan")), "graph.1.inputs.image", "at most 500"),
+        (linked_to(500, "Unknown"), "graph.1.inputs.image", "at most 500"),
+        (linked_to(1), "graph.1.inputs.image", "node '0' (EmptyImage), which has 1 output, numbered from 0"),
+        (linked_to(2, "LoadImage"), "graph.1.inputs.image", "which has 2 outputs"),
+        (linked_to(0, "SaveImage"), "graph.1.inputs.image", "which has no outputs"),
+        ({str(number): NODE for number in range(5001)}, "graph", "5001 nodes; at most 5000"),
         (
             {
                 "a": {"class_type": "A", "inputs": {"x": ["b", 0]}},
@@ -57,6 +78,40 @@ def test_what_an_engine_would_refuse_or_die_of_is_named(graph: dict[str, Any], f
     found, reason = problem(graph)
     assert found == field
     assert words in reason
+
+
+@pytest.mark.parametrize(("output", "class_type"), [(0, "EmptyImage"), (1, "LoadImage"), (30, "Context Big (rgthree)")])
+def test_a_link_to_an_output_that_exists_or_may_exist_is_fine(output: int, class_type: str) -> None:
+    assert check_graph(linked_to(output, class_type)) == []
+
+
+def test_known_numbers_of_outputs_are_those_of_the_nodes_themselves() -> None:
+    nodes = build_registry().nodes
+    assert {name: len(nodes[name].outputs) for name in OUTPUTS if name in nodes} == {
+        name: count for name, count in OUTPUTS.items() if name in nodes
+    }
+
+
+def with_unused(count: int, class_type: str = "EmptyImage") -> dict[str, Any]:
+    unused = {f"unused-{number}": {"class_type": class_type, "inputs": {}} for number in range(count)}
+    return {**linked_to(0), **unused}
+
+
+def test_many_nodes_that_lead_to_no_output_are_refused() -> None:
+    assert check_reach(with_unused(100), "1") == []
+    [found] = check_reach(with_unused(1200), "1")
+    assert found.field == "graph"
+    assert "1200 nodes that lead to no output, for example unused-0" in found.reason
+
+
+def test_nodes_that_lead_to_any_output_are_used() -> None:
+    """A graph may have more outputs than the one that is the result."""
+    previews = {f"p{number}": {"class_type": "PreviewImage", "inputs": {"images": ["0", 0]}} for number in range(300)}
+    assert check_reach({**linked_to(0), **previews}, "1") == []
+    # What the result is made by counts as an output, whatever its class is called.
+    odd = {str(number): {"class_type": "A", "inputs": {"x": [str(number - 1), 0]}} for number in range(1, 300)}
+    assert check_reach({"0": NODE, **odd}, "299") == []
+    assert check_reach({"0": NODE, **odd}, "1") != []
 
 
 def chain(length: int) -> dict[str, Any]:

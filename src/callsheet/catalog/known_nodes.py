@@ -1,0 +1,26 @@
+"""How many outputs the nodes of ComfyUI itself and of Lightbox have, as far as that never changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+_BY_COUNT: Mapping[int, str] = {
+    0: "PreviewImage SaveImage",
+    1: """
+        CLIPLoader CLIPSetLastLayer CLIPTextEncode CLIPVisionEncode CLIPVisionLoader ConditioningCombine ControlNetApply
+        ControlNetLoader CreateVideo DualCLIPLoader EmptyAudio EmptyImage EmptyLatentImage ImageBlend ImageBlur
+        ImageCompositeMasked ImageCrop ImageFlip ImageInvert ImageScale ImageScaleBy ImageSharpen ImageUpscaleWithModel
+        InvertMask KSampler KSamplerAdvanced LatentUpscale LatentUpscaleBy LightboxColorGrade LightboxFirstFrame
+        LightboxOverlay LightboxTextOverlay LightboxTextToImage LightboxVideoSpeed LoadImageMask LoadVideo
+        LoraLoaderModelOnly MaskToImage PrimitiveString RepeatImageBatch SetLatentNoiseMask UNETLoader
+        UpscaleModelLoader VAEDecode VAEEncode VAEEncodeForInpaint VAELoader
+    """,
+    2: "ControlNetApplyAdvanced LoadImage LoraLoader",
+    3: "CheckpointLoaderSimple GetVideoComponents",
+}
+OUTPUTS: Mapping[str, int] = MappingProxyType(
+    {class_type: count for count, names in _BY_COUNT.items() for class_type in names.split()}
+)
+# Of nodes that nobody here knows. The largest ones of the field have some dozens.
+MOST_OUTPUTS = 500

@@ -1,0 +1,40 @@
+"""What of a graph leads to a result. Pure.
+
+An engine runs only the nodes that its output nodes need. The others cost nothing there, but every job carries them, and
+every import checks them: some are left over in most graphs, a thousand are a mistake or an attack.
+"""
+
+from __future__ import annotations
+
+import re
+
+from callsheet.catalog.graphs import Graph, is_link
+from callsheet.wire.errors import FieldProblem
+
+MOST_UNUSED = 100
+# Which classes make something of their own accord, only the engine knows; these words are in the names of most.
+_OUTPUT = re.compile(r"save|preview|combine|output|export|upload|display|show|print|send|write", re.IGNORECASE)
+
+
+def check_reach(graph: Graph, output_node_id: str) -> list[FieldProblem]:
+    """For a graph that was checked, with this node in it."""
+    unused = graph.keys() - _needed(graph, output_node_id)
+    if len(unused) <= MOST_UNUSED:
+        return []
+    some = ", ".join(sorted(unused, key=lambda node_id: (len(node_id), node_id))[:5])
+    reason = (
+        f"has {len(unused)} nodes that lead to no output, for example {some[:200]}; at most {MOST_UNUSED} are allowed. "
+        "Remove them from the graph"
+    )
+    return [FieldProblem("graph", reason)]
+
+
+def _needed(graph: Graph, output_node_id: str) -> set[str]:
+    needed: set[str] = set()
+    waiting = [output_node_id, *(node_id for node_id, node in graph.items() if _OUTPUT.search(node["class_type"]))]
+    while waiting:
+        node_id = waiting.pop()
+        if node_id not in needed:
+            needed.add(node_id)
+            waiting += [value[0] for value in graph[node_id]["inputs"].values() if is_link(value)]
+    return needed
