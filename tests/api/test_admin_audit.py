@@ -39,6 +39,11 @@ async def _effect_without_jobs(world: World, studio: Studio) -> Mapping[str, str
     return {"effect": (await studio.made("/api/admin/effects", body))["id"]}
 
 
+async def _workflow_without_use(world: World, studio: Studio) -> Mapping[str, str]:
+    made = await studio.workflow(is_active=False)
+    return {"workflow": made["slug"]}
+
+
 async def _uploaded_asset(world: World, studio: Studio) -> Mapping[str, str]:
     declared = {"name": "a.png", "mime_type": "image/png", "size": len(PNG)}
     created = await studio.made("/api/admin/assets", declared)
@@ -84,6 +89,7 @@ BODIES: dict[str, Callable[[World], Body]] = {
 }
 PREPARED: dict[str, Prepare] = {
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
+    "DELETE /api/admin/workflows/{workflow}": _workflow_without_use,
     "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": _failed_job,
     "POST /api/admin/jobs/{job_id}/retry": _failed_job,
@@ -96,6 +102,7 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
     "POST /api/admin/workflows": ("workflow.create", None),
     "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),
+    "DELETE /api/admin/workflows/{workflow}": ("workflow.delete", "workflow"),
     "POST /api/admin/workflows/{workflow}/activate": ("workflow.update", "workflow"),
     "POST /api/admin/workflows/{workflow}/deactivate": ("workflow.update", "workflow"),
     "POST /api/admin/effects": ("effect.create", None),

@@ -211,6 +211,7 @@ TABLE: dict[Access, str] = {
         POST /api/admin/users/{user_id}/credits
         POST /api/admin/workflows
         PATCH /api/admin/workflows/{workflow}
+        DELETE /api/admin/workflows/{workflow}
         POST /api/admin/workflows/{workflow}/activate
         POST /api/admin/workflows/{workflow}/deactivate
         POST /api/admin/effects

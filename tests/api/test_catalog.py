@@ -257,6 +257,44 @@ async def test_a_graph_that_is_gone_from_storage_is_said_to_be(studio: Studio, p
     assert_refused(answer, 503, "unavailable")
 
 
+async def test_a_workflow_is_deleted_only_where_nothing_names_it(studio: Studio, plane: ControlPlane) -> None:
+    made = await studio.workflow()
+    address = f"/api/admin/workflows/{made['slug']}"
+    assert_refused(await studio.call("DELETE", address), 409, "wrong_state")
+    await studio.call("POST", f"{address}/deactivate")
+    effect = await studio.effect(made["slug"])
+    assert_refused(await studio.call("DELETE", address), 409, "in_use")
+    await studio.call("DELETE", f"/api/admin/effects/{effect['slug']}")
+    async with plane.databases.central.connection() as connection:
+        # As the first job of a workflow leaves it.
+        await connection.execute(
+            "INSERT INTO dispatch_lanes (workflow_id, stage, provider) VALUES ($1, 'production', 'self_hosted')",
+            made["id"],
+        )
+        assert_refused(await studio.call("DELETE", address), 409, "in_use")
+        await connection.execute("DELETE FROM dispatch_lanes WHERE workflow_id = $1", made["id"])
+    assert (await studio.call("DELETE", address)).status_code == 204
+    assert_refused(await studio.call("GET", address), 404, "not_found")
+    assert_refused(await studio.call("DELETE", address), 404, "not_found")
+    # The slug is free again.
+    again = await studio.workflow(slug=made["slug"])
+    assert (again["id"] > made["id"], again["is_active"]) == (True, True)
+
+
+async def test_publishing_for_nothing_has_to_be_said(studio: Studio) -> None:
+    made = await studio.workflow()
+    request = {"slug": f"unpriced-{next(numbers)}", "name": "Unpriced", "workflow": made["slug"]}
+    refused = await studio.call("POST", "/api/admin/effects", {**request, "is_published": True})
+    assert_refused(refused, 422, "invalid_request", "credits_cost")
+    effect = await studio.made("/api/admin/effects", request)
+    address = f"/api/admin/effects/{effect['id']}"
+    assert_refused(await studio.call("PATCH", address, {"is_published": True}), 422, "invalid_request", "credits_cost")
+    free = (await studio.call("PATCH", address, {"is_published": True, "credits_cost": 0})).json()
+    assert (free["is_published"], free["credits_cost"]) == (True, 0)
+    # Of what is on offer already, other fields are changed without saying it again.
+    assert (await studio.call("PATCH", address, {"is_published": True, "name": "Free"})).status_code == 200
+
+
 async def test_an_effect_is_made_changed_and_published(studio: Studio, ann: Person) -> None:
     made = await studio.workflow()
     effect = await studio.effect(

@@ -90,6 +90,37 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     ]
 
 
+def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="used.json")
+    assert callsheet.call("workflows", "import", file, "--yes", "--json").json["slug"] == "used"
+    made = ("effects", "create", "shown", "--workflow", "used", "--cost", "5", "--set", "prompt=a dog")
+    assert callsheet.call(*made).code == 0
+    assert callsheet.call("effects", "update", "shown").sentence.startswith("Nothing to change.")
+    changed = callsheet.call("effects", "update", "shown", "--cost", "7", "--name", "Better", "--set", "prompt=a cat")
+    assert changed.out == "Effect shown is changed: credits_cost, name, overrides.\n"
+    shown = callsheet.call("effects", "show", "shown", "--json").json
+    assert (shown["credits_cost"], shown["name"], shown["overrides"]) == (7, "Better", {"prompt": "a cat"})
+    assert callsheet.call("effects", "update", "shown", "--unset", "prompt", "--json").json["overrides"] == {}
+    told = callsheet.call("effects", "show", "shown").out
+    assert told.startswith("shown: Better (not on offer)\n")
+    assert ["cost", "7"] in [line.split() for line in told.splitlines()]
+
+    assert callsheet.call("workflows", "delete", "used").sentence == (
+        "Nothing was deleted. Add --yes to delete workflow used."
+    )
+    refused = callsheet.call("workflows", "delete", "used", "--yes").sentence
+    assert refused == "Workflow used is active. Deactivate it first."
+    assert callsheet.call("workflows", "deactivate", "used").out == "Workflow used is not active.\n"
+    refused = callsheet.call("workflows", "delete", "used", "--yes").sentence
+    assert refused == "Effects are made of workflow used. Delete them first."
+    assert callsheet.call("workflows", "activate", "used").out == "Workflow used is active.\n"
+    assert callsheet.call("effects", "delete", "shown", "--yes").out == "Effect shown is deleted.\n"
+    assert callsheet.call("effects", "show", "shown").sentence == "There is no effect 'shown'."
+    assert callsheet.call("workflows", "deactivate", "used").code == 0
+    assert callsheet.call("workflows", "delete", "used", "--yes").out == "Workflow used is deleted.\n"
+    assert callsheet.call("workflows", "show", "used").sentence == "There is no workflow 'used'."
+
+
 def test_without_yes_it_only_says_what_it_would_do(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="dry.json")
     shown = callsheet.call("workflows", "import", file)

@@ -131,6 +131,26 @@ async def test_a_workflow_of_a_name_is_made_once(catalogs: Two) -> None:
     assert [each for each in made if isinstance(each, Conflict)]
 
 
+async def test_a_workflow_is_deleted_or_gets_an_effect_but_never_both(catalogs: Two) -> None:
+    lock = "SELECT 1 FROM workflows WHERE slug = $1 FOR UPDATE"
+    for deletes_first in (True, False):
+        slug = await catalogs.workflow()
+        await catalogs.one.workflows.update(slug, UpdateWorkflow(is_active=False), ACTOR)
+        works: list[Any] = [
+            catalogs.one.workflows.delete(slug, ACTOR),
+            catalogs.two.effects.create(catalogs.effect(slug), ACTOR),
+        ]
+        async with holding(catalogs.databases.central, lock, slug):
+            tasks = await waiting(catalogs.databases.central, *(works if deletes_first else reversed(works)))
+        answers = await asyncio.gather(*tasks, return_exceptions=True)
+        deleted, created = answers if deletes_first else reversed(answers)
+        if deleted is None:
+            assert isinstance(created, InvalidRequest)
+        else:
+            assert isinstance(deleted, InUse)
+            assert created.workflow == slug
+
+
 async def test_an_effect_is_deleted_or_used_but_never_both(catalogs: Two) -> None:
     slug = await catalogs.workflow()
     lock = "SELECT 1 FROM effects WHERE id = $1 FOR UPDATE"

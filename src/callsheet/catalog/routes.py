@@ -85,6 +85,11 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         """Changes a workflow. Jobs that were submitted keep the graph they were built from."""
         return await catalog.workflows.update(workflow, body, actor_of(principal))
 
+    @router.delete("/{workflow}", status_code=204)
+    async def delete_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> None:
+        """Deletes a workflow that is switched off, has no effects and was never used by a job."""
+        await catalog.workflows.delete(workflow, actor_of(principal))
+
     @router.post("/{workflow}/activate")
     async def activate_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> WorkflowDetail:
         """Switches it on: its effects take jobs, and workers get them."""

@@ -39,6 +39,10 @@ RETURNING id, slug, name, description, is_active, comfyui_workflow_path, propert
 -- name: effects_of_workflow
 SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
 
+-- name: delete_workflow
+-- Effects, lanes of the queue and timings name their workflow: where one does, the database refuses.
+DELETE FROM workflows WHERE id = :id AND NOT is_active
+
 -- name: hold_workflow
 -- Its properties stay as they are until the effect that was checked against them is written.
 SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE

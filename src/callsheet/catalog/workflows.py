@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import asyncpg
+
 from callsheet.catalog.assets import check_assets
 from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
@@ -23,7 +25,7 @@ from callsheet.wire.catalog import (
     WorkflowDetail,
     WorkflowSummary,
 )
-from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
 
 SQL = statements("callsheet.catalog")
 MOST_PROBLEMS = 50
@@ -94,6 +96,22 @@ class Workflows:
             details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}
             await record(connection, actor, "workflow.update", "workflow", row["slug"], **details)
         return WorkflowDetail(**changed, graph=graph)
+
+    async def delete(self, slug: str, actor: str) -> None:
+        """Only what is switched off and was never used: the history of jobs would point to nothing. Its graph stays in
+        storage under a key made of its content, so a workflow of the same slug and graph finds it again."""
+        row = await self._row(slug)
+        if slug.startswith("actor:"):
+            raise WrongState("This workflow belongs to an actor, and is made again at the next start. Deactivate it.")
+        try:
+            async with self._databases.central.transaction() as connection:
+                if not await SQL["delete_workflow"].run(connection, id=row["id"]):
+                    raise WrongState(f"Workflow {slug} is active. Deactivate it first.")
+                await record(connection, actor, "workflow.delete", "workflow", slug)
+        except asyncpg.ForeignKeyViolationError as violation:
+            if violation.table_name == "effects":
+                raise InUse(f"Effects are made of workflow {slug}. Delete them first.") from None
+            raise InUse(f"Jobs were made with workflow {slug}. Leave it deactivated instead.") from None
 
     async def get(self, slug: str) -> WorkflowDetail:
         row = await self._row(slug)

@@ -35,6 +35,7 @@ Model = TypeVar("Model", bound=BaseModel)
 workflows = typer.Typer(help="What can run.", no_args_is_help=True)
 effects = typer.Typer(help="What is on offer: workflows with a name and a price.", no_args_is_help=True)
 
+WORKFLOW = typer.Argument(help="Short name of the workflow.")
 EFFECT = typer.Argument(help="Id or short name of the effect.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
@@ -224,6 +225,43 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     print_table(("property", "type", "placeholder", "default", "users may set it"), rows)
 
 
+@workflows.command("activate")
+def activate_workflow(slug: str = WORKFLOW) -> None:
+    """Switch a workflow on: its effects take jobs, and workers get them."""
+    _switch(slug, is_active=True)
+
+
+@workflows.command("deactivate")
+def deactivate_workflow(slug: str = WORKFLOW) -> None:
+    """Switch a workflow off: its effects take no jobs, and queued jobs wait until their deadline."""
+    _switch(slug, is_active=False)
+
+
+def _switch(slug: str, *, is_active: bool) -> None:
+    from callsheet.identity.audit import OPERATOR
+
+    update = UpdateWorkflow(is_active=is_active)
+    changed = _with_catalog(lambda catalog: catalog.workflows.update(slug, update, OPERATOR))
+    out.print(f"Workflow {changed.slug} is {'active' if changed.is_active else 'not active'}.")
+
+
+@workflows.command("delete")
+def delete_workflow(
+    slug: str = WORKFLOW, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+) -> None:
+    """Delete a workflow that is switched off, has no effects and was never used by a job."""
+    from callsheet.identity.audit import OPERATOR
+
+    _require_consent(f"workflow {slug}", yes)
+    _with_catalog(lambda catalog: catalog.workflows.delete(slug, OPERATOR))
+    out.print(f"Workflow {slug} is deleted.")
+
+
+def _require_consent(what: str, yes: bool) -> None:
+    if not yes and not (sys.stdin.isatty() and typer.confirm(f"Delete {what}?", default=False)):
+        raise OperatorError(f"Nothing was deleted. Add --yes to delete {what}.")
+
+
 @effects.command("create")
 def create_effect(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
@@ -279,6 +317,80 @@ def list_effects(as_json: bool = AS_JSON) -> None:
             for row in page.items
         ]
         print_table(("slug", "name", "workflow", "cost", "on offer", "id"), rows)
+
+
+@effects.command("show")
+def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
+    """Show an effect, published or not."""
+    found = _with_catalog(lambda catalog: catalog.effects.get(effect))
+    if as_json:
+        print_json(found)
+        return
+    out.print(f"{found.slug}: {found.name}{'' if found.is_published else ' (not on offer)'}")
+    if found.description:
+        out.print(found.description)
+    rows = [
+        ("workflow", found.workflow),
+        ("cost", found.credits_cost),
+        ("provider", found.provider),
+        ("stage", found.stage),
+        ("has jobs", "yes" if found.has_jobs else "no"),
+        ("id", found.id),
+        *((f"set {key}", json.dumps(value)) for key, value in sorted(found.overrides.items())),
+    ]
+    print_table(("field", "value"), rows)
+
+
+@effects.command("update")
+def update_effect(
+    effect: str = EFFECT,
+    name: str | None = typer.Option(None, help="Name for people."),
+    description: str | None = typer.Option(None, help="What it does."),
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free."),
+    workflow: str | None = typer.Option(None, help="Short name of another workflow."),
+    values: list[str] = typer.Option(
+        [], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text. Other values stay as they are."
+    ),
+    unset: list[str] = typer.Option([], "--unset", help="Key of a value that falls back to the workflow's default."),
+    provider: str | None = typer.Option(None, help="Who runs it."),
+    stage: str | None = typer.Option(None, help="Stage of the workers that run it."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Change an effect. Jobs that were submitted keep what they were built from."""
+    from callsheet.cli.values import read_pairs
+
+    given = {
+        "name": name,
+        "description": description,
+        "credits_cost": cost,
+        "workflow": workflow,
+        "provider": provider,
+        "stage": stage,
+    }
+    changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
+    if values or unset:
+        current = _with_catalog(lambda catalog: catalog.effects.get(effect)).overrides
+        kept = {key: value for key, value in current.items() if key not in unset}
+        changes["overrides"] = {**kept, **read_pairs(values)}
+    if not changes:
+        raise OperatorError("Nothing to change. Name at least one field, for example --cost 5.")
+    changed = _changed(effect, changes)
+    if as_json:
+        print_json(changed)
+    else:
+        out.print(f"Effect {changed.slug} is changed: {', '.join(sorted(changes))}.")
+
+
+@effects.command("delete")
+def delete_effect(
+    effect: str = EFFECT, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+) -> None:
+    """Delete an effect that no job was made with; otherwise unpublish it."""
+    from callsheet.identity.audit import OPERATOR
+
+    _require_consent(f"effect {effect}", yes)
+    _with_catalog(lambda catalog: catalog.effects.delete(effect, OPERATOR))
+    out.print(f"Effect {effect} is deleted.")
 
 
 @effects.command("publish")
