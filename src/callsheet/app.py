@@ -51,7 +51,8 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge
 from callsheet.plumbing.failpoints import arm_for_process
-from callsheet.plumbing.health import Draining, health_router
+from callsheet.plumbing.front_page import front_page_router
+from callsheet.plumbing.health import Draining, health_router, is_ready
 from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
@@ -198,6 +199,7 @@ def _assemble(
         *_worker_routers(rooms),
         callback_router(rooms.webhooks.callbacks),
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
+        front_page_router(settings.public_url, lambda: is_ready(databases, draining)),
         health_router(databases, draining, registry, settings.server),
         *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
         *_admin_routers(rooms, databases, loops, settings),

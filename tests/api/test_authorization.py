@@ -66,6 +66,7 @@ PROVIDER = Access.PROVIDER
 
 TABLE: dict[Access, str] = {
     ANYBODY: """
+        GET /
         GET /healthz
         GET /readyz
         GET /metrics

@@ -53,23 +53,7 @@ def health_router(
     async def readyz() -> Readiness:
         """Whether this process can serve: `ready`, or `degraded` while some pools are not available. 503 if central
         or every pool is not available, and while shutting down."""
-        if draining.begun:
-            raise Unavailable("Shutting down.")
-        checked = (databases.central, *databases.pools)
-        answers = await asyncio.gather(*(_answers(database) for database in checked))
-        answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
-        # Why is for operators: the alerts and the log tell.
-        pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
-        if not answered[CENTRAL] or not any(pools.values()):
-            missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]
-            raise Unavailable(f"No answer from the database {', '.join(missing)}.")
-        return Readiness(
-            status="ready" if all(pools.values()) else "degraded",
-            databases={
-                CENTRAL: "ok",
-                **{name: "ok" if is_there else "unavailable" for name, is_there in pools.items()},
-            },
-        )
+        return await readiness(databases, draining)
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(authorization: str | None = Header(None, include_in_schema=False)) -> Response:
@@ -82,6 +66,34 @@ def health_router(
         return Response(generate_latest(registry), media_type=CONTENT_TYPE_LATEST)
 
     return router
+
+
+async def readiness(databases: Databases, draining: Draining) -> Readiness:
+    """Raises Unavailable."""
+    if draining.begun:
+        raise Unavailable("Shutting down.")
+    checked = (databases.central, *databases.pools)
+    answers = await asyncio.gather(*(_answers(database) for database in checked))
+    answered = {database.name: answers for database, answers in zip(checked, answers, strict=True)}
+    # Why is for operators: the alerts and the log tell.
+    pools = {name: answered.get(name, False) for name in (*answered, *databases.unavailable) if name != CENTRAL}
+    if not answered[CENTRAL] or not any(pools.values()):
+        missing = [name for name, is_there in {CENTRAL: answered[CENTRAL], **pools}.items() if not is_there]
+        raise Unavailable(f"No answer from the database {', '.join(missing)}.")
+    return Readiness(
+        status="ready" if all(pools.values()) else "degraded",
+        databases={
+            CENTRAL: "ok",
+            **{name: "ok" if is_there else "unavailable" for name, is_there in pools.items()},
+        },
+    )
+
+
+async def is_ready(databases: Databases, draining: Draining) -> bool:
+    try:
+        return (await readiness(databases, draining)).status == "ready"
+    except Unavailable:
+        return False
 
 
 async def _answers(database: Database) -> bool:

@@ -1,0 +1,90 @@
+"""`GET /`: tells a person what this server is and where to go, and a program where the documentation is.
+
+Strangers read it: it says nothing about tenants, workers or settings.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Awaitable, Callable
+from html import escape
+from importlib import resources
+from string import Template
+from typing import Literal
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from callsheet import __version__
+from callsheet.wire.base import Answer
+
+# The pages of docs/how-to, which are not served from here: title and file.
+HOW_TO_PAGES = (
+    ("Try it with curl", "try-it-with-curl.md"),
+    ("Upload and fetch media", "upload-and-fetch-media.md"),
+    ("Watch a job", "watch-a-job.md"),
+    ("Run tasks", "run-tasks.md"),
+    ("Run a pipeline", "run-a-pipeline.md"),
+    ("Make ads from a page", "make-ads-from-a-page.md"),
+    ("Connect ComfyUI", "connect-comfyui.md"),
+    ("Add a workflow and sell it as an effect", "add-a-workflow.md"),
+    ("Add a provider, or an actor", "add-a-provider.md"),
+    ("Use Replicate", "use-replicate.md"),
+    ("Run a fleet of workers", "run-a-fleet.md"),
+    ("Store objects in S3", "use-s3-storage.md"),
+    ("Run with your own PostgreSQL", "run-with-your-own-postgresql.md"),
+    ("Operate an installation", "operate.md"),
+    ("Restore, and make a copy for staging", "restore-and-copy.md"),
+)
+_TEMPLATE = resources.files("callsheet.plumbing").joinpath("front_page.html").read_text(encoding="utf-8")
+_STYLE = re.search(r"<style>(.*?)</style>", _TEMPLATE, re.DOTALL)
+_STYLE_HASH = base64.b64encode(hashlib.sha256(_STYLE[1].encode() if _STYLE else b"").digest()).decode()
+CONTENT_SECURITY_POLICY = (
+    f"default-src 'none'; style-src 'sha256-{_STYLE_HASH}'; img-src 'self'; base-uri 'none'; form-action 'none'; "
+    "frame-ancestors 'none'"
+)
+
+
+class FrontPage(Answer):
+    """What this server is, for programs."""
+
+    name: Literal["Callsheet"] = "Callsheet"
+    description: str = "A control plane for AI image and video jobs."
+    version: str = __version__
+    status: Literal["ready", "not_ready"]
+    documentation: str
+    openapi: str
+    health: str
+    readiness: str
+
+
+def front_page_router(public_url: str, is_ready: Callable[[], Awaitable[bool]]) -> APIRouter:
+    router = APIRouter(tags=["operations"])
+
+    @router.get("/", response_model=FrontPage, responses={200: {"content": {"text/html": {}}}})
+    async def front_page(request: Request) -> FrontPage | Response:
+        """Describe this server and link to its documentation; as a page where `Accept` asks for HTML."""
+        ready = await is_ready()
+        if "text/html" in request.headers.get("accept", ""):
+            return _page(public_url, ready)
+        return FrontPage(
+            status="ready" if ready else "not_ready",
+            documentation=f"{public_url}/docs",
+            openapi=f"{public_url}/openapi.json",
+            health=f"{public_url}/healthz",
+            readiness=f"{public_url}/readyz",
+        )
+
+    return router
+
+
+def _page(public_url: str, ready: bool) -> Response:
+    pages = "\n".join(f"<li>{escape(title)}<code>{escape(file)}</code></li>" for title, file in HOW_TO_PAGES)
+    state, state_class = ("Ready", "ready") if ready else ("Not ready", "away")
+    html = Template(_TEMPLATE).substitute(
+        state=state, state_class=state_class, version=escape(__version__), url=escape(public_url), pages=pages
+    )
+    headers = {"content-security-policy": CONTENT_SECURITY_POLICY, "cache-control": "no-store", "vary": "Accept"}
+    return HTMLResponse(html, headers=headers)

@@ -1,0 +1,99 @@
+"""`GET /` says what this is: a page for people, links for programs, and nothing that a stranger should not know."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+import httpx
+
+from callsheet import __version__
+from callsheet.app import ControlPlane
+from callsheet.plumbing.front_page import HOW_TO_PAGES
+from callsheet.plumbing.health import Draining, is_ready
+from tests.support.people import People
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+HOW_TO = Path(__file__).parents[2] / "docs" / "how-to"
+
+
+class Page(HTMLParser):
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.tags: list[str] = []
+        self.inline: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        names = dict(attrs)
+        self.links += [str(names[name]) for name in ("href", "src") if names.get(name)]
+        self.inline += [name for name in names if name == "style" or name.startswith("on")]
+
+
+async def test_programs_get_links(plane: ControlPlane, client: httpx.AsyncClient) -> None:
+    answer = await client.get("/")
+    assert answer.status_code == 200
+    body = answer.json()
+    assert (body["name"], body["version"], body["status"]) == ("Callsheet", __version__, "ready")
+    for name in ("documentation", "openapi", "health", "readiness"):
+        assert body[name].startswith(plane.settings.public_url)
+        assert (await client.get(body[name])).status_code == 200
+
+
+async def test_people_get_a_page_that_needs_nothing_from_elsewhere(
+    plane: ControlPlane, client: httpx.AsyncClient
+) -> None:
+    answer = await client.get("/", headers=BROWSER)
+    assert answer.headers["content-type"].startswith("text/html")
+    assert "Accept" in answer.headers["vary"]
+    page = Page(answer.text)
+    assert "script" not in page.tags
+    assert page.inline == []
+    for link in page.links:
+        assert link.startswith("/"), link
+        assert (await client.get(link)).status_code == 200, link
+    assert {"/docs", "/openapi.json", "/healthz", "/readyz"} <= set(page.links)
+    assert f"version {__version__}" in answer.text
+    assert ">Ready<" in answer.text
+    assert plane.settings.public_url in answer.text
+    assert "$" not in re.sub(r"<style>.*?</style>", "", answer.text, flags=re.DOTALL)
+
+
+async def test_the_policy_allows_the_pages_own_style_and_nothing_else(client: httpx.AsyncClient) -> None:
+    answer = await client.get("/", headers=BROWSER)
+    policy = answer.headers["content-security-policy"]
+    style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)
+    assert style is not None
+    digest = base64.b64encode(hashlib.sha256(style[1].encode()).digest()).decode()
+    assert f"style-src 'sha256-{digest}'" in policy
+    assert policy.startswith("default-src 'none'")
+    assert "unsafe" not in policy
+
+
+async def test_every_how_to_page_is_named_by_its_title(client: httpx.AsyncClient) -> None:
+    titles = {
+        file.name: file.read_text(encoding="utf-8").splitlines()[0].removeprefix("# ") for file in HOW_TO.glob("*.md")
+    }
+    assert {file: title for title, file in HOW_TO_PAGES} == titles
+    text = (await client.get("/", headers=BROWSER)).text
+    assert all(title in text for title in titles.values())
+
+
+async def test_strangers_learn_nothing_about_tenants(client: httpx.AsyncClient, people: People) -> None:
+    admin = await people.admin()
+    for headers in ({}, BROWSER, BROWSER | admin.headers):
+        text = (await client.get("/", headers=headers)).text
+        for hidden in (admin.tenant.slug, admin.user.email, "pool_1", "postgresql://", admin.key):
+            assert hidden not in text
+
+
+async def test_a_process_that_stops_is_not_ready(plane: ControlPlane) -> None:
+    draining = Draining()
+    assert await is_ready(plane.databases, draining)
+    draining.begun = True
+    assert not await is_ready(plane.databases, draining)
