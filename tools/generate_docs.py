@@ -44,6 +44,9 @@ Every setting can be given in four places. The first that has it wins:
 port = 9000
 ```
 
+A setting that may have no value takes `null` or `none`: `CALLSHEET_FLEET__AUDIT_LOG_DAYS=null`, or
+`audit_log_days = "null"` in the file.
+
 A value that cannot be used, and a name that is no setting, stop the start with a sentence that says which and why.
 `callsheet settings` lists the values in force, secrets left out.
 

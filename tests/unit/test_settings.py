@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterator
 from ipaddress import ip_network
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pydantic import ValidationError
@@ -316,3 +317,49 @@ def test_psql_gets_the_environment_and_nobody_looks_into_it() -> None:
         if key is None and ast.unparse(value) == "os.environ"
     ]
     assert len(unpacked) == len(list(environment_reads(tree))) == 1
+
+
+@pytest.mark.parametrize("word", ["null", "none"])
+@pytest.mark.parametrize("source", ["environment", "dotenv", "file", "command line"])
+def test_a_setting_that_may_have_no_value_can_be_set_to_null_everywhere(
+    monkeypatch: pytest.MonkeyPatch, word: str, source: str
+) -> None:
+    given: dict[str, Any] = {}
+    match source:
+        case "environment":
+            monkeypatch.setenv("CALLSHEET_FLEET__AUDIT_LOG_DAYS", word)
+            monkeypatch.setenv("CALLSHEET_WORKER__METADATA_URL", word)
+        case "dotenv":
+            lines = f"CALLSHEET_FLEET__AUDIT_LOG_DAYS={word}\nCALLSHEET_WORKER__METADATA_URL={word}\n"
+            Path(".env").write_text(lines)
+        case "file":
+            lines = f'[fleet]\naudit_log_days = "{word}"\n[worker]\nmetadata_url = "{word}"\n'
+            Path("callsheet.toml").write_text(lines)
+        case _:
+            given = {"fleet": {"audit_log_days": word}, "worker": {"metadata_url": word}}
+    settings = load_settings(**given)
+    assert (settings.fleet.audit_log_days, settings.worker.metadata_url) == (None, None)
+
+
+def test_null_is_no_value_of_a_setting_that_needs_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CALLSHEET_FLEET__MAX_WORKERS", "null")
+    with pytest.raises(SettingsError, match="MAX_WORKERS"):
+        load_settings()
+    monkeypatch.delenv("CALLSHEET_FLEET__MAX_WORKERS")
+    monkeypatch.setenv("CALLSHEET_SERVER__HOST", "none")
+    assert load_settings().server.host == "none"
+
+
+def test_the_names_of_other_comfyui_clients_are_settings_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {"TIMEOUT": "300", "MAX_RETRIES": "5", "POLL_INTERVAL": "7", "SUBMIT_INTERVAL": "11"}
+    for name, value in given.items():
+        monkeypatch.setenv(f"COMFYUI_{name}", value)
+    settings = load_settings()
+    engine = settings.engine
+    assert (engine.timeout_seconds, engine.max_retries, engine.poll_seconds) == (300, 5, 7)
+    assert settings.pipelines.submit_seconds == 11
+    monkeypatch.setenv("CALLSHEET_ENGINE__POLL_SECONDS", "3")
+    assert load_settings().engine.poll_seconds == 3
+    monkeypatch.setenv("COMFYUI_TIMEOUT", "soon")
+    with pytest.raises(SettingsError, match="COMFYUI_TIMEOUT is 'soon'"):
+        load_settings()

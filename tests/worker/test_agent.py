@@ -44,6 +44,13 @@ async def test_the_engine_gets_the_users_file_in_a_folder_of_its_own_under_a_nam
     assert prompt["client_id"]
 
 
+async def test_an_agent_without_a_fleet_is_of_the_stage_it_was_told(site: Site) -> None:
+    site.agent(stage="staging")
+    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
+    [worker] = await site.workers()
+    assert (worker["stage"], worker["registration_source"]) == ("staging", "workflows")
+
+
 async def test_a_file_that_was_fetched_before_is_not_fetched_again(site: Site) -> None:
     site.agent()
     person = await site.person()

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy_cloud import ComfyCloud
+from callsheet.providers.comfy_http import EngineHttp
 from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of, view_query
-from callsheet.providers.engine import EngineError, Output, Run
+from callsheet.providers.engine import EngineError, EngineUnreachable, Output, Run
 from callsheet.providers.graphs import with_own_outputs
 from tests.support.breaking_line import breaking_line_to
 from tests.support.engines import KEY, PNG, replaying
@@ -156,3 +157,62 @@ def test_addresses_and_versions_are_read_as_they_are_written() -> None:
     assert version_of("v0.3.57-3-gabc") == (0, 3, 57)
     assert version_of(None) is None
     assert view_query(Output("1", "a&b=ü/.png", "c d")) == "filename=a%26b%3D%C3%BC%2F.png&subfolder=c%20d&type=output"
+
+
+@pytest.mark.parametrize(("retries", "failures", "succeeds"), [(2, 2, True), (2, 3, False), (0, 1, False)])
+@pytest.mark.parametrize("kind", [ComfyUI, ComfyCloud])
+async def test_a_file_is_sent_again_as_often_as_it_shall(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    kind: type[ComfyUI | ComfyCloud],
+    retries: int,
+    failures: int,
+    succeeds: bool,
+) -> None:
+    """The connection breaks so many times."""
+    file = tmp_path / "in.png"
+    file.write_bytes(PNG)
+    left = failures
+    call = EngineHttp.call
+
+    async def breaking(self: EngineHttp, *arguments: Any, **options: Any) -> Any:
+        nonlocal left
+        if left:
+            left -= 1
+            raise EngineUnreachable("The engine cannot be reached.")
+        return await call(self, *arguments, **options)
+
+    async with replaying(as_cloud=kind is ComfyCloud) as server:
+        patience = Patience(poll=0.05, retries=retries)
+        engine = (
+            ComfyUI(server.url, patience=patience)
+            if kind is ComfyUI
+            else ComfyCloud(server.url, KEY, patience=patience)
+        )
+        with monkeypatch.context() as broken:
+            broken.setattr(EngineHttp, "call", breaking)
+            if succeeds:
+                assert (await engine.upload(file, "in.png", "run-1")).endswith(".png")
+            else:
+                with pytest.raises(EngineUnreachable):
+                    await engine.upload(file, "in.png", "run-1")
+        assert left == max(0, failures - retries - 1)
+        await engine.close()
+
+
+async def test_an_engine_that_takes_too_long_to_answer_is_not_waited_for() -> None:
+    stays = asyncio.Event()
+
+    async def never(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await stays.wait()
+        writer.close()
+
+    server = await asyncio.start_server(never, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    engine = ComfyUI(f"http://127.0.0.1:{port}", patience=Patience(answer=0.05))
+    with pytest.raises(EngineUnreachable, match="cannot be reached"):
+        await engine.describe()
+    stays.set()
+    await engine.close()
+    server.close()
+    await server.wait_closed()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from callsheet.cli.worker import fleet_secret, host_name, stop_on_signals
+from callsheet.cli.worker import fleet_secret, machine_name, stop_on_signals
 from callsheet.providers.registry import open_registry
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
@@ -21,7 +21,7 @@ async def run_tasks(settings: Settings) -> int:
     """Runs tasks until it is told to stop; returns the exit code of the process."""
     given = settings.worker
     secret = fleet_secret(settings)
-    worker_id = given.id or f"{host_name()}-tasks"
+    worker_id = given.id or f"{await machine_name(settings)}-tasks"
     directory = settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
     registry = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
     providers = registry.provider_names

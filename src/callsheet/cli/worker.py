@@ -46,15 +46,15 @@ def worker(
 
         configure_logs(settings.log.level, settings.log.format)
         raise typer.Exit(asyncio.run(run_tasks(settings)))
-    config = agent_config(settings)
     configure_logs(settings.log.level, settings.log.format)
-    raise typer.Exit(asyncio.run(_run(settings, config)))
+    raise typer.Exit(asyncio.run(_run(settings)))
 
 
-async def _run(settings: Settings, config: AgentConfig) -> int:
+async def _run(settings: Settings) -> int:
     """Runs jobs until it is told to stop; returns the exit code of the process."""
     from callsheet.worker.agent import Agent
 
+    config = agent_config(settings, settings.worker.id or await machine_name(settings))
     engine = settings.worker.cloud_url if settings.worker.cloud_api_key is not None else settings.engine.url
     # First of all, because everything that can go wrong goes wrong at one of these.
     log.info("worker.starts", api_url=config.api_url, engine=engine, fleet=config.fleet, stage=config.stage)
@@ -64,14 +64,13 @@ async def _run(settings: Settings, config: AgentConfig) -> int:
     return agent.departure.exit_code
 
 
-def agent_config(settings: Settings) -> AgentConfig:
+def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
     from callsheet.worker.config import AgentConfig
 
     given = settings.worker
     secret = fleet_secret(settings)
     if given.fleet is None and not given.workflows:
         raise OperatorError("A worker needs a fleet (FLEET_SLUG, or --fleet) or workflows (--workflows).")
-    worker_id = given.id or host_name()
     return AgentConfig(
         api_url=given.api_url or settings.public_url,
         worker_id=worker_id,
@@ -106,9 +105,13 @@ def fleet_secret(settings: Settings) -> str:
     return settings.worker.secret.get_secret_value()
 
 
-def host_name() -> str:
+async def machine_name(settings: Settings) -> str:
+    """What a worker without a name of its own is called: the instance's id where there is one, or the host's name."""
+    from callsheet.worker.machine import instance_id
+
+    name = await instance_id(settings.worker.metadata_url) or socket.gethostname()
     # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
-    return re.sub(r"[^A-Za-z0-9._:@-]+", "-", socket.gethostname()).strip("-.")[:190] or "worker"
+    return re.sub(r"[^A-Za-z0-9._:@-]+", "-", name).strip("-.")[:190] or "worker"
 
 
 def engines_of(settings: Settings) -> list[Engine]:
@@ -117,7 +120,14 @@ def engines_of(settings: Settings) -> list[Engine]:
     from callsheet.providers.comfyui import ComfyUI, Patience
 
     engine, key = settings.engine, settings.worker.cloud_api_key
-    patience = Patience(engine.stall_seconds, engine.absent_seconds, idle=engine.idle_seconds)
+    patience = Patience(
+        engine.stall_seconds,
+        engine.absent_seconds,
+        engine.poll_seconds,
+        engine.idle_seconds,
+        engine.timeout_seconds,
+        engine.max_retries,
+    )
     if key is not None:
         return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]
     return [ComfyUI(engine.url, patience=patience, directory=engine.directory)]

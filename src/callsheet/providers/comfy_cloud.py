@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import quote, urljoin
 
 from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, json_of, pause, save_body, unreadable
+from callsheet.providers.comfy_http import EngineHttp, again, json_of, pause, save_body, unreadable
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.comfyui import (
     Patience,
@@ -63,8 +63,6 @@ _REFUSALS = {
     # Not a rate limit, whatever the number says.
     429: ("cloud_inactive", "The Comfy Cloud subscription is not active."),
 }
-# Of every call that may be made again.
-ATTEMPTS = 3
 CANCEL_ATTEMPTS = 5
 # Among how many of the account's newest runs one is looked for, and among how many of them one by one.
 LOOKED_THROUGH = 50
@@ -77,10 +75,10 @@ class ComfyCloud:
     provider = "cloud"
 
     def __init__(self, url: str, api_key: str, *, patience: Patience | None = None):
-        self._http = EngineHttp(url, {"X-API-Key": api_key})
-        self._keyless = EngineHttp(url)
-        self._api_key = api_key
         self._patience = patience or Patience()
+        self._http = EngineHttp(url, {"X-API-Key": api_key}, seconds=self._patience.answer)
+        self._keyless = EngineHttp(url, seconds=self._patience.answer)
+        self._api_key = api_key
         address = f"{socket_address(url)}/ws?clientId={uuid.uuid4().hex}&token={quote(api_key, safe='')}"
         self._socket = EngineSocket(address)
         # Its own ids of our runs, and those of which it is not sure that there is only one.
@@ -108,10 +106,8 @@ class ComfyCloud:
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         # Content-addressed on the other side: folders are ignored, the name that comes back is what counts.
-        with path.open("rb") as file:
-            answer = await self._http.call(
-                "POST", "/api/upload/image", data={"type": "input", "overwrite": "true"}, files={"image": (name, file)}
-            )
+        fields = {"type": "input", "overwrite": "true"}
+        answer = await self._http.upload("/api/upload/image", fields, name, path, self._patience.retries)
         body = json_of(answer)
         if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
@@ -154,12 +150,7 @@ class ComfyCloud:
         here = await saved_here(output, target)
         if here is not None:
             return here
-        for attempt in range(1, ATTEMPTS):
-            try:
-                return await self._fetch(output, target)
-            except EngineUnreachable:
-                await pause(attempt)
-        return await self._fetch(output, target)
+        return await again(lambda: self._fetch(output, target), self._patience.retries)
 
     async def forget(self, run_id: str) -> None:
         self._keepsakes.forget(run_id)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
 
@@ -19,9 +19,10 @@ from callsheet.toolbox.retry import backoff_seconds
 
 log = get_logger(__name__)
 
+Answer = TypeVar("Answer")
+
 PIECE = 262_144
-# Between two pieces of an answer, not for the whole of it: a gigabyte may take its time.
-SECONDS = httpx.Timeout(60.0, connect=5.0)
+CONNECT_SECONDS = 5.0
 # Asked every two seconds of every run.
 _POLLED = ("/history", "/queue", "/api/job", "/system_stats")
 # Whatever else breaks may break after the engine has read the request.
@@ -30,9 +31,11 @@ _random = Random()  # noqa: S311 (jitter)
 
 
 class EngineHttp:
-    def __init__(self, url: str, headers: Mapping[str, str] | None = None):
+    def __init__(self, url: str, headers: Mapping[str, str] | None = None, *, seconds: float = 60.0):
+        """`seconds`: between two pieces of an answer, not for the whole of it: a gigabyte may take its time."""
         self.url = url.rstrip("/")
-        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, headers=dict(headers or {}))
+        timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
+        self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, headers=dict(headers or {}))
 
     async def close(self) -> None:
         await self._client.aclose()
@@ -42,6 +45,17 @@ class EngineHttp:
         async with self.stream(method, path, **options) as answer:
             await _read(answer)
         return answer
+
+    async def upload(
+        self, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
+    ) -> httpx.Response:
+        """A file in a form, under the field that ComfyUI calls image whatever it is."""
+
+        async def send() -> httpx.Response:
+            with path.open("rb") as file:
+                return await self.call("POST", address, data=dict(fields), files={"image": (name, file)})
+
+        return await again(send, retries)
 
     async def get_object(self, path: str) -> dict[str, Any]:
         """A JSON object, or EngineUnreachable: an engine in trouble answers 500 in plain text."""
@@ -91,6 +105,16 @@ class EngineHttp:
 async def pause(attempt: int, base: float = 0.5, cap: float = 5.0) -> None:
     """Before the next attempt."""
     await asyncio.sleep(backoff_seconds(attempt, base, cap, _random))
+
+
+async def again(call: Callable[[], Awaitable[Answer]], retries: int) -> Answer:
+    """What the call gives, which may be made again where the connection failed."""
+    for attempt in range(1, retries + 1):
+        try:
+            return await call()
+        except EngineUnreachable:
+            await pause(attempt)
+    return await call()
 
 
 async def save_body(answer: httpx.Response, target: Path) -> Fetched:

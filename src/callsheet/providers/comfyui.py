@@ -20,7 +20,7 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, json_of, pause
+from callsheet.providers.comfy_http import EngineHttp, again, json_of, pause
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.engine import (
     Description,
@@ -49,28 +49,31 @@ POLL_SECONDS = 2.0
 # Right after the socket said it is over, the history entry is there in a few milliseconds.
 SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
-FETCH_ATTEMPTS = 3
 # How often a silent engine is asked for its memory before it is taken for stuck.
 MEMORY_LOOKS = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """How long an engine may be silent, in seconds."""
+    """How long an engine may be silent, in seconds, and how often it is called again."""
 
     stall: float = 600.0
     absent: float = 120.0
     poll: float = POLL_SECONDS
     # Where not even a node was begun.
     idle: float = 120.0
+    # For the next piece of an answer.
+    answer: float = 60.0
+    # Of an upload or a fetch whose connection failed: both may be repeated.
+    retries: int = 3
 
 
 class ComfyUI:
     provider = "self_hosted"
 
     def __init__(self, url: str, *, patience: Patience | None = None, directory: Path | None = None):
-        self._http = EngineHttp(url)
         self._patience = patience or Patience()
+        self._http = EngineHttp(url, seconds=self._patience.answer)
         self._directory = directory
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
@@ -96,8 +99,7 @@ class ComfyUI:
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         fields = {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"}
-        with path.open("rb") as file:
-            answer = await self._http.call("POST", "/upload/image", data=fields, files={"image": (name, file)})
+        answer = await self._http.upload("/upload/image", fields, name, path, self._patience.retries)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
             raise upload_refused(answer.status_code)
@@ -138,12 +140,7 @@ class ComfyUI:
         if here is not None:
             return here
         address = f"/view?{view_query(output)}"
-        for attempt in range(1, FETCH_ATTEMPTS):
-            try:
-                return await self._http.save(address, target)
-            except EngineUnreachable:
-                await pause(attempt)
-        return await self._http.save(address, target)
+        return await again(lambda: self._http.save(address, target), self._patience.retries)
 
     async def forget(self, run_id: str) -> None:
         self._keepsakes.forget(run_id)

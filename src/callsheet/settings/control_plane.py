@@ -228,7 +228,7 @@ class FleetSettings(Section):
         "only logged.",
     )
     audit_log_days: int | None = Field(
-        90, ge=1, le=36_500, description="How long the workers' log is kept, in days. Null: for ever."
+        90, ge=1, le=36_500, description="How long the workers' log is kept, in days; null keeps it for ever."
     )
     validate_asg_instance: bool = Field(
         False, description="Whether a worker whose id is like i-… must be in an autoscaling group of AWS."

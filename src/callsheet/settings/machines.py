@@ -34,6 +34,27 @@ class EngineSettings(Section):
         description="The same for an engine that has a job in its queue and has not begun a single node of it although "
         "nothing else runs, in seconds: that takes moments where it works.",
     )
+    poll_seconds: float = Field(
+        2.0,
+        ge=0.1,
+        le=60,
+        description="How often the engine is asked about a run that its socket says nothing of, in seconds. "
+        "Also: COMFYUI_POLL_INTERVAL.",
+    )
+    timeout_seconds: float = Field(
+        60.0,
+        ge=1,
+        le=3600,
+        description="Longest time the engine may take to answer a call, or to go on with an answer it has begun, in "
+        "seconds. A run may take longer. Also: COMFYUI_TIMEOUT.",
+    )
+    max_retries: int = Field(
+        3,
+        ge=0,
+        le=20,
+        description="How many more calls are made to upload or fetch a file after the connection to the engine "
+        "failed. Also: COMFYUI_MAX_RETRIES.",
+    )
     absent_seconds: float = Field(
         120.0,
         ge=1,
@@ -51,7 +72,8 @@ class WorkerSettings(Section):
     id: str | None = Field(
         None,
         pattern=r"^[A-Za-z0-9][A-Za-z0-9._:@-]{0,199}$",
-        description="The worker's own name, the same after a restart. Default: the host's name. Also: WORKER_ID.",
+        description="The worker's own name, the same after a restart. Default: the instance's id on a machine of EC2, "
+        "otherwise the host's name. Also: WORKER_ID.",
     )
     secret: SecretStr | None = Field(
         None,
@@ -59,7 +81,9 @@ class WorkerSettings(Section):
         "Also: FLEET_SECRET.",
     )
     fleet: str | None = Field(None, description="Slug of the fleet it belongs to. Also: FLEET_SLUG.")
-    stage: str = Field("production", description="Stage of that fleet. Also: FLEET_STAGE.")
+    stage: str = Field(
+        "production", description="Stage of that fleet, or of the jobs it takes without a fleet. Also: FLEET_STAGE."
+    )
     workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
     max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
     task_concurrency: int = Field(10, ge=1, le=1000, description="Tasks that `callsheet worker --tasks` runs at once.")

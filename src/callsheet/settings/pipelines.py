@@ -20,7 +20,8 @@ class PipelineSettings(Section):
         10.0,
         gt=0,
         le=3600,
-        description="How often runs are looked at for the next job, in seconds; at once when a job of theirs ends.",
+        description="How often runs are looked at for the next job, in seconds; at once when a job of theirs ends. "
+        "Also: COMFYUI_SUBMIT_INTERVAL.",
     )
     poll_seconds: float = Field(
         5.0,

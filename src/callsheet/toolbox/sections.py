@@ -2,15 +2,31 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any, get_args
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, model_validator
 from pydantic_settings import NoDecode
+
+# Neither a variable nor TOML can say null: this is how a default is taken away from a setting that may have no value.
+NULLS = ("null", "none")
 
 
 class Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _words_for_null(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        return {name: None if value in NULLS and cls._is_nullable(name) else value for name, value in values.items()}
+
+    @classmethod
+    def _is_nullable(cls, name: str) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and type(None) in get_args(field.annotation)
 
 
 def _is_web_address(value: str) -> str:

@@ -308,6 +308,6 @@ class Agent:
             instance_type=config.instance_type or self._identity.instance_type,
             providers=list(self._engines),
             fleet_slug=config.fleet,
-            stage=config.stage if config.fleet else None,
+            stage=config.stage,
             workflow_slugs=list(config.workflows) if not config.fleet else None,
         )

@@ -35,6 +35,15 @@ class Identity:
     capacity_type: Literal["spot", "on-demand"] | None = None
 
 
+async def instance_id(url: str | None) -> str | None:
+    """None where it is not a machine of EC2."""
+    machine = Machine(url, 0.0, Departure())
+    try:
+        return (await machine.identity()).instance_id
+    finally:
+        await machine.close()
+
+
 class Machine:
     def __init__(self, url: str | None, seconds: float, departure: Departure):
         self._url = url

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from callsheet.cli.worker import agent_config, engines_of
+from callsheet.cli.worker import agent_config, engines_of, machine_name
 from callsheet.settings import SHORT_NAMES, SettingsError, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.departure import Departure
 from callsheet.worker.machine import SPOT_SECONDS, seconds_until
 from callsheet.worker.private_files import claim
+from tests.support.metadata_service import metadata_service
 
 SECRET = "s3cr3t-that-nobody-prints"
 
@@ -36,18 +38,25 @@ def test_the_short_names_are_read_and_ours_win(monkeypatch: pytest.MonkeyPatch) 
         "ASG_NAME": "group",
         "COMFY_CLOUD_API_KEY": "key",
         "CAPABILITIES": '{"gpu": "RTX"}',
+        "COMFYUI_TIMEOUT": "300",
+        "COMFYUI_MAX_RETRIES": "5",
+        "COMFYUI_POLL_INTERVAL": "7",
+        "COMFYUI_SUBMIT_INTERVAL": "11",
     }
     assert given.keys() == SHORT_NAMES.keys()
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("CALLSHEET_WORKER__STAGE", "production")
     settings = load_settings()
-    config = agent_config(settings)
+    config = agent_config(settings, settings.worker.id or "")
     assert (config.api_url, config.worker_id, config.fleet) == ("https://api.example", "i-0abc", "gpus")
     assert (config.stage, config.max_concurrency, config.heartbeat_seconds) == ("production", 2, 12)
     assert (config.capabilities, config.asg_name) == ({"gpu": "RTX"}, "group")
     assert settings.engine.url == "http://127.0.0.1:9999"
-    assert [engine.provider for engine in engines_of(settings)] == ["cloud"]
+    [engine] = engines_of(settings)
+    assert engine.provider == "cloud"
+    assert (engine._patience.answer, engine._patience.retries, engine._patience.poll) == (300, 5, 7)  # type: ignore[attr-defined]
+    assert settings.pipelines.submit_seconds == 11
     assert SECRET not in f"{settings}{config}"
 
 
@@ -75,9 +84,18 @@ def test_an_empty_short_name_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch)
 
 def test_without_a_secret_or_anything_to_serve_it_says_what_is_missing() -> None:
     with pytest.raises(OperatorError, match="FLEET_SECRET"):
-        agent_config(load_settings())
+        agent_config(load_settings(), "gpu-1")
     with pytest.raises(OperatorError, match="FLEET_SLUG"):
-        agent_config(load_settings(worker={"secret": SECRET}))
+        agent_config(load_settings(worker={"secret": SECRET}), "gpu-1")
+
+
+async def test_a_worker_without_a_name_is_called_like_its_instance_or_its_host() -> None:
+    async with metadata_service() as service:
+        settings = load_settings(worker={"metadata_url": service.url})
+        assert await machine_name(settings) == service.said["instance-id"]
+        service.said["instance-id"] = "odd name/1"
+        assert await machine_name(settings) == "odd-name-1"
+    assert (await machine_name(load_settings(worker={"metadata_url": None}))) in socket.gethostname()
 
 
 def test_two_agents_never_share_a_directory(tmp_path: Path) -> None:
