@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import configparser
 import os
+import shutil
 import stat
 import subprocess
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from callsheet.cli.main import app
+from callsheet.settings import SHORT_NAMES
+from callsheet.worker.departure import DRAINED_EXIT_CODE
 
 SYSTEMD = Path(__file__).parents[2] / "deploy" / "systemd"
 UNITS = sorted(path.stem for path in SYSTEMD.glob("*.service"))
@@ -44,6 +47,16 @@ def test_a_control_plane_gets_settings_that_name_its_data_directory_for_commands
     assert settings.read_text() == "CALLSHEET_HOME=/srv/callsheet\n"
 
 
+def test_a_worker_beside_comfyui_gets_settings_to_fill_in(tmp_path: Path) -> None:
+    assert install(tmp_path, "callsheet-worker").returncode == 0
+    settings = tmp_path / "etc/callsheet/worker.env"
+    assert stat.S_IMODE(settings.stat().st_mode) == 0o600
+    names = [line.partition("=")[0] for line in settings.read_text().splitlines() if not line.startswith("#")]
+    assert names == ["API_BASE_URL", "FLEET_SECRET", "FLEET_SLUG", "COMFYUI_BASE_URL"]
+    assert set(names) <= SHORT_NAMES.keys()
+    assert not (tmp_path / "etc/callsheet/tasks.env").exists()
+
+
 def test_installing_again_leaves_settings_alone(tmp_path: Path) -> None:
     install(tmp_path)
     settings = tmp_path / "etc/callsheet/tasks.env"
@@ -60,14 +73,56 @@ def test_a_unit_that_does_not_exist_is_refused_with_those_that_do(tmp_path: Path
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("unit", UNITS)
-def test_every_unit_starts_a_command_that_exists(unit: str) -> None:
+def service_of(unit: str) -> configparser.SectionProxy:
     # Systemd's files repeat keys; the last one counts, as here.
     parsed = configparser.ConfigParser(strict=False, interpolation=None)
     parsed.optionxform = str  # type: ignore[assignment,method-assign]
     parsed.read(SYSTEMD / f"{unit}.service")
-    program, *arguments = parsed["Service"]["ExecStart"].split()
+    return parsed["Service"]
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_starts_a_command_that_exists(unit: str) -> None:
+    service = service_of(unit)
+    program, *arguments = service["ExecStart"].split()
     assert program.endswith("/bin/callsheet")
     shown = CliRunner().invoke(app, [*arguments, "--help"])
     assert shown.exit_code == 0, shown.output
-    assert parsed["Service"]["Restart"] == "always"
+    assert service["Restart"] == "always"
+
+
+@pytest.mark.parametrize("unit", ["callsheet-tasks", "callsheet-worker"])
+def test_a_drained_worker_exits_and_is_not_started_again(unit: str) -> None:
+    service = service_of(unit)
+    assert "CALLSHEET_WORKER__WHEN_DRAINED=exit" in (SYSTEMD / f"{unit}.service").read_text().replace(
+        "Environment=", ""
+    )
+    assert service["RestartPreventExitStatus"] == service["SuccessExitStatus"] == str(DRAINED_EXIT_CODE)
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_every_unit_is_hardened(unit: str) -> None:
+    """The directives that `systemd-analyze security` counts most; with all of them it says 1.7."""
+    service = service_of(unit)
+    switched_on = (
+        *("NoNewPrivileges", "ProtectHome", "ProtectClock", "ProtectHostname", "ProtectKernelLogs"),
+        *("ProtectKernelModules", "ProtectKernelTunables", "ProtectControlGroups", "PrivateTmp", "PrivateDevices"),
+        *("RestrictNamespaces", "RestrictRealtime", "RestrictSUIDSGID", "LockPersonality"),
+    )
+    assert {name: service.get(name) for name in switched_on} == dict.fromkeys(switched_on, "true")
+    assert service["User"] == "callsheet"
+    assert (service["CapabilityBoundingSet"], service["AmbientCapabilities"]) == ("", "")
+    assert (service["ProtectSystem"], service["SystemCallFilter"]) == ("strict", "@system-service")
+    assert service["RestrictAddressFamilies"] == "AF_INET AF_INET6 AF_UNIX"
+    assert "RemoveIPC" not in service, "another unit of the same user would end the embedded PostgreSQL"
+
+
+def test_systemd_itself_finds_little_exposed_where_it_is_installed() -> None:
+    program = shutil.which("systemd-analyze")
+    for unit in UNITS if program else []:
+        assert program is not None
+        arguments = [program, "security", "--offline=true", "--no-pager", "--threshold=40"]
+        said = subprocess.run(
+            [*arguments, SYSTEMD / f"{unit}.service"], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert said.returncode == 0, said.stdout + said.stderr
