@@ -75,6 +75,7 @@ TABLE: dict[Access, str] = {
     ACCOUNT: """
         POST /api/auth/logout
         GET /api/me
+        POST /api/stream-tokens
     """,
     USER: """
         GET /api/keys
@@ -103,7 +104,6 @@ TABLE: dict[Access, str] = {
         GET /api/runs
         GET /api/wallet
         GET /api/wallet/transactions
-        POST /api/stream-tokens
     """,
     OWNER: """
         DELETE /api/keys/{key_id}
