@@ -22,6 +22,8 @@ from callsheet.toolbox.together import all_of
 
 log = get_logger(__name__)
 BATCH = 200
+# Every upload and every job with outputs has a folder to look at, and S3 takes 20 ms to list one.
+FOLDERS_AT_ONCE = 8
 # A PUT that began just before its address expired may still be under way.
 UPLOAD_MARGIN = timedelta(hours=1)
 # How far the clocks of the object store and the database may be apart.
@@ -97,8 +99,8 @@ class MediaSweeper(Loop):
         async with pool.connection() as connection:
             disk = {"disk": self._disk} if sweep.by_disk else {}
             rows = await sweep.find.rows(connection, now=at, grace_seconds=self._settle_seconds, limit=BATCH, **disk)
-        for row in rows:
-            await self._sweep_folder(pool, sweep, row, at)
+        for start in range(0, len(rows), FOLDERS_AT_ONCE):
+            await all_of(self._sweep_folder(pool, sweep, row, at) for row in rows[start : start + FOLDERS_AT_ONCE])
         return len(rows) == BATCH
 
     async def _sweep_folder(self, pool: Database, sweep: FolderSweep, row: Row, at: datetime | None) -> None:
