@@ -242,8 +242,8 @@ async def test_an_image_with_too_many_pixels_is_refused_by_its_header(
     if is_taken:
         assert answer.status_code == 200
         return
-    problem = assert_refused(answer, 422, "content_mismatch", "dimensions")
-    assert f"{width} x {height}, which is {width * height} pixels; at most 100000000" in problem["errors"][0]["reason"]
+    problem = assert_refused(answer, 422, "invalid_request", "dimensions")
+    assert f"{width} x {height} = {width * height} pixels. At most 100000000 are allowed" in problem["detail"]
     assert (await studio.file_rows())[0]["status"] == "pending"
 
 

@@ -121,8 +121,11 @@ class Uploads:
         found = await dimensions_of(read)
         most = self._settings.media.max_image_pixels
         if found is not None and found.pixels > most:
-            reason = f"are {found.width} x {found.height}, which is {found.pixels} pixels; at most {most} are allowed"
-            raise _mismatch("dimensions", reason)
+            sentence = (
+                f"The image has {found.width} x {found.height} = {found.pixels} pixels. At most {most} are allowed. "
+                "Upload a smaller image."
+            )
+            raise InvalidRequest(sentence, errors=[FieldProblem("dimensions", sentence)])
 
     async def _checksum(self, row: Row, info: ObjectInfo) -> str | None:
         """Of the accepted bytes: where the storage knows it, or where one was declared. S3 would have to read the whole
