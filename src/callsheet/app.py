@@ -68,6 +68,7 @@ from callsheet.tasks.room import TasksRoom, open_tasks
 from callsheet.tasks.routes import provider_router, task_router
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
+from callsheet.toolbox.signing import Master
 from callsheet.wallet.routes import admin_wallet_router, wallet_router
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.webhooks.routes import admin_provider_router, callback_router
@@ -179,7 +180,7 @@ async def with_free_port(settings: Settings) -> Settings:
 
 
 def _assemble(
-    settings: Settings, secret: bytes, databases: Databases, storage: Storage, providers: Registry
+    settings: Settings, secret: Master, databases: Databases, storage: Storage, providers: Registry
 ) -> ControlPlane:
     registry = CollectorRegistry()
     draining = Draining()
@@ -234,7 +235,7 @@ def _assemble(
 
 def _open_rooms(
     settings: Settings,
-    secret: bytes,
+    secret: Master,
     databases: Databases,
     storage: Storage,
     notifier: Notifier,

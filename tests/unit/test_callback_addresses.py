@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from callsheet.toolbox.signing import KeyPair
 from callsheet.webhooks.addresses import CallbackAddresses, hash_of
 
 SECRET = b"a secret of at least thirty-two bytes"
@@ -14,9 +15,22 @@ TENANT, JOB = uuid4(), uuid4()
 
 def test_the_address_is_the_same_wherever_it_is_derived() -> None:
     one, two = CallbackAddresses(SECRET, "https://a.test"), CallbackAddresses(SECRET, "https://a.test")
-    address = one.url_of("replicate", TENANT, JOB, 1)
-    assert two.url_of("replicate", TENANT, JOB, 1) == address
-    assert address.startswith("https://a.test/api/webhooks/replicate/")
+    known = hash_of(one.id_of(TENANT, JOB, 1))
+    assert known is not None
+    address = one.url_of("replicate", TENANT, JOB, 1, known)
+    assert two.url_of("replicate", TENANT, JOB, 1, known) == address
+    assert address == f"https://a.test/api/webhooks/replicate/{one.id_of(TENANT, JOB, 1)}"
+
+
+def test_a_call_keeps_its_address_while_the_secret_is_rotated() -> None:
+    old, new = CallbackAddresses(SECRET, ""), CallbackAddresses(KeyPair(b"another " + SECRET, SECRET), "")
+    before, after = hash_of(old.id_of(TENANT, JOB, 1)), hash_of(new.id_of(TENANT, JOB, 1))
+    assert before is not None
+    assert after is not None
+    # What was written down under the old key is called back there, what is written down now under the new one.
+    assert new.url_of("replicate", TENANT, JOB, 1, before) == old.url_of("replicate", TENANT, JOB, 1, before)
+    assert new.url_of("replicate", TENANT, JOB, 1, after).endswith(new.id_of(TENANT, JOB, 1))
+    assert before != after
 
 
 def test_every_cycle_job_tenant_and_installation_has_another_one() -> None:

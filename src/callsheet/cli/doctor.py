@@ -80,7 +80,7 @@ async def _guarded(
 
 
 def _secrets(settings: Settings) -> Finding:
-    from callsheet.plumbing.secrets import SECRET_FILE, master_secret
+    from callsheet.plumbing.secrets import SECOND_FILE, SECRET_FILE, master_secret
 
     if settings.secret_key is not None:
         return Finding("secrets", "ok", "The secret key comes from the settings.")
@@ -98,6 +98,9 @@ def _secrets(settings: Settings) -> Finding:
             "The secret key lives in this machine's data directory only.",
             "With more than one control plane, set the same CALLSHEET_SECRET_KEY on each.",
         )
+    if (settings.home / SECOND_FILE).exists():
+        message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
+        return Finding("secrets", "ok", message, "End the rotation when it is time: callsheet secrets finish")
     return Finding("secrets", "ok", f"The secret key is kept in {file}.")
 
 

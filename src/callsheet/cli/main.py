@@ -19,6 +19,7 @@ from callsheet.cli import (
     lightbox,
     pipelines,
     runs,
+    secrets,
     serve,
     settings,
     submit,
@@ -54,6 +55,7 @@ app.command("worker")(worker.worker)
 app.command("doctor")(doctor.doctor)
 app.command("settings")(settings.show)
 app.add_typer(database.app, name="db")
+app.add_typer(secrets.app, name="secrets")
 app.add_typer(accounts.tenants, name="tenants")
 app.add_typer(accounts.users, name="users")
 app.add_typer(accounts.keys, name="keys")

@@ -17,6 +17,7 @@ from callsheet.fleet.tokens import RotatedTokens, hash_token, token_in
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.toolbox.batching import Batcher
+from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated
 
 SQL = statements("callsheet.fleet")
@@ -36,7 +37,7 @@ class _Asked(NamedTuple):
 class WorkerAuthentication:
     """`Depends(authentication.worker)` on a route gives its worker, or refuses."""
 
-    def __init__(self, databases: Databases, secret: bytes):
+    def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
         self._rotated = RotatedTokens(secret)
         self._batcher: Batcher[_Asked, WorkerPrincipal | None] = Batcher(self._find)
@@ -89,7 +90,9 @@ class WorkerAuthentication:
             max_concurrency=row["max_concurrency"],
             is_approved=row["is_approved"],
             is_draining=row["is_draining"],
-            rotated_token=self._rotated.token(row["worker_id"], row["rotation_id"]) if pending else None,
+            rotated_token=self._rotated.pending(row["worker_id"], row["rotation_id"], row["next_token_hash"])
+            if pending
+            else None,
             workflow_ids=tuple(row["workflow_ids"] or ()),
             held=tuple(
                 HeldLease(*lease)

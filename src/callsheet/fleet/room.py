@@ -18,6 +18,7 @@ from callsheet.jobs.execution import Execution
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +39,7 @@ class FleetRoom:
         return (self.authentication.presence, self.sweeper, *retention)
 
 
-def open_fleet(databases: Databases, settings: FleetSettings, secret: bytes, execution: Execution) -> FleetRoom:
+def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
     audit = Audit(databases)
     held = HeldLeases(databases, execution, audit)
     return FleetRoom(

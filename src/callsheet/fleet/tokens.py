@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import secrets
 from uuid import UUID
 
-from callsheet.toolbox.signing import derive_key, sha256_hex, sign
+from callsheet.toolbox.signing import Master, SigningKeys, sha256_hex
 
 SCHEME = "bearer "
 
@@ -29,8 +30,13 @@ def token_in(authorization: str | None) -> str | None:
 class RotatedTokens:
     """The same rotation gives the same token in every answer of every control plane, without being stored."""
 
-    def __init__(self, secret: bytes):
-        self._key = derive_key(secret, "worker token")
+    def __init__(self, secret: Master):
+        self._keys = SigningKeys(secret, "worker token")
 
     def token(self, worker_id: str, rotation_id: UUID) -> str:
-        return sha256_hex(sign(self._key, worker_id, str(rotation_id)))
+        return sha256_hex(self._keys.sign(worker_id, str(rotation_id)))
+
+    def pending(self, worker_id: str, rotation_id: UUID, token_hash: bytes) -> str | None:
+        """The token of a rotation that was begun, perhaps under the key before. None where neither key made it."""
+        tokens = [sha256_hex(each) for each in self._keys.signatures(worker_id, str(rotation_id))]
+        return next((token for token in tokens if hmac.compare_digest(hash_token(token), token_hash)), None)

@@ -16,6 +16,7 @@ from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.signing import Master
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, NotFound
 from callsheet.wire.fleet import Worker, WorkerDetails, WorkerEvent, WorkerLease, WorkerSession
@@ -35,7 +36,7 @@ class WorkerFilter:
 
 
 class Workers:
-    def __init__(self, databases: Databases, held: HeldLeases, secret: bytes):
+    def __init__(self, databases: Databases, held: HeldLeases, secret: Master):
         self._databases = databases
         self._held = held
         self._rotated = RotatedTokens(secret)

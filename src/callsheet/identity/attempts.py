@@ -10,7 +10,7 @@ from ipaddress import IPv6Address, IPv6Network, ip_address
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import IdentitySettings
-from callsheet.toolbox.signing import derive_key
+from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
@@ -19,10 +19,11 @@ SQL = statements("callsheet.identity")
 class Attempts:
     """Buckets are keyed hashes: the table must not become a list of who tried to sign in from where."""
 
-    def __init__(self, databases: Databases, settings: IdentitySettings, secret: bytes):
+    def __init__(self, databases: Databases, settings: IdentitySettings, secret: Master):
         self._databases = databases
         self._window_seconds = settings.login_window_seconds
-        self._key = derive_key(secret, "login attempts")
+        # After a rotation of the secret all counts start anew.
+        self._key = SigningKeys(secret, "login attempts").first
 
     def bucket(self, kind: str, value: str) -> bytes:
         return hmac.digest(self._key, f"{kind}:{value}".encode("utf-8", "surrogatepass"), hashlib.sha256)

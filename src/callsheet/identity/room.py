@@ -15,6 +15,7 @@ from callsheet.identity.stream_tokens import StreamTokens
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class IdentityRoom:
         return (self.usage, self.sweeper)
 
 
-def open_identity(databases: Databases, settings: Settings, secret: bytes) -> IdentityRoom:
+def open_identity(databases: Databases, settings: Settings, secret: Master) -> IdentityRoom:
     passwords = Passwords()
     sessions = Sessions(databases, passwords, settings.identity, secret)
     usage = KeyUsage(databases)

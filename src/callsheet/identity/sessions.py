@@ -19,7 +19,7 @@ from callsheet.plumbing.sql import statements
 from callsheet.settings import IdentitySettings
 from callsheet.toolbox.ids import secret_token
 from callsheet.toolbox.loops import Loop
-from callsheet.toolbox.signing import derive_key, sign, verify
+from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import InvalidCredentials
 
 SQL = statements("callsheet.identity")
@@ -32,11 +32,11 @@ class OpenedSession:
 
 
 class Sessions:
-    def __init__(self, databases: Databases, passwords: Passwords, settings: IdentitySettings, secret: bytes):
+    def __init__(self, databases: Databases, passwords: Passwords, settings: IdentitySettings, secret: Master):
         self._databases = databases
         self._passwords = passwords
         self._settings = settings
-        self._csrf_key = derive_key(secret, "csrf token")
+        self._csrf_keys = SigningKeys(secret, "csrf token")
         self._attempts = Attempts(databases, settings, secret)
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
@@ -80,7 +80,7 @@ class Sessions:
         return Principal.of(row, "session") if row else None
 
     def csrf_matches(self, token: str, given: str) -> bool:
-        return verify(self._csrf_key, given, token)
+        return self._csrf_keys.verify(given, token)
 
     async def _count_attempt(self, email: str, address: str) -> list[bytes]:
         limits = {
@@ -91,7 +91,7 @@ class Sessions:
         return list(limits)
 
     def _principal(self, row: asyncpg.Record, token: str) -> Principal:
-        return Principal.of(row, "session", sign(self._csrf_key, token))
+        return Principal.of(row, "session", self._csrf_keys.sign(token))
 
 
 class SessionSweeper(Loop):

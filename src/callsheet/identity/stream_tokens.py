@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import Literal
 from uuid import UUID
 
-from callsheet.toolbox.signing import derive_key, sign, verify
+from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import NotAuthenticated
 
 PREFIX = "cst_"
@@ -32,20 +32,20 @@ class StreamGrant:
 
 
 class StreamTokens:
-    def __init__(self, secret: bytes) -> None:
-        self._key = derive_key(secret, "stream token")
+    def __init__(self, secret: Master) -> None:
+        self._keys = SigningKeys(secret, "stream token")
 
     def issue(self, grant: StreamGrant) -> str:
         kind = next(letter for letter, name in _KINDS.items() if name == grant.signed_in_with)
         seconds = int(grant.expires_at.timestamp()).to_bytes(8)
         content = kind + seconds + grant.credential_hash + (grant.job_id.bytes if grant.job_id else b"")
-        return f"{PREFIX}{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{sign(self._key, content)}"
+        return f"{PREFIX}{base64.urlsafe_b64encode(content).rstrip(b'=').decode()}.{self._keys.sign(content)}"
 
     def read(self, token: str, now: datetime) -> StreamGrant:
         """Raises NotAuthenticated where it is no token of ours, or has expired."""
         encoded, _, signature = token.removeprefix(PREFIX).partition(".")
         content = _decoded(encoded)
-        if not token.startswith(PREFIX) or not verify(self._key, signature, content) or len(content) not in _LENGTHS:
+        if not token.startswith(PREFIX) or not self._keys.verify(signature, content) or len(content) not in _LENGTHS:
             raise NotAuthenticated("The stream token is not valid. Get one from POST /api/stream-tokens.")
         expires_at = datetime.fromtimestamp(int.from_bytes(content[1:9]), UTC)
         if now >= expires_at:

@@ -56,7 +56,10 @@ class PoolKeeper:
         self._seen_renewals = 0
 
     def is_due(self, address: PoolAddress) -> bool:
-        if self.problem is not None or self.database is None or self.database.dsn != address.readable_dsn:
+        if self.problem is not None or self.database is None:
+            return True
+        # Sealed anew while the secret key is rotated, it cannot be read before this process is restarted.
+        if address.readable_dsn not in (None, self.database.dsn):
             return True
         return time.monotonic() - self._renewed >= RENEW_SECONDS
 
@@ -69,7 +72,7 @@ class PoolKeeper:
     ) -> None:
         """Opens the pool, or renews its claim where it is open. What stands in the way becomes `problem`."""
         try:
-            if self.database is not None and self.database.dsn != address.dsn:
+            if self.database is not None and address.readable_dsn not in (None, self.database.dsn):
                 await self.close()  # it has moved
             if self.database is None:
                 await self._open(address.dsn, central)
@@ -83,7 +86,8 @@ class PoolKeeper:
         except CANNOT_CONNECT as error:
             self._failures += 1
             if self.database is None or self._failures > MOST_FAILURES or not is_away(error):
-                self.problem = unreachable(self.name, address.dsn, error)
+                dsn = self.database.dsn if self.database is not None else address.dsn
+                self.problem = unreachable(self.name, dsn, error)
         else:
             self.problem, self._failures = None, 0
             self._seen_lease, self._seen_renewals = None, 0

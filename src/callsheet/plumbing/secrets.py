@@ -5,21 +5,36 @@ from __future__ import annotations
 import base64
 import os
 import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
-from callsheet.toolbox.signing import derive_key
+from callsheet.toolbox.signing import KeyPair, Master, derive_key, masters
 
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
+SECOND_FILE = "second_secret_key"
 LEAST_BYTES = 32
 
 
-def master_secret(settings: Settings, *, create: bool = True) -> bytes:
-    """The secret of the settings, or the one kept in the data directory, made at first use where `create` allows."""
+def master_secret(settings: Settings, *, create: bool = True) -> Master:
+    """The secret of the settings, or the one kept in the data directory, made at first use where `create` allows.
+
+    While it is rotated there is a second one, which is accepted and not used for anything new.
+    """
+    given = settings.second_secret_key
+    second = None if given is None else given.get_secret_value().encode()
     if settings.secret_key is not None:
-        return settings.secret_key.get_secret_value().encode()
-    file = settings.home / SECRET_FILE
+        first = settings.secret_key.get_secret_value().encode()
+    else:
+        first = _kept(settings.home / SECRET_FILE, create=create)
+        file = settings.home / SECOND_FILE
+        if second is None and file.exists():
+            second = _kept(file, create=False)
+    return first if second in (None, first) else KeyPair(first, second)
+
+
+def _kept(file: Path, *, create: bool) -> bytes:
     try:
         if not file.exists():
             if not create:
@@ -43,14 +58,33 @@ def master_secret(settings: Settings, *, create: bool = True) -> bytes:
     return secret
 
 
+def replace_kept(home: Path) -> None:
+    """Makes a new key; the one so far becomes the second. A crash in between is continued by calling it again."""
+    first, second = home / SECRET_FILE, home / SECOND_FILE
+    _kept(first, create=False)
+    with suppress(FileExistsError):
+        # The same key under both names, until the first one is replaced.
+        os.link(first, second)
+    draft = _draft(first)
+    os.replace(draft, first)
+
+
+def forget_second(home: Path) -> None:
+    (home / SECOND_FILE).unlink(missing_ok=True)
+
+
+def new_key() -> str:
+    return secrets.token_urlsafe(48)
+
+
+def fingerprint(secret: bytes) -> str:
+    """Tells keys apart without telling anything about them."""
+    return derive_key(secret, "fingerprint").hex()[:12]
+
+
 def _create(file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
-    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w") as stream:
-        stream.write(secrets.token_urlsafe(48))
-        stream.flush()
-        os.fsync(stream.fileno())
+    draft = _draft(file)
     try:
         # link, not rename: of two processes that start at once the first one's secret stays.
         os.link(draft, file)
@@ -60,20 +94,30 @@ def _create(file: Path) -> None:
         draft.unlink()
 
 
-def seal(master: bytes, purpose: str, text: str) -> bytes:
+def _draft(file: Path) -> Path:
+    draft = file.with_name(f"{file.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as stream:
+        stream.write(new_key())
+        stream.flush()
+        os.fsync(stream.fileno())
+    return draft
+
+
+def seal(master: Master, purpose: str, text: str) -> bytes:
     from cryptography.fernet import Fernet  # imported here: only installations with foreign pools pay its 8 MB
 
-    return Fernet(_fernet_key(master, purpose)).encrypt(text.encode())
+    return Fernet(_fernet_key(masters(master)[0], purpose)).encrypt(text.encode())
 
 
-def unseal(master: bytes, purpose: str, sealed: bytes) -> str | None:
+def unseal(master: Master, purpose: str, sealed: bytes) -> str | None:
     """The text, or None where it was sealed with another secret."""
     from cryptography.fernet import Fernet, InvalidToken
 
-    try:
-        return Fernet(_fernet_key(master, purpose)).decrypt(sealed).decode()
-    except InvalidToken:
-        return None
+    for each in masters(master):
+        with suppress(InvalidToken):
+            return Fernet(_fernet_key(each, purpose)).decrypt(sealed).decode()
+    return None
 
 
 def _fernet_key(master: bytes, purpose: str) -> bytes:

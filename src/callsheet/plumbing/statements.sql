@@ -7,6 +7,10 @@ SELECT name, database, sealed_dsn FROM pools ORDER BY created_at, name
 INSERT INTO pools (name, database, sealed_dsn) VALUES (:name, :database, :sealed_dsn)
 ON CONFLICT (name) DO UPDATE SET database = excluded.database, sealed_dsn = excluded.sealed_dsn
 
+-- name: reseal_pool
+-- Not one whose DSN was changed meanwhile.
+UPDATE pools SET sealed_dsn = :sealed_dsn WHERE name = :name AND sealed_dsn = :before
+
 -- name: read_installation
 SELECT id, possible_copy_at FROM installation
 

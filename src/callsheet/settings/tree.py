@@ -48,6 +48,11 @@ class Settings(BaseSettings):
         description="Signs addresses and sessions; the same on every control plane; 32 characters or more. "
         "Default: made at first start and kept in the data directory.",
     )
+    second_secret_key: SecretStr | None = Field(
+        None,
+        description="A second key that is accepted and not used for anything new, while the secret key is rotated. "
+        "Default: the file second_secret_key in the data directory, if there is one.",
+    )
     failpoints: str = Field("", description="For tests: failpoints that end the process, comma separated.")
     server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
     database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
@@ -95,7 +100,7 @@ class Settings(BaseSettings):
             TomlConfigSettingsSource(settings_cls, place.config),
         )
 
-    @field_validator("secret_key")
+    @field_validator("secret_key", "second_secret_key")
     @classmethod
     def _secret_key_is_long(cls, value: SecretStr | None) -> SecretStr | None:
         if value is not None and len(value.get_secret_value()) < 32:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
+from dataclasses import dataclass
+from typing import TypeAlias
 
 _SALT = b"callsheet.signing.v1"
 
@@ -31,6 +33,44 @@ def verify(key: bytes, signature: str, *parts: str | bytes) -> bool:
     """Whether `sign` made this signature. In constant time; rubbish is a plain no, never an error."""
     # The text is compared, not the decoded bytes: base64's spare bits would let a signature have several spellings.
     return hmac.compare_digest(sign(key, *parts).encode("ascii"), _bytes(signature))
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """The master secret while it is rotated: the first one signs, the second one is accepted too."""
+
+    first: bytes
+    second: bytes
+
+
+# Whoever signs or verifies takes either, by way of `SigningKeys`.
+Master: TypeAlias = bytes | KeyPair
+
+
+def masters(master: Master) -> tuple[bytes, ...]:
+    """The one to sign and seal with, then those that are accepted besides."""
+    return (master,) if isinstance(master, bytes) else (master.first, master.second)
+
+
+class SigningKeys:
+    """The keys of one purpose: signs with the first, accepts all."""
+
+    def __init__(self, master: Master, purpose: str):
+        self._keys = tuple(derive_key(each, purpose) for each in masters(master))
+
+    @property
+    def first(self) -> bytes:
+        return self._keys[0]
+
+    def sign(self, *parts: str | bytes) -> str:
+        return sign(self._keys[0], *parts)
+
+    def signatures(self, *parts: str | bytes) -> tuple[str, ...]:
+        """That of each key, the first one's first."""
+        return tuple(sign(key, *parts) for key in self._keys)
+
+    def verify(self, signature: str, *parts: str | bytes) -> bool:
+        return any(verify(key, signature, *parts) for key in self._keys)
 
 
 def sha256_hex(data: str | bytes) -> str:

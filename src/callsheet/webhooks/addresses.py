@@ -9,23 +9,26 @@ import hashlib
 import re
 from uuid import UUID
 
-from callsheet.toolbox.signing import derive_key, sign
+from callsheet.toolbox.signing import Master, SigningKeys
 
 PATH = "/api/webhooks"
 _ID = re.compile(r"[A-Za-z0-9_-]{43}")
 
 
 class CallbackAddresses:
-    def __init__(self, secret: bytes, public_url: str):
-        self._key = derive_key(secret, "provider callbacks")
+    def __init__(self, secret: Master, public_url: str):
+        self._keys = SigningKeys(secret, "provider callbacks")
         self._public_url = public_url
 
     def id_of(self, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> str:
         """Another one in every charge cycle: a callback of an earlier one changes nothing."""
-        return sign(self._key, str(tenant_id), str(job_id), str(charge_cycle))
+        return self._keys.sign(str(tenant_id), str(job_id), str(charge_cycle))
 
-    def url_of(self, provider: str, tenant_id: UUID, job_id: UUID, charge_cycle: int) -> str:
-        return f"{self._public_url}{PATH}/{provider}/{self.id_of(tenant_id, job_id, charge_cycle)}"
+    def url_of(self, provider: str, tenant_id: UUID, job_id: UUID, charge_cycle: int, callback_hash: bytes) -> str:
+        """Under the key that the call was written down with: the provider may have this URL already."""
+        ids = self._keys.signatures(str(tenant_id), str(job_id), str(charge_cycle))
+        own = next((each for each in ids if hash_of(each) == callback_hash), ids[0])
+        return f"{self._public_url}{PATH}/{provider}/{own}"
 
 
 def hash_of(callback_id: str) -> bytes | None:

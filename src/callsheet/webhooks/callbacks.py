@@ -81,7 +81,9 @@ class Callbacks:
     def _check(self, call: asyncpg.Record, provider: str, prediction: Prediction) -> None:
         if call["provider_job_id"] not in (None, prediction.id):
             raise CallbackRefused("it is about another prediction")
-        own = self._addresses.url_of(provider, call["tenant_id"], call["job_id"], call["charge_cycle"])
+        own = self._addresses.url_of(
+            provider, call["tenant_id"], call["job_id"], call["charge_cycle"], call["callback_hash"]
+        )
         if prediction.callback_url not in (None, own):
             raise CallbackRefused("it is about a prediction that calls back elsewhere")
 

@@ -119,7 +119,7 @@ class Following:
     async def _cancel_stray(self, call: ClaimedCall, stray: str) -> None:
         """Whoever named it has no lease, so it is looked at first: it might be another job's, or another tenant's."""
         prediction = await self._asked(call, lambda: self._providers[call.provider].get(stray))
-        own = self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle)
+        own = self._url_of(call)
         if prediction.callback_url not in (None, own):
             log.warning("webhook.stray_refused", provider=call.provider, job_id=str(call.job_id))
         elif prediction.status == "running":
@@ -142,10 +142,12 @@ class Following:
 
     async def _found(self, call: ClaimedCall) -> str | None:
         """Its worker may have submitted it and died before it could say so."""
-        url = self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle)
-        callback = Callback(url, may_exist=True)
+        callback = Callback(self._url_of(call), may_exist=True)
         found = await self._asked(call, lambda: self._providers[call.provider].find(callback))
         return None if found is None else found.id
+
+    def _url_of(self, call: ClaimedCall) -> str:
+        return self._addresses.url_of(call.provider, call.tenant_id, call.job_id, call.charge_cycle, call.callback_hash)
 
     async def _cancel_later(self, call: ClaimedCall, error: ProviderUnavailable) -> None:
         if call.failures + 1 >= MOST_CANCELS:

@@ -58,7 +58,7 @@ class CallGate:
             if not calls_back:
                 return None
             callback_id = self._addresses.id_of(lease.tenant_id, lease.job_id, lease.charge_cycle)
-            hand_overs = await SQL["intend"].value(
+            intended = await SQL["intend"].row(
                 connection,
                 tenant_id=lease.tenant_id,
                 job_id=lease.job_id,
@@ -70,8 +70,11 @@ class CallGate:
                 look_seconds=self._first_look_seconds,
             )
         await hit(Failpoint.WEBHOOK_INTENT_BEFORE_ANSWER)
-        url = self._addresses.url_of(lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle)
-        return CallbackAddress(url=url, may_exist=hand_overs > 1)
+        assert intended is not None
+        url = self._addresses.url_of(
+            lease.provider, lease.tenant_id, lease.job_id, lease.charge_cycle, intended["callback_hash"]
+        )
+        return CallbackAddress(url=url, may_exist=intended["hand_overs"] > 1)
 
     async def strayed(self, dispatch_id: int, provider_job_id: str) -> None:
         async with self._databases.central.connection() as connection:

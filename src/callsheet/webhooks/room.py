@@ -16,6 +16,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.clock import Clock, SystemClock
 from callsheet.toolbox.http_client import GuardedClient
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master
 from callsheet.webhooks.addresses import CallbackAddresses
 from callsheet.webhooks.breakers import CHANNEL, Breakers, ProviderWatch
 from callsheet.webhooks.call_loop import CallLoop
@@ -59,7 +60,7 @@ def open_webhooks(
     jobs: JobsRoom,
     notify: Notify,
     settings: Settings,
-    secret: bytes,
+    secret: Master,
     media: Mapping[str, MediaProvider],
     others: Iterable[str] = (),
     clock: Clock | None = None,

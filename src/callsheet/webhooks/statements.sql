@@ -9,7 +9,7 @@ VALUES (
     clock_timestamp() + make_interval(secs => :look_seconds::float8))
 ON CONFLICT (tenant_id, job_id, charge_cycle) DO UPDATE SET
     hand_overs = c.hand_overs + 1, lease_seq = excluded.lease_seq
-RETURNING c.hand_overs
+RETURNING c.hand_overs, c.callback_hash
 
 -- name: deferred
 -- What came before this is fetched at once.
@@ -40,7 +40,7 @@ UPDATE provider_calls SET strays = ARRAY (SELECT s FROM unnest(strays) s WHERE s
 WHERE call_id = :call_id
 
 -- name: find_call
-SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.lease_seq, c.work,
+SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.lease_seq, c.work, c.callback_hash,
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id
 FROM provider_calls c
 LEFT JOIN LATERAL (SELECT * FROM ai_job_dispatches WHERE dispatch_id = c.dispatch_id LIMIT 1) d ON true
@@ -98,7 +98,7 @@ WITH room AS MATERIALIZED (
     RETURNING c.*
 )
 SELECT c.call_id, c.tenant_id, c.job_id, c.charge_cycle, c.dispatch_id, c.lease_seq, c.provider, c.work, c.claims, c.failures,
-    c.prediction, c.strays, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
+    c.callback_hash, c.prediction, c.strays, coalesce(d.status, h.status) AS status, h.dispatch_id IS NOT NULL AS is_finished,
     coalesce(d.provider_job_id, h.provider_job_id) AS provider_job_id,
     extract(epoch FROM clock_timestamp() - c.reported_at)::float8 AS reported_seconds_ago
 FROM claimed c

@@ -38,6 +38,7 @@ class ClaimedCall:
     dispatch_id: int
     lease_seq: int
     provider: str
+    callback_hash: bytes
     work: Work
     claims: int
     # In a row, before this try.

@@ -5,11 +5,12 @@ from __future__ import annotations
 from callsheet.media.storage.local import LocalStorage
 from callsheet.media.storage.port import ObjectEntry, ObjectInfo, SignedRequest, Storage
 from callsheet.settings import Settings
+from callsheet.toolbox.signing import Master
 
 __all__ = ["LocalStorage", "ObjectEntry", "ObjectInfo", "SignedRequest", "Storage", "open_storage"]
 
 
-def open_storage(settings: Settings, secret: bytes) -> Storage:
+def open_storage(settings: Settings, secret: Master) -> Storage:
     chosen = settings.storage
     if chosen.backend == "s3":
         # Imported here: who does not use S3 does not pay for its libraries in memory.

@@ -32,6 +32,7 @@ from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.media.storage.threads import FileThreads
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import ContentMismatch, FieldProblem, NotFound, RangeNotSatisfiable, Unavailable
 
 # Served through granian, 1 MiB per hop gives 3.0 GB/s, 64 KiB 0.55 GB/s, and its own pathsend 1.9 GB/s, which
@@ -62,7 +63,7 @@ class LocalStorage:
         root: Path,
         *,
         public_url: str,
-        secret: bytes,
+        secret: Master,
         url_seconds: int,
         max_upload_bytes: int,
         clock: Clock | None = None,

@@ -9,7 +9,7 @@ from typing import Literal
 from urllib.parse import parse_qsl, quote
 
 from callsheet.toolbox.clock import Clock
-from callsheet.toolbox.signing import derive_key, sign, verify
+from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import SignatureExpired, SignatureInvalid
 
 PATH = "/storage/"
@@ -37,14 +37,14 @@ class Grant:
 
 
 class UrlSigner:
-    def __init__(self, secret: bytes, public_url: str, clock: Clock):
-        self._key = derive_key(secret, _PURPOSE)
+    def __init__(self, secret: Master, public_url: str, clock: Clock):
+        self._keys = SigningKeys(secret, _PURPOSE)
         self._base = public_url + PATH
         self._clock = clock
 
     def url(self, grant: Grant) -> str:
         fields = _fields(grant)
-        fields["signature"] = f"{VERSION}.{sign(self._key, VERSION, grant.method, grant.key, *_signed(fields))}"
+        fields["signature"] = f"{VERSION}.{self._keys.sign(VERSION, grant.method, grant.key, *_signed(fields))}"
         query = "&".join(f"{name}={_quoted(value)}" for name, value in fields.items())
         return f"{self._base}{_quoted(grant.key, safe='/')}?{query}"
 
@@ -52,7 +52,7 @@ class UrlSigner:
         """The grant behind an address; raises SignatureInvalid or SignatureExpired."""
         fields = _parse(query)
         version, _, signature = fields.pop("signature", "").partition(".")
-        if version != VERSION or not verify(self._key, signature, VERSION, method, key, *_signed(fields)):
+        if version != VERSION or not self._keys.verify(signature, VERSION, method, key, *_signed(fields)):
             raise SignatureInvalid()
         grant = Grant(
             method,

@@ -1,0 +1,124 @@
+"""`callsheet secrets …`: the secret key of the installation, and its rotation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from callsheet.cli.console import out, print_json
+from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.signing import masters
+
+if TYPE_CHECKING:
+    from callsheet.plumbing.reseal import Seals
+
+app = typer.Typer(help="The secret key: status and rotation.", no_args_is_help=True)
+
+RESTART = "Restart every control plane on this data directory now; it accepts both keys."
+LATER = (
+    "When nothing depends on the old key any more, run `callsheet secrets finish`. Before that, give the workers the "
+    "new fleet secret (`callsheet fleets secret`), and wait until jobs at providers and signed URLs from before have "
+    "ended."
+)
+
+
+@app.command()
+def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
+    """Show where the secret key comes from, whether it is being rotated, and which key seals the DSN of each pool."""
+    report = asyncio.run(_status(load_settings()))
+    if as_json:
+        print_json(report)
+    else:
+        for name, value in report.items():
+            shown = ", ".join(value) or "none" if isinstance(value, list) else value
+            out.print(f"{name}: {'none' if shown is None else shown}")
+
+
+@app.command()
+def rotate() -> None:
+    """Rotate the secret key. The old key stays accepted until `callsheet secrets finish`.
+
+    With a key in the data directory this makes the new key. With a key in the settings it prints a new key and what
+    to set. Run it again after the new key is in force: it seals the DSNs of pools with it.
+    """
+    for line in asyncio.run(_rotate(load_settings())):
+        out.print(line)
+
+
+@app.command()
+def finish() -> None:
+    """End a rotation: the old key is not accepted any more."""
+    out.print(asyncio.run(_finish(load_settings())))
+
+
+async def _status(settings: Settings) -> dict[str, Any]:
+    from callsheet.plumbing.secrets import fingerprint, master_secret
+
+    master = master_secret(settings, create=False)
+    keys = masters(master)
+    seals = await _seals(settings)
+    return {
+        "source": "settings" if settings.secret_key is not None else "data directory",
+        "key": fingerprint(keys[0]),
+        "second_key": fingerprint(keys[1]) if len(keys) > 1 else None,
+        "sealed_with_key": seals.first,
+        "sealed_with_second_key": seals.second,
+        "sealed_with_another_key": seals.neither,
+    }
+
+
+async def _rotate(settings: Settings) -> list[str]:
+    from callsheet.plumbing.databases import reached_central
+    from callsheet.plumbing.reseal import reseal
+    from callsheet.plumbing.secrets import master_secret, new_key, replace_kept
+
+    is_under_way = len(masters(master_secret(settings, create=False))) > 1
+    if not is_under_way and settings.secret_key is not None:
+        return [
+            f"New key: {new_key()}",
+            "1. Set CALLSHEET_SECOND_SECRET_KEY to the new key on every control plane, and restart them one by one.",
+            "2. Set CALLSHEET_SECRET_KEY to the new key and CALLSHEET_SECOND_SECRET_KEY to the old one on every "
+            "control plane, and restart them one by one.",
+            "3. Run `callsheet secrets rotate` again with these two: it seals the DSNs of pools with the new key.",
+            "4. When nothing depends on the old key any more, run `callsheet secrets finish`.",
+        ]
+    async with reached_central(settings) as dsn:
+        if not is_under_way:
+            replace_kept(settings.home)
+        resealed = await reseal(dsn, master_secret(settings, create=False))
+    lines = [f"DSNs sealed with the new key: {', '.join(resealed) or 'none had to be'}."]
+    if not is_under_way:
+        lines = ["The secret key was replaced; the old one is still accepted.", *lines, RESTART]
+    return [*lines, LATER]
+
+
+async def _finish(settings: Settings) -> str:
+    from callsheet.plumbing.secrets import forget_second, master_secret
+
+    if len(masters(master_secret(settings, create=False))) == 1:
+        # Perhaps a rotation that was interrupted before the new key was made.
+        forget_second(settings.home)
+        return "No rotation is under way."
+    seals = await _seals(settings)
+    if seals.second:
+        raise OperatorError(
+            f"The DSN of {', '.join(seals.second)} is sealed with the second key only. Run: callsheet secrets rotate"
+        )
+    if settings.second_secret_key is not None:
+        return (
+            "Nothing is sealed with the second key. Remove CALLSHEET_SECOND_SECRET_KEY and restart the control planes."
+        )
+    forget_second(settings.home)
+    return "The old key is gone. Restart the control planes."
+
+
+async def _seals(settings: Settings) -> Seals:
+    from callsheet.plumbing.databases import reached_central
+    from callsheet.plumbing.reseal import read_seals
+    from callsheet.plumbing.secrets import master_secret
+
+    async with reached_central(settings) as dsn:
+        return await read_seals(dsn, master_secret(settings, create=False))
