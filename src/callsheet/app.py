@@ -23,7 +23,9 @@ from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import FleetSecret
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit_routes import audit_router
+from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.keys import Keys
+from callsheet.identity.management_routes import tenant_management_router, user_management_router
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
 from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
@@ -45,6 +47,7 @@ from callsheet.pipelines.candidate_routes import candidate_router, guidance_rout
 from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
+from callsheet.pipelines.user_work import UserWork
 from callsheet.plumbing.database import is_outage
 from callsheet.plumbing.database_watch import DatabaseWatch
 from callsheet.plumbing.databases import Databases, open_databases
@@ -361,6 +364,12 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
     )
     return [
         account_router(identity.accounts, authentication),
+        user_management_router(
+            identity.management,
+            UserDeletion(databases, identity.management, UserWork(databases, rooms.pipelines.runs, jobs.endings)),
+            authentication,
+        ),
+        tenant_management_router(identity.management, authentication),
         audit_router(audit, authentication),
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),
         admin_workflow_router(rooms.catalog, authentication),

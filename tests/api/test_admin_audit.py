@@ -51,6 +51,22 @@ async def _uploaded_asset(world: World, studio: Studio) -> Mapping[str, str]:
     return {"asset_id": created["asset"]["id"]}
 
 
+async def _disabled_user(world: World, studio: Studio) -> Mapping[str, str]:
+    assert (await studio.call("POST", f"/api/admin/users/{world.names['user_id']}/disable")).is_success
+    return {}
+
+
+async def _disabled_user_without_jobs(world: World, studio: Studio) -> Mapping[str, str]:
+    user_id = str((await studio.person("pool_1")).user.id)
+    assert (await studio.call("POST", f"/api/admin/users/{user_id}/disable")).is_success
+    return {"user_id": user_id}
+
+
+async def _disabled_tenant(world: World, studio: Studio) -> Mapping[str, str]:
+    assert (await studio.call("POST", f"/api/admin/tenants/{world.names['tenant_id']}/disable")).is_success
+    return {}
+
+
 async def _queued_dispatch(world: World, studio: Studio) -> Mapping[str, str]:
     assert (await world.ask("worker", "POST /api/worker/requeue", {**world.lease, "reason": "for a test"})).is_success
     return {}
@@ -64,6 +80,8 @@ BODIES: dict[str, Callable[[World], Body]] = {
         "email": f"{_unique()}@example.com",
         "password": PASSWORD,
     },
+    "PUT /api/admin/users/{user_id}/role": lambda world: {"role": "tenant_admin"},
+    "POST /api/admin/users/{user_id}/keys": lambda world: {"name": "another"},
     "POST /api/admin/users/{user_id}/credits": lambda world: {"amount": 5, "provider_transaction_id": _unique()},
     "POST /api/admin/workflows": lambda world: workflow(world.names["asset_id"], slug=_unique()),
     "PATCH /api/admin/workflows/{workflow}": lambda world: {"name": "Another name"},
@@ -88,6 +106,9 @@ BODIES: dict[str, Callable[[World], Body]] = {
     "PUT /api/admin/fleets/{fleet_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
 }
 PREPARED: dict[str, Prepare] = {
+    "POST /api/admin/users/{user_id}/enable": _disabled_user,
+    "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
+    "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
     "DELETE /api/admin/workflows/{workflow}": _workflow_without_use,
     "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
@@ -99,6 +120,14 @@ PREPARED: dict[str, Prepare] = {
 LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/tenants": ("tenant.create", None),
     "POST /api/admin/users": ("user.create", None),
+    "PUT /api/admin/users/{user_id}/role": ("user.role", "user_id"),
+    "POST /api/admin/users/{user_id}/disable": ("user.disable", "user_id"),
+    "POST /api/admin/users/{user_id}/enable": ("user.enable", "user_id"),
+    "DELETE /api/admin/users/{user_id}": ("user.delete", "user_id"),
+    "POST /api/admin/users/{user_id}/keys": ("key.create", "user_id"),
+    "DELETE /api/admin/users/{user_id}/keys/{key_id}": ("key.revoke", "user_id"),
+    "POST /api/admin/tenants/{tenant_id}/disable": ("tenant.disable", "tenant_id"),
+    "POST /api/admin/tenants/{tenant_id}/enable": ("tenant.enable", "tenant_id"),
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),
     "POST /api/admin/workflows": ("workflow.create", None),
     "PATCH /api/admin/workflows/{workflow}": ("workflow.update", "workflow"),

@@ -172,6 +172,8 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users
     """,
     TENANT_SEEN: """
+        GET /api/admin/users/{user_id}
+        GET /api/admin/users/{user_id}/keys
         GET /api/admin/users/{user_id}/wallet
         GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
@@ -181,6 +183,12 @@ TABLE: dict[Access, str] = {
     """,
     TENANT_NEW: "POST /api/admin/users",
     TENANT_MANAGED: """
+        PUT /api/admin/users/{user_id}/role
+        POST /api/admin/users/{user_id}/disable
+        POST /api/admin/users/{user_id}/enable
+        DELETE /api/admin/users/{user_id}
+        POST /api/admin/users/{user_id}/keys
+        DELETE /api/admin/users/{user_id}/keys/{key_id}
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
         POST /api/admin/jobs/{job_id}/cancel
@@ -209,6 +217,8 @@ TABLE: dict[Access, str] = {
     """,
     OPERATOR: """
         POST /api/admin/tenants
+        POST /api/admin/tenants/{tenant_id}/disable
+        POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits
         POST /api/admin/workflows
         PATCH /api/admin/workflows/{workflow}
@@ -271,7 +281,12 @@ BODIES: dict[str, dict[str, str]] = {
     "POST /api/runs/{run_id}/votes": {"winner_id": "candidate_id", "loser_id": "rival_id"},
 }
 # What a body needs to be looked at any further.
-WHOLE: dict[str, dict[str, Any]] = {"POST /api/pipelines/{pipeline}/runs": {"name": "A run", "budget": 1}}
+WHOLE: dict[str, dict[str, Any]] = {
+    "POST /api/pipelines/{pipeline}/runs": {"name": "A run", "budget": 1},
+    # Or a request for something of another tenant would be refused for its body.
+    "PUT /api/admin/users/{user_id}/role": {"role": "tenant_admin"},
+    "POST /api/admin/users/{user_id}/keys": {"name": "another"},
+}
 # What a refused request could have changed, as those see it who may: the address, and the fields that must stay.
 STATE: dict[str, tuple[str, tuple[str, ...]]] = {
     "GET /api/ai-jobs/{job_id}": ("owner", ("status", "charge_cycle", "priority")),
@@ -375,6 +390,8 @@ async def _state(world: World) -> dict[str, Any]:
         shown = (await world.ask(caller, operation)).json()
         state |= {f"{operation} {field}": shown[field] for field in fields}
     keys = (await world.ask("owner", "GET /api/keys")).json()["items"]
+    tenants = (await world.ask("operator", "GET /api/admin/tenants", limit="200")).json()["items"]
+    state["tenant"] = [tenant["disabled_at"] for tenant in tenants if tenant["id"] == world.names["tenant_id"]]
     return state | {"keys": {key["id"]: key["revoked_at"] for key in keys}}
 
 

@@ -112,7 +112,7 @@ async def test_users_are_created_listed_and_get_new_passwords(
     assert [row["email"] for row in listed] == ["bob@example.com", "eve@example.com", "ann@example.com"]
     assert "password" not in json.dumps(listed)
     [line] = [line for line in callsheet.succeed("users", "list").out.splitlines() if "bob@" in line]
-    assert line.split() == ["bob@example.com", "user", "people", listed[0]["id"]]
+    assert line.split() == ["bob@example.com", "user", "people", "active", listed[0]["id"]]
 
     printed = callsheet.succeed("users", "set-password", "BOB@example.com").out
     assert await is_password_of("bob@example.com", printed.removeprefix("Password: ").strip())
@@ -129,6 +129,42 @@ def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet:
         callsheet.call("users", "set-password", "nobody@example.com").sentence
         == "There is no user 'nobody@example.com'."
     )
+
+
+async def test_users_and_tenants_are_disabled_enabled_and_deleted(
+    callsheet: Callsheet, central: asyncpg.Connection
+) -> None:
+    callsheet.call("tenants", "create", "staff")
+    for name, role in (("first", "operator"), ("second", "operator"), ("third", "user")):
+        callsheet.call("users", "create", f"{name}@staff.example", "--tenant", "staff", "--role", role)
+    await central.execute("UPDATE users SET role = 'user' WHERE email NOT LIKE '%@staff.example'")
+
+    printed = callsheet.call("users", "disable", "First@staff.example").out
+    assert printed == "User first@staff.example is disabled. Jobs under way go on.\n"
+    assert "disabled" in callsheet.call("users", "list", "--tenant", "staff").out
+    for last in (
+        callsheet.call("users", "disable", "second@staff.example"),
+        callsheet.call("users", "role", "second@staff.example", "viewer"),
+        callsheet.call("users", "delete", "second@staff.example"),
+        callsheet.call("tenants", "disable", "staff"),
+    ):
+        assert last.sentence == "No operator could sign in any more. Make another user an operator first."
+    assert callsheet.call("users", "enable", "first@staff.example").out == "User first@staff.example is enabled.\n"
+
+    assert callsheet.call("users", "role", "third@staff.example", "admin").code == 2
+    changed = callsheet.call("users", "role", "third@staff.example", "tenant_admin", "--json").json
+    assert (changed["email"], changed["role"]) == ("third@staff.example", "tenant_admin")
+    deleted = callsheet.call("users", "delete", "third@staff.example").out
+    assert deleted == f"User third@staff.example is deleted. Jobs and ledger keep the id {changed['id']}.\n"
+    assert "third@" not in callsheet.call("users", "list").out
+    assert "There is no user" in callsheet.call("users", "delete", "third@staff.example").sentence
+
+    callsheet.call("tenants", "create", "aside")
+    assert callsheet.call("tenants", "disable", "aside").out.startswith("Tenant aside is disabled.")
+    assert callsheet.call("tenants", "enable", "aside", "--json").json["disabled_at"] is None
+    assert "There is no tenant" in callsheet.call("tenants", "disable", "nowhere").sentence
+    actions = {row["action"] for row in await central.fetch("SELECT action FROM audit_logs WHERE actor = 'operator'")}
+    assert {"user.disable", "user.enable", "user.role", "user.delete", "tenant.disable", "tenant.enable"} <= actions
 
 
 async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, central: asyncpg.Connection) -> None:

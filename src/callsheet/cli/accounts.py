@@ -6,13 +6,15 @@ import asyncio
 import getpass
 import secrets
 import sys
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from uuid import UUID
 
 import typer
 
 from callsheet.cli.console import checked, err, out, print_json, print_table
-from callsheet.settings import load_settings
+from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
@@ -22,12 +24,17 @@ from callsheet.wire.identity import (
     CreateUserRequest,
     Key,
     Role,
+    Tenant,
     User,
 )
 
 if TYPE_CHECKING:
     from callsheet.identity.accounts import Accounts
+    from callsheet.identity.deletion import UserDeletion
     from callsheet.identity.keys import Keys
+    from callsheet.identity.management import UserManagement
+    from callsheet.identity.managers import Manager
+    from callsheet.plumbing.databases import Databases
 
 Result = TypeVar("Result")
 
@@ -35,8 +42,21 @@ tenants = typer.Typer(help="The tenants of this installation.", no_args_is_help=
 users = typer.Typer(help="The people of a tenant.", no_args_is_help=True)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 
+EMAIL = typer.Argument(help="E-mail address of the user.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 LISTED = 10_000
+
+
+class Rooms(NamedTuple):
+    """What commands about accounts work with."""
+
+    settings: Settings
+    databases: Databases
+    accounts: Accounts
+    keys: Keys
+    management: UserManagement
+    # Whoever has the command line may do everything.
+    manager: Manager
 
 
 @tenants.command("create")
@@ -48,18 +68,33 @@ def create_tenant(
 ) -> None:
     """Create a tenant."""
     request = checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
-    tenant = _with_accounts(lambda accounts, _: accounts.create_tenant(request))
+    tenant = _with_accounts(lambda rooms: rooms.accounts.create_tenant(request))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} lives in {tenant.pool}.")
 
 
 @tenants.command("list")
 def list_tenants(as_json: bool = AS_JSON) -> None:
     """List the tenants."""
-    page = _with_accounts(lambda accounts, _: accounts.list_tenants(None, LISTED))
+    page = _with_accounts(lambda rooms: rooms.accounts.list_tenants(None, LISTED))
     if as_json:
         print_json(page.items)
     else:
-        print_table(("slug", "name", "pool", "id"), [(row.slug, row.name, row.pool, row.id) for row in page.items])
+        rows = [(row.slug, row.name, row.pool, _state(row), row.id) for row in page.items]
+        print_table(("slug", "name", "pool", "state", "id"), rows)
+
+
+@tenants.command("disable")
+def disable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
+    """Refuse all users of a tenant at once. Its accepted jobs, queued ones too, run and are settled."""
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.disable_tenant(rooms.manager, id))
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is disabled. Its accepted jobs go on.")
+
+
+@tenants.command("enable")
+def enable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
+    """Let the users of a disabled tenant in again."""
+    tenant = _with_tenant(slug, lambda rooms, id: rooms.management.enable_tenant(rooms.manager, id))
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is enabled.")
 
 
 @users.command("create")
@@ -84,7 +119,7 @@ def create_user(
         err.print("--admin is the old name of --role operator.", style="dim")
         role = Role.OPERATOR
     request = checked(CreateUserRequest, tenant=tenant, email=email, password=password, name=name, role=role)
-    user = _with_accounts(lambda accounts, _: accounts.create_user(request))
+    user = _with_accounts(lambda rooms: rooms.accounts.create_user(request))
     shown = {"password": password} if made_up else {}
     if as_json:
         print_json({**user.model_dump(mode="json"), **shown})
@@ -99,12 +134,12 @@ def list_users(
     tenant: str | None = typer.Option(None, help="Only the users of this tenant."), as_json: bool = AS_JSON
 ) -> None:
     """List the users."""
-    page = _with_accounts(lambda accounts, _: accounts.list_users(tenant, None, LISTED))
+    page = _with_accounts(lambda rooms: rooms.accounts.list_users(tenant, None, LISTED))
     if as_json:
         print_json(page.items)
     else:
-        rows = [(row.email, row.role.value, row.tenant, row.name, row.id) for row in page.items]
-        print_table(("email", "role", "tenant", "name", "id"), rows)
+        rows = [(row.email, row.role.value, row.tenant, _state(row), row.name, row.id) for row in page.items]
+        print_table(("email", "role", "tenant", "state", "name", "id"), rows)
 
 
 @users.command("set-password")
@@ -114,8 +149,50 @@ def set_password(
 ) -> None:
     """Give a user a new password and end all their browser sessions."""
     password, made_up = _new_password(password_stdin)
-    _with_accounts(lambda accounts, _: accounts.set_password(email.strip().lower(), password))
+    _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
     out.print(f"Password: {password}" if made_up else "Done.")
+
+
+@users.command("role")
+def change_role(
+    email: str = EMAIL,
+    role: Role = typer.Argument(help="user, tenant_admin, operator or viewer."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Give a user another role. A user who becomes an operator or a viewer loses all keys and sessions."""
+    user = _with_user(email, lambda rooms, id: rooms.management.change_role(rooms.manager, id, role))
+    print_json(user) if as_json else out.print(f"User {user.email} is {user.role.value} of {user.tenant}.")
+
+
+@users.command("disable")
+def disable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Refuse a user's keys and end the sessions at once. Jobs under way go on and are settled."""
+    user = _with_user(email, lambda rooms, id: rooms.management.disable(rooms.manager, id))
+    print_json(user) if as_json else out.print(f"User {user.email} is disabled. Jobs under way go on.")
+
+
+@users.command("enable")
+def enable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Let a disabled user in again; the keys work again."""
+    user = _with_user(email, lambda rooms, id: rooms.management.enable(rooms.manager, id))
+    print_json(user) if as_json else out.print(f"User {user.email} is enabled.")
+
+
+@users.command("delete")
+def delete_user(
+    email: str = EMAIL,
+    cancel_jobs: bool = typer.Option(False, "--cancel-jobs", help="Cancel active jobs and runs instead of refusing."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Delete a user for good. Keys and sessions are removed, e-mail address and name are anonymised; jobs and the
+    ledger keep the user's id."""
+
+    async def delete(rooms: Rooms, user_id: UUID) -> User:
+        async with _deletion(rooms) as deletion:
+            return await deletion.delete(rooms.manager, user_id, cancel_jobs=cancel_jobs)
+
+    user = _with_user(email, delete)
+    print_json(user) if as_json else out.print(f"User {email} is deleted. Jobs and ledger keep the id {user.id}.")
 
 
 @keys.command("create")
@@ -127,8 +204,8 @@ def create_key(
     """Create an API key. It is printed this once."""
     request = checked(CreateKeyRequest, name=name)
 
-    async def create(accounts: Accounts, keys: Keys) -> CreatedKey:
-        return await keys.create((await _known_user(accounts, user)).id, request.name)
+    async def create(rooms: Rooms) -> CreatedKey:
+        return await rooms.keys.create((await _known_user(rooms, user)).id, request.name)
 
     created = _with_accounts(create)
     if as_json:
@@ -142,8 +219,8 @@ def create_key(
 def list_keys(user: str = typer.Option(..., help="E-mail address of the user."), as_json: bool = AS_JSON) -> None:
     """List a user's API keys."""
 
-    async def find(accounts: Accounts, keys: Keys) -> Page[Key]:
-        return await keys.list((await _known_user(accounts, user)).id, None, LISTED)
+    async def find(rooms: Rooms) -> Page[Key]:
+        return await rooms.keys.list((await _known_user(rooms, user)).id, None, LISTED)
 
     page = _with_accounts(find)
     if as_json:
@@ -156,12 +233,16 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
 @keys.command("revoke")
 def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
     """Revoke an API key, at once and for good."""
-    revoked = _with_accounts(lambda _, keys: keys.revoke_as_operator(key.rstrip("…")))
+    revoked = _with_accounts(lambda rooms: rooms.keys.revoke_as_operator(key.rstrip("…")))
     out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
 
 
-async def _known_user(accounts: Accounts, email: str) -> User:
-    found = await accounts.find_user(email.strip().lower())
+def _state(row: User | Tenant) -> str:
+    return "active" if row.disabled_at is None else "disabled"
+
+
+async def _known_user(rooms: Rooms, email: str) -> User:
+    found = await rooms.accounts.find_user(email.strip().lower())
     if found is None:
         raise OperatorError(f"There is no user {email!r}. List them: callsheet users list")
     return found
@@ -182,18 +263,68 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
     return password, False
 
 
-def _with_accounts(work: Callable[[Accounts, Keys], Awaitable[Result]]) -> Result:
+def _with_user(email: str, work: Callable[[Rooms, UUID], Awaitable[User]]) -> User:
+    async def found(rooms: Rooms) -> User:
+        return await work(rooms, (await _known_user(rooms, email)).id)
+
+    return _with_accounts(found)
+
+
+def _with_tenant(slug: str, work: Callable[[Rooms, UUID], Awaitable[Tenant]]) -> Tenant:
+    async def found(rooms: Rooms) -> Tenant:
+        tenant = await rooms.accounts.find_tenant(slug)
+        if tenant is None:
+            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
+        return await work(rooms, tenant.id)
+
+    return _with_accounts(found)
+
+
+def _with_accounts(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
     return asyncio.run(_opened(work))
 
 
-async def _opened(work: Callable[[Accounts, Keys], Awaitable[Result]]) -> Result:
+async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.keys import Keys
+    from callsheet.identity.management import UserManagement
+    from callsheet.identity.managers import COMMAND_LINE
     from callsheet.identity.passwords import Passwords
     from callsheet.plumbing.databases import open_installation
 
-    databases = await open_installation(load_settings())
+    settings = load_settings()
+    databases = await open_installation(settings)
     try:
-        return await work(Accounts(databases, Passwords()), Keys(databases))
+        keys = Keys(databases)
+        accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
+        return await work(Rooms(settings, databases, accounts, keys, management, COMMAND_LINE))
     finally:
         await databases.close()
+
+
+@asynccontextmanager
+async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
+    """Deleting may cancel jobs and runs, which takes the rooms of both."""
+    from callsheet.catalog.room import open_catalog
+    from callsheet.identity.deletion import UserDeletion
+    from callsheet.jobs.room import open_jobs
+    from callsheet.media.storage import open_storage
+    from callsheet.pipelines.definitions import Pipelines
+    from callsheet.pipelines.runs import Runs
+    from callsheet.pipelines.step_jobs import StepJobs
+    from callsheet.pipelines.user_work import UserWork
+    from callsheet.plumbing.notify import Notifier
+    from callsheet.plumbing.secrets import master_secret
+
+    settings, databases = rooms.settings, rooms.databases
+    storage = open_storage(settings, master_secret(settings))
+    notifier = Notifier(databases.central)
+    try:
+        steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes))
+        jobs = open_jobs(databases, notifier.notify, settings.jobs)
+        pipelines = Pipelines(databases, steps)
+        runs = Runs(databases, pipelines, steps, jobs.endings, settings.pipelines, wake=lambda: None)
+        yield UserDeletion(databases, rooms.management, UserWork(databases, runs, jobs.endings))
+    finally:
+        await notifier.close()
+        await storage.close()

@@ -9,7 +9,7 @@ from uuid import UUID
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -32,16 +32,19 @@ class Keys:
         self._databases = databases
 
     async def create(self, user_id: UUID, name: str) -> CreatedKey:
-        key = secret_token(PREFIX)
         async with self._databases.central.transaction() as connection:
-            row = await SQL["create_key"].row(
-                connection,
-                id=uuid7(),
-                user_id=user_id,
-                name=name,
-                prefix=key[:SHOWN_CHARACTERS],
-                key_hash=hash_secret(key),
-            )
+            return await self.create_in(connection, user_id, name)
+
+    async def create_in(self, connection: Connection, user_id: UUID, name: str) -> CreatedKey:
+        key = secret_token(PREFIX)
+        row = await SQL["create_key"].row(
+            connection,
+            id=uuid7(),
+            user_id=user_id,
+            name=name,
+            prefix=key[:SHOWN_CHARACTERS],
+            key_hash=hash_secret(key),
+        )
         if row is None:
             raise NotFound("There is no such user.")
         return CreatedKey(**row, key=key)
@@ -52,9 +55,12 @@ class Keys:
         return page_of([Key(**row) for row in rows], limit)
 
     async def revoke(self, user_id: UUID, key_id: UUID) -> Key:
-        """Revoking again changes nothing: the first time stays."""
         async with self._databases.central.transaction() as connection:
-            row = await SQL["revoke_key"].row(connection, id=key_id, user_id=user_id)
+            return await self.revoke_in(connection, user_id, key_id)
+
+    async def revoke_in(self, connection: Connection, user_id: UUID, key_id: UUID) -> Key:
+        """Revoking again changes nothing: the first time stays."""
+        row = await SQL["revoke_key"].row(connection, id=key_id, user_id=user_id)
         if row is None:
             raise NotFound("There is no such key.")
         return Key(**row)

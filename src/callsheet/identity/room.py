@@ -9,6 +9,7 @@ from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.keys import Keys, KeyUsage
+from callsheet.identity.management import UserManagement
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.sessions import Sessions, SessionSweeper
 from callsheet.identity.stream_tokens import StreamTokens
@@ -26,6 +27,7 @@ class IdentityRoom:
     authentication: Authentication
     attempts: Attempts
     audit: AuditLog
+    management: UserManagement
     usage: KeyUsage
     sweeper: SessionSweeper
 
@@ -38,13 +40,15 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
     passwords = Passwords()
     sessions = Sessions(databases, passwords, settings.identity, secret)
     usage = KeyUsage(databases)
+    keys = Keys(databases)
     return IdentityRoom(
         accounts=Accounts(databases, passwords),
-        keys=Keys(databases),
+        keys=keys,
         sessions=sessions,
         authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
         attempts=Attempts(databases, settings.identity, secret),
         audit=AuditLog(databases),
+        management=UserManagement(databases, keys),
         usage=usage,
         sweeper=SessionSweeper(databases, settings.identity),
     )

@@ -64,7 +64,7 @@ DELETE FROM login_attempts WHERE window_start < :before
 
 -- name: create_key
 INSERT INTO api_keys (id, tenant_id, user_id, name, prefix, key_hash)
-SELECT :id, u.tenant_id, u.id, :name, :prefix, :key_hash FROM users u WHERE u.id = :user_id
+SELECT :id, u.tenant_id, u.id, :name, :prefix, :key_hash FROM users u WHERE u.id = :user_id AND u.deleted_at IS NULL
 RETURNING id, name, prefix, created_at, last_used_at, revoked_at
 
 -- name: list_keys
@@ -94,15 +94,15 @@ ORDER BY p.name = ANY (:unavailable::text[]), count(t.id), p.created_at, p.name 
 SELECT EXISTS (SELECT FROM pools WHERE name = :name)
 
 -- name: find_tenant
-SELECT id, slug, name, db_pool AS pool, created_at FROM tenants WHERE slug = :slug
+SELECT id, slug, name, db_pool AS pool, created_at, disabled_at FROM tenants WHERE slug = :slug
 
 -- name: create_tenant
 INSERT INTO tenants (id, slug, name, db_pool) VALUES (:id, :slug, :name, :pool)
 ON CONFLICT (slug) DO NOTHING
-RETURNING id, slug, name, db_pool AS pool, created_at
+RETURNING id, slug, name, db_pool AS pool, created_at, disabled_at
 
 -- name: list_tenants
-SELECT id, slug, name, db_pool AS pool, created_at FROM tenants
+SELECT id, slug, name, db_pool AS pool, created_at, disabled_at FROM tenants
 WHERE (:only::uuid IS NULL OR id = :only) AND (:before::uuid IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 

@@ -27,3 +27,6 @@ FROM (SELECT 1) AS one LEFT JOIN LATERAL (
       AND (:user_id::uuid IS NULL OR p.user_id = :user_id)
     ORDER BY p.id DESC LIMIT :limit
 ) shown ON true
+
+-- name: active_jobs_of_user
+SELECT id FROM ai_jobs WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL ORDER BY id

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from callsheet.identity.principal import Principal
+from callsheet.identity.principal import Owner, Principal
 from callsheet.jobs.endings import Endings
 from callsheet.jobs.submission import hash_of
 from callsheet.pipelines.branches import cancel_jobs
@@ -113,7 +113,7 @@ class Runs:
         self._wake()
         return shown, False
 
-    async def _require_room(self, connection: Connection, principal: Principal) -> None:
+    async def _require_room(self, connection: Connection, principal: Owner) -> None:
         """The wallet is locked, so that what a user begins at once is counted one after the other."""
         most = self._settings.runs_per_user
         if await SQL["active_runs_of_user"].value(connection, **_user(principal), most=most) >= most:
@@ -181,8 +181,8 @@ class Runs:
 
         return await self._change(principal, run_id, changes, activates=True)
 
-    async def cancel(self, principal: Principal, run_id: UUID) -> Run:
-        """Ends it; its jobs under way are canceled and refunded, what it made stays."""
+    async def cancel(self, principal: Owner, run_id: UUID, *, actor: str | None = None) -> Run:
+        """Ends it; its jobs under way are canceled and refunded, what it made stays. By its user, or by `actor`."""
 
         def changes(run: Row) -> Mapping[str, Any]:
             if run["status"] == CANCELED:
@@ -196,13 +196,14 @@ class Runs:
         async with pool.connection() as connection:
             rows = await SQL["open_jobs_of_run"].rows(connection, tenant_id=principal.tenant_id, run_id=run_id)
         jobs = [(principal.tenant_id, row["job_id"]) for row in rows]
-        await cancel_jobs(self._endings, jobs, actor=f"user:{principal.user_id}", reason=CANCELED_WITH_RUN)
+        by = actor or f"user:{principal.user_id}"
+        await cancel_jobs(self._endings, jobs, actor=by, reason=CANCELED_WITH_RUN)
         self._wake()
         return run
 
     async def _change(
         self,
-        principal: Principal,
+        principal: Owner,
         run_id: UUID,
         changes: Callable[[Row], Mapping[str, Any]],
         *,
@@ -324,11 +325,11 @@ class _Key:
         return row
 
 
-def _user(principal: Principal) -> dict[str, Any]:
+def _user(principal: Owner) -> dict[str, Any]:
     return {"tenant_id": principal.tenant_id, "user_id": principal.user_id}
 
 
-def _owner(principal: Principal, run_id: UUID) -> dict[str, Any]:
+def _owner(principal: Owner, run_id: UUID) -> dict[str, Any]:
     return {"tenant_id": principal.tenant_id, "user_id": principal.user_id, "id": run_id}
 
 

@@ -70,6 +70,10 @@ SELECT * FROM pipeline_runs
 WHERE (idempotency_key, tenant_id, user_id) >= (:idempotency_key, :tenant_id, :user_id)
   AND (idempotency_key, tenant_id, user_id) <= (:idempotency_key, :tenant_id, :user_id)
 
+-- name: list_active_runs
+SELECT id FROM pipeline_runs
+WHERE user_id = :user_id AND status = 'active' AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
 -- name: active_runs_of_user
 -- No further than needed.
 SELECT count(*) FROM (

@@ -20,6 +20,8 @@ class Failpoint(StrEnum):
     ADD_POOL_BEFORE_REGISTER = "add_pool.before_register"
     REPOINT_BETWEEN_DATABASES = "repoint.between_databases"
     CREATE_TENANT_BEFORE_CENTRAL = "create_tenant.before_central"
+    DELETE_USER_BEFORE_CANCEL = "delete_user.before_cancel"
+    DELETE_USER_BEFORE_ROW = "delete_user.before_row"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"
     RELAY_BEFORE_CLOSED = "relay.before_closed"

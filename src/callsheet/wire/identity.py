@@ -83,6 +83,7 @@ class Tenant(Answer):
     name: str
     pool: str
     created_at: datetime
+    disabled_at: datetime | None = Field(None, description="Its users are refused since then.")
 
 
 class CreateUserRequest(UserRequest):
@@ -100,4 +101,11 @@ class User(Answer):
     name: str
     role: Role
     created_at: datetime
-    disabled_at: datetime | None = None
+    disabled_at: datetime | None = Field(None, description="The user's keys and sessions are refused since then.")
+    deleted_at: datetime | None = Field(
+        None, description="The user was deleted: e-mail address and name are gone, jobs and ledger keep the id."
+    )
+
+
+class ChangeRoleRequest(UserRequest):
+    role: Role

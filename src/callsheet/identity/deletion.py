@@ -1,0 +1,80 @@
+"""Deleting a user, in steps that can be repeated: disabled, then nothing under way, then anonymised."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+from uuid import UUID
+
+from callsheet.identity.management import UserManagement, held_user
+from callsheet.identity.managers import Manager
+from callsheet.identity.principal import Owner
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import InUse
+from callsheet.wire.identity import User
+
+REASON = "The user was deleted."
+
+
+@dataclass(frozen=True, slots=True)
+class Active:
+    jobs: int
+    runs: int
+
+    def __str__(self) -> str:
+        return f"{_counted(self.jobs, 'job')} and {_counted(self.runs, 'run')}"
+
+    def __bool__(self) -> bool:
+        return bool(self.jobs or self.runs)
+
+
+class UserWork(Protocol):
+    """What a user has under way; the rooms above know."""
+
+    async def active(self, owner: Owner) -> Active: ...
+    async def cancel(self, owner: Owner, actor: str, reason: str) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Owner:
+    user_id: UUID
+    tenant_id: UUID
+    pool: str
+
+
+class UserDeletion:
+    def __init__(self, databases: Databases, management: UserManagement, work: UserWork):
+        self._databases = databases
+        self._management = management
+        self._work = work
+
+    async def delete(self, manager: Manager, user_id: UUID, *, cancel_jobs: bool) -> User:
+        """Refused while jobs or runs are active, unless they may be canceled. Jobs and ledger keep the user's id."""
+        owner = await self._owner(manager, user_id)
+        active = await self._work.active(owner)
+        if active and not cancel_jobs:
+            raise InUse(
+                f"The user has {active} active. Wait for them to end, or have them canceled: cancel_jobs=true, on the "
+                "command line --cancel-jobs."
+            )
+        # First, so that nothing new is submitted while the rest is canceled.
+        await self._management.disable(manager, user_id)
+        await hit(Failpoint.DELETE_USER_BEFORE_CANCEL)
+        if active:
+            await self._work.cancel(owner, manager.actor, REASON)
+        if left := await self._work.active(owner):
+            raise InUse(f"The user is disabled, but still has {left} active. Delete again in a moment.")
+        await hit(Failpoint.DELETE_USER_BEFORE_ROW)
+        return await self._management.anonymise(manager, user_id)
+
+    async def _owner(self, manager: Manager, user_id: UUID) -> _Owner:
+        manager.check_not_self(user_id)
+        async with self._databases.central.transaction() as connection:
+            row: Row = await held_user(connection, manager, user_id)
+        return _Owner(row["id"], row["tenant_id"], row["pool"])
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

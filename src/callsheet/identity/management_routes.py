@@ -1,0 +1,91 @@
+"""`/api/admin/users/{user_id}` and `/api/admin/tenants/{tenant_id}`: accounts that exist, and their keys."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter, Query
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.deletion import UserDeletion
+from callsheet.identity.management import UserManagement
+from callsheet.identity.managers import Manager
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import Page
+from callsheet.wire.identity import ChangeRoleRequest, CreatedKey, CreateKeyRequest, Key, Tenant, User
+
+
+def user_management_router(
+    management: UserManagement, deletion: UserDeletion, authentication: Authentication
+) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_USERS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    router = APIRouter(prefix="/api/admin/users/{user_id}", tags=["admin"])
+
+    @router.get("")
+    async def get_user(user_id: UUID, principal: Principal = see) -> User:
+        """One user, also after it was deleted."""
+        return await management.get(user_id, principal.only_tenant(Permission.SEE_USERS))
+
+    @router.put("/role")
+    async def change_role(user_id: UUID, body: ChangeRoleRequest, principal: Principal = manage) -> User:
+        """Gives a user another role. A user who becomes an operator or a viewer loses all keys and sessions."""
+        return await management.change_role(Manager.of(principal), user_id, body.role)
+
+    @router.post("/disable")
+    async def disable_user(user_id: UUID, principal: Principal = manage) -> User:
+        """Refuses the user's keys and ends the sessions at once. Jobs under way go on and are settled."""
+        return await management.disable(Manager.of(principal), user_id)
+
+    @router.post("/enable")
+    async def enable_user(user_id: UUID, principal: Principal = manage) -> User:
+        """Lets a disabled user sign in again; the keys work again."""
+        return await management.enable(Manager.of(principal), user_id)
+
+    @router.delete("")
+    async def delete_user(
+        user_id: UUID,
+        cancel_jobs: bool = Query(False, description="Cancel the user's active jobs and runs instead of refusing."),
+        principal: Principal = manage,
+    ) -> User:
+        """Deletes a user for good: keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
+        ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true."""
+        return await deletion.delete(Manager.of(principal), user_id, cancel_jobs=cancel_jobs)
+
+    @router.get("/keys")
+    async def list_keys_of_user(
+        user_id: UUID, cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = see
+    ) -> Page[Key]:
+        """A user's API keys, newest first."""
+        return await management.list_keys(user_id, cursor, limit, principal.only_tenant(Permission.SEE_USERS))
+
+    @router.post("/keys", status_code=201)
+    async def create_key_of_user(user_id: UUID, body: CreateKeyRequest, principal: Principal = manage) -> CreatedKey:
+        """Creates an API key that acts for a user. This response is the only place that shows the key."""
+        return await management.create_key(Manager.of(principal), user_id, body.name)
+
+    @router.delete("/keys/{key_id}")
+    async def revoke_key_of_user(user_id: UUID, key_id: UUID, principal: Principal = manage) -> Key:
+        """Revokes a user's API key, at once and for good."""
+        return await management.revoke_key(Manager.of(principal), user_id, key_id)
+
+    return router
+
+
+def tenant_management_router(management: UserManagement, authentication: Authentication) -> APIRouter:
+    manage = authentication.may(Permission.MANAGE_TENANTS)
+    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}", tags=["admin"])
+
+    @router.post("/disable")
+    async def disable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:
+        """Refuses all users of a tenant at once. Its accepted jobs, queued ones too, run and are settled."""
+        return await management.disable_tenant(Manager.of(principal), tenant_id)
+
+    @router.post("/enable")
+    async def enable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:
+        """Lets the users of a disabled tenant in again."""
+        return await management.enable_tenant(Manager.of(principal), tenant_id)
+
+    return router

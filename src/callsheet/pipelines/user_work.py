@@ -1,0 +1,47 @@
+"""What a user has under way, runs and jobs alike: counted and canceled when an operator deletes the user."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from callsheet.identity.deletion import Active
+from callsheet.identity.principal import Owner
+from callsheet.jobs.endings import Endings
+from callsheet.jobs.operations import ADMIN_SQL
+from callsheet.pipelines.branches import cancel_jobs
+from callsheet.pipelines.definitions import SQL
+from callsheet.pipelines.runs import Runs
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.errors import WrongState
+
+
+class UserWork:
+    def __init__(self, databases: Databases, runs: Runs, endings: Endings):
+        self._databases = databases
+        self._runs = runs
+        self._endings = endings
+
+    async def active(self, owner: Owner) -> Active:
+        pool = await self._databases.pool(owner.pool)
+        async with pool.connection() as connection:
+            jobs = await ADMIN_SQL["active_jobs_of_user"].rows(connection, **_names(owner))
+            runs = await SQL["list_active_runs"].rows(connection, **_names(owner))
+        return Active(len(jobs), len(runs))
+
+    async def cancel(self, owner: Owner, actor: str, reason: str) -> None:
+        """Runs first: an active one would begin another job for each that is canceled."""
+        pool = await self._databases.pool(owner.pool)
+        async with pool.connection() as connection:
+            runs = await SQL["list_active_runs"].rows(connection, **_names(owner))
+        for run in runs:
+            try:
+                await self._runs.cancel(owner, run["id"], actor=actor)
+            except WrongState:
+                continue  # it has ended meanwhile
+        async with pool.connection() as connection:
+            jobs = await ADMIN_SQL["active_jobs_of_user"].rows(connection, **_names(owner))
+        await cancel_jobs(self._endings, [(owner.tenant_id, job["id"]) for job in jobs], actor=actor, reason=reason)
+
+
+def _names(owner: Owner) -> dict[str, Any]:
+    return {"tenant_id": owner.tenant_id, "user_id": owner.user_id}

@@ -1,0 +1,278 @@
+"""Roles, disabling, deleting and keys of users over HTTP: who may do it to whom, and what it means for their work."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.deletion import UserDeletion
+from callsheet.identity.management import UserManagement
+from callsheet.identity.managers import COMMAND_LINE
+from callsheet.pipelines.user_work import UserWork
+from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
+from callsheet.wire.identity import Role
+from tests.support.answers import assert_refused
+from tests.support.event_stream import opened
+from tests.support.jobs import Desk
+from tests.support.people import PASSWORD, People, Person, sign_in
+
+
+@pytest.fixture
+async def operator(people: People) -> Person:
+    return await people.admin()
+
+
+@pytest.fixture
+async def ann(people: People) -> Person:
+    return await people.user()
+
+
+@pytest.fixture
+async def boss(people: People, ann: Person) -> Person:
+    """An admin of ann's tenant."""
+    return await people.user(ann.tenant, Role.TENANT_ADMIN)
+
+
+@pytest.fixture
+async def desk(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    return await Desk.open(plane, client, people)
+
+
+def of(person: Person, rest: str = "") -> str:
+    return f"/api/admin/users/{person.user.id}{rest}"
+
+
+async def change_role(client: httpx.AsyncClient, by: Person, whom: Person, role: str) -> httpx.Response:
+    return await client.put(of(whom, "/role"), json={"role": role}, headers=by.headers)
+
+
+async def shown(client: httpx.AsyncClient, by: Person, whom: Person) -> dict[str, Any]:
+    answer = await client.get(of(whom), headers=by.headers)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
+async def test_a_tenant_admin_makes_nobody_see_beyond_the_tenant(
+    client: httpx.AsyncClient, ann: Person, boss: Person, role: str
+) -> None:
+    assert_refused(await change_role(client, boss, ann, role), 403, "forbidden")
+    body = {"tenant": ann.tenant.slug, "email": f"new-{role}@example.com", "password": PASSWORD, "role": role}
+    assert_refused(await client.post("/api/admin/users", json=body, headers=boss.headers), 403, "forbidden")
+    assert (await shown(client, boss, ann))["role"] == "user"
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_nobody_changes_or_shuts_out_themselves(client: httpx.AsyncClient, people: People, role: Role) -> None:
+    person = await people.user(role=role)
+    answers = [
+        await change_role(client, person, person, "operator"),
+        await client.post(of(person, "/disable"), headers=person.headers),
+        await client.delete(of(person), headers=person.headers),
+    ]
+    for answer in answers:
+        assert_refused(answer, 403, "forbidden")
+    assert (await client.get("/api/me", headers=person.headers)).json()["role"] == role.value
+
+
+@pytest.mark.parametrize("role", [Role.OPERATOR, Role.VIEWER])
+async def test_a_tenant_admin_leaves_operators_and_viewers_of_its_tenant_alone(
+    client: httpx.AsyncClient, people: People, ann: Person, boss: Person, role: Role
+) -> None:
+    target = await people.user(ann.tenant, role)
+    key_id = (await client.get(of(target, "/keys"), headers=boss.headers)).json()["items"][0]["id"]
+    for answer in (
+        await client.post(of(target, "/keys"), json={"name": "stolen"}, headers=boss.headers),
+        await client.delete(of(target, f"/keys/{key_id}"), headers=boss.headers),
+        await change_role(client, boss, target, "user"),
+        await client.post(of(target, "/disable"), headers=boss.headers),
+        await client.delete(of(target), headers=boss.headers),
+    ):
+        assert_refused(answer, 403, "forbidden")
+    assert (await client.get("/api/me", headers=target.headers)).json()["role"] == role.value
+
+
+async def test_for_a_tenant_admin_there_are_no_users_of_other_tenants(
+    client: httpx.AsyncClient, people: People, boss: Person
+) -> None:
+    stranger = await people.user()
+    for answer in (
+        await client.get(of(stranger), headers=boss.headers),
+        await client.get(of(stranger, "/keys"), headers=boss.headers),
+        await client.post(of(stranger, "/keys"), json={"name": "stolen"}, headers=boss.headers),
+        await change_role(client, boss, stranger, "tenant_admin"),
+        await client.post(of(stranger, "/disable"), headers=boss.headers),
+        await client.delete(of(stranger), headers=boss.headers),
+        await client.get(of(stranger, "/wallet"), headers=boss.headers),
+    ):
+        assert_refused(answer, 404, "not_found")
+    body = {"tenant": stranger.tenant.slug, "email": "into@example.com", "password": PASSWORD}
+    answer = await client.post("/api/admin/users", json=body, headers=boss.headers)
+    assert_refused(answer, 422, "invalid_request", "tenant")
+    everybody = (await client.get("/api/admin/users?limit=200", headers=boss.headers)).text
+    assert stranger.user.email not in everybody
+    assert boss.user.email in everybody
+    # The filter is no way around it.
+    other = await client.get(f"/api/admin/users?tenant={stranger.tenant.slug}", headers=boss.headers)
+    assert other.json()["items"] == []
+
+
+async def test_a_tenant_admin_gives_no_tokens_and_submits_no_job_with_a_price(
+    client: httpx.AsyncClient, ann: Person, boss: Person
+) -> None:
+    credit = {"amount": 5, "provider_transaction_id": "mine"}
+    assert_refused(await client.post(of(ann, "/credits"), json=credit, headers=boss.headers), 403, "forbidden")
+    job = {"user_id": str(ann.user.id), "workflow": "any", "payload": {}, "cost": 0}
+    assert_refused(await client.post("/api/admin/jobs", json=job, headers=boss.headers), 403, "forbidden")
+    assert (await client.get(of(ann, "/wallet"), headers=boss.headers)).json() == {"balance": 0}
+
+
+async def test_a_tenant_admin_manages_the_users_of_its_tenant(
+    client: httpx.AsyncClient, ann: Person, boss: Person
+) -> None:
+    created = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=boss.headers)).json()
+    acting = {"authorization": f"Bearer {created['key']}"}
+    assert (await client.get("/api/me", headers=acting)).json()["user_id"] == str(ann.user.id)
+    listed = await client.get(of(ann, "/keys"), headers=boss.headers)
+    assert [key["name"] for key in listed.json()["items"]] == ["shop", "test"]
+    assert created["key"] not in listed.text
+    assert (await client.delete(of(ann, f"/keys/{created['id']}"), headers=boss.headers)).json()["revoked_at"]
+    assert_refused(await client.get("/api/me", headers=acting), 401, "not_authenticated")
+    assert (await change_role(client, boss, ann, "tenant_admin")).json()["role"] == "tenant_admin"
+
+
+async def test_jobs_are_shown_without_what_the_role_may_not_see(
+    desk: Desk, people: People, ann: Person, boss: Person, operator: Person
+) -> None:
+    owner = await desk.person("pool_1", tokens=100)
+    job = await desk.submit(owner)
+    await desk.core.fail(await desk.start())
+    path = f"/api/admin/tenants/{owner.tenant.id}/jobs"
+    viewer = await people.user(role=Role.VIEWER)
+    manager = await people.user(owner.tenant, Role.TENANT_ADMIN)
+    for person, payload, dispatch in ((operator, True, True), (viewer, False, True), (manager, False, False)):
+        one = (await desk.get(person, f"{path}/{job['id']}")).json()
+        assert (one["payload"] is not None, one["dispatch"] is not None) == (payload, dispatch), person.user.role
+        listed = (await desk.get(person, path)).json()["items"]
+        by_user = (await desk.get(person, of(owner, "/jobs"))).json()["items"]
+        for seen in (one, *listed, *by_user):
+            assert (seen["full_error"] is not None) is payload
+            assert seen["error"]["type"] == "engine_error"
+    assert (await desk.get(boss, f"{path}/{job['id']}")).status_code == 404
+
+
+async def test_a_new_operator_has_no_key_and_no_session_of_before(
+    client: httpx.AsyncClient, ann: Person, boss: Person, operator: Person
+) -> None:
+    """Or a tenant admin who made the key would hold an operator's."""
+    made = (await client.post(of(ann, "/keys"), json={"name": "shop"}, headers=boss.headers)).json()["key"]
+    cookie = (await sign_in(client, ann)).cookies["callsheet_session"]
+    client.cookies.clear()
+    assert (await change_role(client, operator, ann, "operator")).json()["role"] == "operator"
+    for headers in (
+        ann.headers,
+        {"authorization": f"Bearer {made}"},
+        {"cookie": f"callsheet_session={cookie}"},
+    ):
+        assert_refused(await client.get("/api/me", headers=headers), 401, "not_authenticated")
+    assert (await sign_in(client, ann)).json()["role"] == "operator"
+
+
+async def test_a_role_that_ends_is_gone_with_the_next_request(
+    client: httpx.AsyncClient, people: People, operator: Person
+) -> None:
+    other = await people.admin()
+    assert (await client.get("/api/admin/workers", headers=other.headers)).status_code == 200
+    assert (await change_role(client, operator, other, "user")).status_code == 200
+    assert_refused(await client.get("/api/admin/workers", headers=other.headers), 403, "forbidden")
+
+
+@pytest.mark.parametrize("whole_tenant", [False, True])
+async def test_disabling_refuses_at_once_and_lets_accepted_jobs_end(
+    desk: Desk, people: People, operator: Person, whole_tenant: bool
+) -> None:
+    ann = await desk.person("pool_2", tokens=100)
+    started_job, queued = await desk.submit(ann), await desk.submit(ann)
+    started = await desk.start()
+    cookie = (await sign_in(desk.client, ann)).cookies["callsheet_session"]
+    desk.client.cookies.clear()
+    where = f"/api/admin/tenants/{ann.tenant.id}" if whole_tenant else of(ann)
+    async with opened(desk.client, ann, "/api/ai-jobs/stream") as stream:
+        await stream.comment("open")
+        disabled = await desk.client.post(f"{where}/disable", headers=operator.headers)
+        assert disabled.json()["disabled_at"] is not None
+        again = await desk.client.post(f"{where}/disable", headers=operator.headers)
+        assert again.json() == disabled.json()
+        await desk.core.complete(started)
+        assert await stream.rest() == []
+    for headers in (ann.headers, {"cookie": f"callsheet_session={cookie}"}):
+        assert_refused(await desk.client.get("/api/me", headers=headers), 401, "not_authenticated")
+    assert_refused(await sign_in(desk.client, ann), 401, "invalid_credentials")
+    await desk.core.complete(await desk.start())
+
+    assert (await desk.client.post(f"{where}/enable", headers=operator.headers)).json()["disabled_at"] is None
+    for job in (started_job, queued):
+        assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "completed"
+    assert_refused(
+        await desk.client.get("/api/me", headers={"cookie": f"callsheet_session={cookie}"}), 401, "not_authenticated"
+    )
+
+
+async def test_deleting_waits_for_jobs_or_cancels_them(desk: Desk, people: People, operator: Person) -> None:
+    ann = await desk.person("pool_1", tokens=100)
+    job = await desk.submit(ann)
+    refused = await desk.client.delete(of(ann), headers=operator.headers)
+    assert_refused(refused, 409, "in_use")
+    assert "1 job and 0 runs active" in refused.json()["detail"]
+    assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "queued"
+
+    deleted = await desk.client.delete(of(ann, "?cancel_jobs=true"), headers=operator.headers)
+    assert deleted.status_code == 200, deleted.text
+    seen = (await desk.get(operator, f"/api/admin/tenants/{ann.tenant.id}/jobs/{job['id']}")).json()
+    assert (seen["status"], seen["user_id"]) == ("canceled", str(ann.user.id))
+    # The ledger is whole: what was reserved came back.
+    assert (await desk.get(operator, of(ann, "/wallet"))).json() == {"balance": 100}
+
+
+async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, operator: Person
+) -> None:
+    tenant = await people.tenant()
+    body = {"tenant": tenant.slug, "email": "personal@example.com", "name": "Per Sonal", "password": PASSWORD}
+    user = (await client.post("/api/admin/users", json=body, headers=operator.headers)).json()
+    path = f"/api/admin/users/{user['id']}"
+    key = (await client.post(f"{path}/keys", json={"name": "a"}, headers=operator.headers)).json()["key"]
+    deleted = (await client.delete(path, headers=operator.headers)).json()
+    assert (deleted["id"], deleted["email"]) == (user["id"], f"deleted-{user['id']}@users.invalid")
+    assert deleted["deleted_at"] is not None
+    assert (await client.get(path, headers=operator.headers)).json() == deleted
+    assert_refused(await client.get("/api/me", headers={"authorization": f"Bearer {key}"}), 401, "not_authenticated")
+    async with plane.databases.central.connection() as connection:
+        left = []
+        for table in ("users", "api_keys", "browser_sessions", "audit_logs"):
+            left += [str(dict(row)) for row in await connection.fetch(f"SELECT * FROM {table}")]
+    assert not [row for row in left if "personal@example.com" in row or "Per Sonal" in row]
+    for method, rest in (("POST", "/enable"), ("POST", "/keys"), ("DELETE", "")):
+        content = {"json": {"name": "again"}} if rest == "/keys" else {}
+        answer = await client.request(method, path + rest, headers=operator.headers, **content)
+        assert_refused(answer, 404, "not_found")
+    # The address is free.
+    assert (await client.post("/api/admin/users", json=body, headers=operator.headers)).status_code == 201
+
+
+@pytest.mark.parametrize("point", [Failpoint.DELETE_USER_BEFORE_CANCEL, Failpoint.DELETE_USER_BEFORE_ROW])
+async def test_a_deletion_that_crashed_is_repeated(
+    plane: ControlPlane, desk: Desk, operator: Person, point: Failpoint
+) -> None:
+    ann = await desk.person("pool_1", tokens=100)
+    await desk.submit(ann)
+    work = UserWork(plane.databases, plane.pipelines.runs, plane.jobs.endings)
+    deletion = UserDeletion(plane.databases, UserManagement(plane.databases, plane.keys), work)
+    with armed({point: crash}), pytest.raises(Crashed):
+        await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)
+    assert_refused(await desk.client.get("/api/me", headers=ann.headers), 401, "not_authenticated")
+    deleted = await deletion.delete(COMMAND_LINE, ann.user.id, cancel_jobs=True)
+    assert deleted.deleted_at is not None
