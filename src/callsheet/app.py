@@ -25,6 +25,8 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.keys import Keys
+from callsheet.identity.link_pages import link_page_router
+from callsheet.identity.link_routes import admin_link_router, link_router
 from callsheet.identity.management_routes import tenant_management_router, user_management_router
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_router
@@ -315,6 +317,8 @@ def _user_routers(
     return [
         session_router(identity.sessions, authentication, settings),
         key_router(identity.keys, authentication),
+        link_router(identity.links, authentication),
+        link_page_router(identity.links),
         video_router(rooms.media, authentication),
         file_router(rooms.media, authentication),
         effect_router(rooms.catalog, authentication),
@@ -370,6 +374,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
             authentication,
         ),
         tenant_management_router(identity.management, authentication),
+        admin_link_router(identity.links, authentication),
         audit_router(audit, authentication),
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),
         admin_workflow_router(rooms.catalog, authentication),

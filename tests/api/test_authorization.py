@@ -71,11 +71,16 @@ TABLE: dict[Access, str] = {
         GET /readyz
         GET /metrics
         POST /api/auth/login
+        GET /api/invitations/{token}
+        POST /api/invitations/{token}
+        POST /api/password-resets
+        POST /api/password-resets/{token}
     """,
     ACCOUNT: """
         POST /api/auth/logout
         GET /api/me
         POST /api/stream-tokens
+        POST /api/me/password
     """,
     USER: """
         GET /api/keys
@@ -170,6 +175,7 @@ TABLE: dict[Access, str] = {
     TENANT_LIST: """
         GET /api/admin/tenants
         GET /api/admin/users
+        GET /api/admin/invitations
     """,
     TENANT_SEEN: """
         GET /api/admin/users/{user_id}
@@ -181,13 +187,18 @@ TABLE: dict[Access, str] = {
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
         GET /api/admin/jobs/{job_id}
     """,
-    TENANT_NEW: "POST /api/admin/users",
+    TENANT_NEW: """
+        POST /api/admin/users
+        POST /api/admin/invitations
+    """,
     TENANT_MANAGED: """
         PUT /api/admin/users/{user_id}/role
         POST /api/admin/users/{user_id}/disable
         POST /api/admin/users/{user_id}/enable
         DELETE /api/admin/users/{user_id}
         POST /api/admin/users/{user_id}/keys
+        POST /api/admin/users/{user_id}/password-reset
+        DELETE /api/admin/invitations/{invitation_id}
         DELETE /api/admin/users/{user_id}/keys/{key_id}
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/cancel
         POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry
@@ -195,6 +206,7 @@ TABLE: dict[Access, str] = {
         POST /api/admin/jobs/{job_id}/retry
     """,
     SEEN: """
+        GET /api/admin/mails
         GET /api/admin/audit-logs
         GET /api/admin/metrics
         GET /api/admin/alerts

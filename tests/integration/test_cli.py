@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import signal
@@ -165,6 +166,30 @@ async def test_users_and_tenants_are_disabled_enabled_and_deleted(
     assert "There is no tenant" in callsheet.call("tenants", "disable", "nowhere").sentence
     actions = {row["action"] for row in await central.fetch("SELECT action FROM audit_logs WHERE actor = 'operator'")}
     assert {"user.disable", "user.enable", "user.role", "user.delete", "tenant.disable", "tenant.enable"} <= actions
+
+
+async def test_invitations_and_reset_links_are_printed_once(callsheet: Callsheet, central: asyncpg.Connection) -> None:
+    callsheet.call("tenants", "create", "guests")
+    invited = callsheet.succeed("users", "invite", "Guest@Example.com", "--tenant", "guests", "--role", "viewer")
+    link = invited.out.strip()
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+/account/invitation/csl_\S{40,}", link)
+    assert "Send it to guest@example.com. It works once, until " in invited.err
+    row = await central.fetchrow("SELECT email, role, invited_by FROM invitations WHERE email = 'guest@example.com'")
+    assert row is not None
+    assert tuple(row) == ("guest@example.com", "viewer", "operator")
+    refused = callsheet.call("users", "invite", "guest@example.com", "--tenant", "guests", "--mail").sentence
+    assert "CALLSHEET_MAIL__HOST is not set" in refused
+
+    callsheet.call("users", "create", "forgot@example.com", "--tenant", "guests")
+    printed = callsheet.call("users", "reset-password", "Forgot@example.com", "--json").json
+    assert "/account/password/csl_" in printed["link"]
+    token = printed["link"].rpartition("/")[2].encode()
+    [stored] = await central.fetch("SELECT token_hash FROM account_links WHERE user_id IS NOT NULL")
+    assert stored["token_hash"] == hashlib.sha256(token).digest()
+    assert "There is no user" in callsheet.call("users", "reset-password", "nobody@example.com").sentence
+    # A password that is set makes the link useless.
+    callsheet.call("users", "set-password", "forgot@example.com")
+    assert await central.fetchval("SELECT count(*) FROM account_links WHERE user_id IS NOT NULL") == 0
 
 
 async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, central: asyncpg.Connection) -> None:

@@ -53,6 +53,8 @@ class World:
         spare = await _uploaded(studio, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
+        invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
+        invitation = await studio.made("/api/admin/invitations", invited)
         gone = await crew.agent(workflow_slugs=[slug])
         assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         return cls(
@@ -94,6 +96,8 @@ class World:
                 "user_id": str(owner.user.id),
                 "tenant_id": str(owner.tenant.id),
                 "tenant": owner.tenant.slug,
+                "invitation_id": invitation["id"],
+                "token": "csl_" + "A" * 43,
                 "key": "tenants/nobody/has/this.mp4",
                 "provider": "replicate",
                 "callback_id": "A" * 43,
@@ -102,9 +106,13 @@ class World:
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
             (
                 *(job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
+                invitation["email"],
                 *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
-            (lease["lease_token"], owner.key, studio.admin.key, worker.token, crew.secret["x-fleet-secret"], PASSWORD),
+            (
+                *(lease["lease_token"], owner.key, studio.admin.key, worker.token),
+                *(crew.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
+            ),
         )
 
     async def ask(self, caller: str, operation: str, body: Any = None, **query: str) -> httpx.Response:

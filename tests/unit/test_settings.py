@@ -263,6 +263,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
     units = (
         "bytes",
         "seconds",
+        "minutes",
         "hours",
         "days",
         "connections",

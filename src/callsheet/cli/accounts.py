@@ -18,11 +18,14 @@ from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
+    CreatedInvitation,
     CreatedKey,
+    CreateInvitationRequest,
     CreateKeyRequest,
     CreateTenantRequest,
     CreateUserRequest,
     Key,
+    ResetLink,
     Role,
     Tenant,
     User,
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from callsheet.identity.keys import Keys
     from callsheet.identity.management import UserManagement
     from callsheet.identity.managers import Manager
+    from callsheet.identity.room import AccountLinks
     from callsheet.plumbing.databases import Databases
 
 Result = TypeVar("Result")
@@ -55,6 +59,7 @@ class Rooms(NamedTuple):
     accounts: Accounts
     keys: Keys
     management: UserManagement
+    links: AccountLinks
     # Whoever has the command line may do everything.
     manager: Manager
 
@@ -151,6 +156,49 @@ def set_password(
     password, made_up = _new_password(password_stdin)
     _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
     out.print(f"Password: {password}" if made_up else "Done.")
+
+
+@users.command("invite")
+def invite_user(
+    email: str = typer.Argument(help="E-mail address of the person."),
+    tenant: str = typer.Option(..., help="Short name of the tenant."),
+    role: Role = typer.Option(Role.USER, help="What the user may do, as in users create."),
+    by_mail: bool = typer.Option(False, "--mail", help="Send the link by the configured mail server."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Invite a person, who sets their own password. The link is printed once, or sent with --mail."""
+    request = checked(CreateInvitationRequest, tenant=tenant, email=email, role=role)
+
+    async def invite(rooms: Rooms) -> CreatedInvitation:
+        if by_mail and rooms.settings.mail.host is None:
+            raise OperatorError("No mail server is configured: CALLSHEET_MAIL__HOST is not set. Leave --mail out.")
+        return await rooms.links.invitations.create(rooms.manager, request, by_mail=by_mail)
+
+    created = _with_accounts(invite)
+    if as_json:
+        print_json(created)
+    elif created.link is None:
+        out.print(f"A running control plane sends the invitation to {created.email}.")
+    else:
+        out.print(created.link)
+        err.print(
+            f"Send it to {created.email}. It works once, until {created.expires_at:%Y-%m-%d %H:%M} UTC.", style="dim"
+        )
+
+
+@users.command("reset-password")
+def reset_password(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
+    """Print a link with which a user sets a new password. It works once."""
+
+    async def create(rooms: Rooms) -> ResetLink:
+        return await rooms.links.resets.create_link(rooms.manager, (await _known_user(rooms, email)).id)
+
+    created = _with_accounts(create)
+    if as_json:
+        print_json(created)
+    else:
+        out.print(created.link)
+        err.print(f"Send it to the user. It works until {created.expires_at:%Y-%m-%d %H:%M} UTC.", style="dim")
 
 
 @users.command("role")
@@ -290,14 +338,17 @@ async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
     from callsheet.identity.management import UserManagement
     from callsheet.identity.managers import COMMAND_LINE
     from callsheet.identity.passwords import Passwords
+    from callsheet.identity.room import open_links
     from callsheet.plumbing.databases import open_installation
+    from callsheet.plumbing.secrets import master_secret
 
     settings = load_settings()
     databases = await open_installation(settings)
     try:
         keys = Keys(databases)
         accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
-        return await work(Rooms(settings, databases, accounts, keys, management, COMMAND_LINE))
+        links = open_links(databases, settings, master_secret(settings))
+        return await work(Rooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
     finally:
         await databases.close()
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.identity.audit import OPERATOR, record
+from callsheet.identity.links import replace_password
 from callsheet.identity.managers import COMMAND_LINE, Manager
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
@@ -96,8 +97,7 @@ class Accounts:
             row = await SQL["find_user"].row(connection, email=email)
             if row is None:
                 raise NotFound(f"There is no user {email!r}.")
-            await SQL["replace_password"].run(connection, user_id=row["id"], password_hash=password_hash)
-            await SQL["delete_sessions_of_user"].run(connection, user_id=row["id"])
+            await replace_password(connection, row["id"], password_hash)
         return User(**row)
 
     async def find_tenant(self, slug: str) -> Tenant | None:

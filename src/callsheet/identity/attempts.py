@@ -21,6 +21,7 @@ class Attempts:
 
     def __init__(self, databases: Databases, settings: IdentitySettings, secret: Master):
         self._databases = databases
+        self._settings = settings
         self._window_seconds = settings.login_window_seconds
         # After a rotation of the secret all counts start anew.
         self._key = SigningKeys(secret, "login attempts").first
@@ -40,6 +41,15 @@ class Attempts:
         waits = [row["seconds_left"] for row in rows if row["attempts"] > limits[row["bucket"]]]
         if waits:
             raise RateLimited(max(1, *waits))
+
+    async def count_login(self, email: str, address: str) -> list[bytes]:
+        """One more attempt to know a user's password, wherever it is asked for; answers what to forgive on success."""
+        limits = {
+            self.bucket("account", email): self._settings.login_attempts,
+            self.address(address): self._settings.login_attempts_per_address,
+        }
+        await self.count(limits)
+        return list(limits)
 
     async def forgive(self, connection: Connection, buckets: Sequence[bytes]) -> None:
         await SQL["forgive_attempts"].run(connection, buckets=list(buckets), window_seconds=self._window_seconds)

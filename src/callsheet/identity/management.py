@@ -47,6 +47,7 @@ class UserManagement:
                 # A tenant admin may have made these keys, and must not come to hold those of an operator.
                 await SQL["revoke_keys_of_user"].run(connection, user_id=user_id)
                 await SQL["end_sessions_of_user"].run(connection, user_id=user_id)
+                await SQL["end_links_of_user"].run(connection, user_id=user_id)
             await _record_user(connection, manager, "user.role", row, role=role, was=row["role"])
         return user_view({**row, "role": role.value})
 
@@ -83,6 +84,9 @@ class UserManagement:
             _keep_an_operator(operators, user_id=user_id)
             await SQL["delete_keys_of_user"].run(connection, user_id=user_id)
             await SQL["end_sessions_of_user"].run(connection, user_id=user_id)
+            await SQL["end_links_of_user"].run(connection, user_id=user_id)
+            await SQL["delete_mails_of_user"].run(connection, email=row["email"])
+            await SQL["delete_invitation_of_user"].run(connection, user_id=user_id)
             await SQL["anonymise_audit_log"].run(connection, user_id=str(user_id))
             deleted = await SQL["anonymise_user"].row(connection, user_id=user_id)
             assert deleted is not None, "it is locked"

@@ -8,8 +8,13 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
+from callsheet.identity.invitations import Invitations
 from callsheet.identity.keys import Keys, KeyUsage
+from callsheet.identity.links import Links
+from callsheet.identity.mail import Mailer
+from callsheet.identity.mail_sender import MailSender
 from callsheet.identity.management import UserManagement
+from callsheet.identity.password_resets import PasswordResets
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.sessions import Sessions, SessionSweeper
 from callsheet.identity.stream_tokens import StreamTokens
@@ -17,6 +22,15 @@ from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master
+
+
+@dataclass(frozen=True, slots=True)
+class AccountLinks:
+    """Invitations and password resets, and the mails they are sent by."""
+
+    invitations: Invitations
+    resets: PasswordResets
+    mails: MailSender
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,12 +42,13 @@ class IdentityRoom:
     attempts: Attempts
     audit: AuditLog
     management: UserManagement
+    links: AccountLinks
     usage: KeyUsage
     sweeper: SessionSweeper
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.usage, self.sweeper)
+        return (self.usage, self.sweeper, self.links.mails)
 
 
 def open_identity(databases: Databases, settings: Settings, secret: Master) -> IdentityRoom:
@@ -49,6 +64,18 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
         attempts=Attempts(databases, settings.identity, secret),
         audit=AuditLog(databases),
         management=UserManagement(databases, keys),
+        links=open_links(databases, settings, secret),
         usage=usage,
         sweeper=SessionSweeper(databases, settings.identity),
+    )
+
+
+def open_links(databases: Databases, settings: Settings, secret: bytes) -> AccountLinks:
+    passwords, attempts = Passwords(), Attempts(databases, settings.identity, secret)
+    mailer, links = Mailer(settings.mail), Links(settings)
+    mails = MailSender(databases, mailer, links)
+    return AccountLinks(
+        invitations=Invitations(databases, passwords, mailer, links, settings, wake=mails.wake),
+        resets=PasswordResets(databases, passwords, attempts, mailer, links, settings, wake=mails.wake),
+        mails=mails,
     )

@@ -23,6 +23,8 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import InvalidCredentials
 
 SQL = statements("callsheet.identity")
+LINKS = statements("callsheet.identity", "links_statements.sql")
+FAILED_MAILS_KEPT = timedelta(days=7)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class Sessions:
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success."""
-        buckets = await self._count_attempt(email, address)
+        buckets = await self._attempts.count_login(email, address)
         async with self._databases.central.connection() as connection:
             row = await SQL["find_login"].row(connection, email=_storable(email))
         matched = await self._passwords.matches(row["password_hash"] if row else None, password)
@@ -82,20 +84,12 @@ class Sessions:
     def csrf_matches(self, token: str, given: str) -> bool:
         return self._csrf_keys.verify(given, token)
 
-    async def _count_attempt(self, email: str, address: str) -> list[bytes]:
-        limits = {
-            self._attempts.bucket("account", email): self._settings.login_attempts,
-            self._attempts.address(address): self._settings.login_attempts_per_address,
-        }
-        await self._attempts.count(limits)
-        return list(limits)
-
     def _principal(self, row: asyncpg.Record, token: str) -> Principal:
         return Principal.of(row, "session", self._csrf_keys.sign(token))
 
 
 class SessionSweeper(Loop):
-    """Removes sessions that have ended and login attempts that no longer count."""
+    """Removes sessions and links that have ended, mails that were given up, and attempts that no longer count."""
 
     name = "session_sweeper"
     interval_seconds = 600.0
@@ -108,6 +102,8 @@ class SessionSweeper(Loop):
     async def tick(self, now: datetime) -> None:
         async with self._databases.central.transaction() as connection:
             await SQL["sweep_sessions"].run(connection, now=now)
+            await LINKS["sweep_links"].run(connection, now=now)
+            await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
             before = now - timedelta(seconds=2 * self._settings.login_window_seconds)
             await SQL["sweep_attempts"].run(connection, before=before)
 

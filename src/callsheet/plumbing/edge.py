@@ -29,7 +29,7 @@ REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
 # Addresses below these take bodies of their own size and check it themselves.
 OWN_BODY_LIMIT = ("/storage/",)
 # The last part of addresses below these is not logged in full.
-SECRET_PATHS = ("/api/webhooks/",)
+SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/")
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
@@ -130,7 +130,7 @@ class _Answer:
 
 
 def _shown(path: str) -> str:
-    """Whoever knows the address of a callback is halfway to calling it."""
+    """Who knows the URL of a callback is halfway to calling it, and who knows that of a link to an account is in."""
     if not path.startswith(SECRET_PATHS):
         return path
     folder, _, name = path.rpartition("/")

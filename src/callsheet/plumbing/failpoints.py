@@ -22,6 +22,8 @@ class Failpoint(StrEnum):
     CREATE_TENANT_BEFORE_CENTRAL = "create_tenant.before_central"
     DELETE_USER_BEFORE_CANCEL = "delete_user.before_cancel"
     DELETE_USER_BEFORE_ROW = "delete_user.before_row"
+    MAIL_CLAIMED_BEFORE_SEND = "mail.claimed_before_send"
+    MAIL_SENT_BEFORE_ROW = "mail.sent_before_row"
     SUBMIT_BEFORE_RELAY = "submit.before_relay"
     RELAY_BEFORE_QUEUED = "relay.before_queued"
     RELAY_BEFORE_CLOSED = "relay.before_closed"

@@ -162,6 +162,34 @@ class IdentitySettings(Section):
         50, ge=1, le=100_000, description="Failed logins per network address within the window."
     )
     login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
+    invitation_hours: int = Field(168, ge=1, le=8760, description="How long an invitation can be accepted, in hours.")
+    reset_minutes: int = Field(
+        60, ge=5, le=10_080, description="How long a link to set a new password works, in minutes."
+    )
+
+
+class MailSettings(Section):
+    host: str | None = Field(
+        None,
+        min_length=1,
+        description="SMTP server that sends invitations and password resets. Default: none; links are returned to the "
+        "operator or tenant admin who creates them.",
+    )
+    port: int = Field(587, ge=1, le=65535, description="Port of the SMTP server.")
+    username: str | None = Field(None, min_length=1, description="User name at the SMTP server. Default: no login.")
+    password: SecretStr | None = Field(None, description="Password at the SMTP server.")
+    sender: str | None = Field(
+        None,
+        pattern=r"^[^\r\n]*@[^\r\n]*$",
+        description="Sender of the mails, for example Callsheet <no-reply@example.com>.",
+    )
+    tls: Literal["starttls", "tls", "none"] = Field(
+        "starttls",
+        description="How the connection is encrypted: starttls (port 587), tls from the start (port 465), or none.",
+    )
+    timeout_seconds: float = Field(
+        10.0, gt=0, le=60, description="Longest time to wait for the SMTP server, in seconds."
+    )
 
 
 class JobSettings(Section):

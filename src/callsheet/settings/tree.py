@@ -25,6 +25,7 @@ from callsheet.settings.control_plane import (
     IdentitySettings,
     JobSettings,
     LogSettings,
+    MailSettings,
     MediaSettings,
     OutgoingSettings,
     ServerSettings,
@@ -59,6 +60,7 @@ class Settings(BaseSettings):
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
     media: MediaSettings = Field(default_factory=MediaSettings, description="Uploads, videos and what is kept of them.")
     identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
+    mail: MailSettings = Field(default_factory=MailSettings, description="Mails to users.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
@@ -127,6 +129,8 @@ class Settings(BaseSettings):
             raise ValueError("storage.backend is 's3', so storage.s3.bucket must name a bucket")
         if (s3.access_key_id is None) != (s3.secret_access_key is None):
             raise ValueError("storage.s3.access_key_id and storage.s3.secret_access_key go together")
+        if self.mail.host is not None and self.mail.sender is None:
+            raise ValueError("mail.host is set, so mail.sender must name the sender of the mails")
         if self.tasks.heartbeat_seconds * 3 > self.tasks.lease_seconds:
             raise ValueError(
                 "tasks.heartbeat_seconds must be at most a third of tasks.lease_seconds, or two late ones end a task"

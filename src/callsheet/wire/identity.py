@@ -7,9 +7,9 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import Field, StringConstraints
+from pydantic import BeforeValidator, Field, StringConstraints
 
-from callsheet.wire.base import Answer, Line, OptionalLine, UserRequest
+from callsheet.wire.base import Answer, Line, OptionalLine, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
@@ -109,3 +109,84 @@ class User(Answer):
 
 class ChangeRoleRequest(UserRequest):
     role: Role
+
+
+class CreateInvitationRequest(UserRequest):
+    tenant: Slug
+    email: Email
+    role: Role = Role.USER
+
+
+class Invitation(Answer):
+    id: UUID = Field(description="Also the id of the user who accepts it.")
+    tenant: str
+    email: str
+    role: Role
+    invited_by: str
+    created_at: datetime
+    expires_at: datetime
+    mail_sent_at: datetime | None = Field(None, description="When the mail server accepted the mail.")
+    mail_error: str | None = Field(None, description="Why the mail was not sent at the last attempt.")
+    accepted_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+class CreatedInvitation(Invitation):
+    link: str | None = Field(
+        None, description="Send it to the person. It is shown this once; null where the server mails it."
+    )
+
+
+class OpenInvitation(Answer):
+    """What the holder of an invitation's link is invited to."""
+
+    tenant: str
+    tenant_name: str
+    email: str
+    role: Role
+    expires_at: datetime
+
+
+class AcceptInvitationRequest(UserRequest):
+    password: NewPassword
+    name: OptionalLine = ""
+
+
+class AskPasswordReset(UserRequest):
+    # Anything is taken: whether an address could exist at all is not told either.
+    email: Annotated[
+        str, StringConstraints(strip_whitespace=True, to_lower=True, max_length=254), BeforeValidator(printable)
+    ]
+
+
+class PasswordResetAsked(Answer):
+    """The same for every address, whether a user has it or not."""
+
+    message: str
+
+
+class SetPasswordRequest(UserRequest):
+    password: NewPassword
+
+
+class ChangePasswordRequest(UserRequest):
+    current_password: Annotated[str, StringConstraints(max_length=256)]
+    new_password: NewPassword
+
+
+class ResetLink(Answer):
+    link: str = Field(description="Send it to the user. It works once, and is shown this once.")
+    expires_at: datetime
+
+
+class Mail(Answer):
+    """A mail that the mail server has not accepted yet."""
+
+    id: int
+    kind: Literal["invitation", "password_reset"]
+    email: str
+    created_at: datetime
+    attempts: int
+    last_error: str | None = None
+    due_at: datetime = Field(description="When it is tried again.")
+    failed_at: datetime | None = Field(None, description="It was given up; invite or ask again.")

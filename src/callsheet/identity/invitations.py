@@ -1,0 +1,154 @@
+"""Invitations: a user of a role in a tenant, who sets their own password."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from callsheet.identity.audit import record
+from callsheet.identity.keys import hash_secret
+from callsheet.identity.links import ACCOUNTS, SQL, UNUSABLE, Links
+from callsheet.identity.mail import Mailer
+from callsheet.identity.managers import Manager
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import page_of
+from callsheet.plumbing.sql import Connection, Row
+from callsheet.settings import Settings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, WrongState
+from callsheet.wire.identity import (
+    AcceptInvitationRequest,
+    CreatedInvitation,
+    CreateInvitationRequest,
+    Invitation,
+    OpenInvitation,
+    Role,
+    User,
+)
+
+
+class Invitations:
+    def __init__(
+        self,
+        databases: Databases,
+        passwords: Passwords,
+        mailer: Mailer,
+        links: Links,
+        settings: Settings,
+        wake: Callable[[], None],
+    ):
+        """`wake` is called when there is a mail to send."""
+        self._databases = databases
+        self._passwords = passwords
+        self._mailer = mailer
+        self._links = links
+        self._hours = settings.identity.invitation_hours
+        self._wake = wake
+
+    async def create(
+        self, manager: Manager, request: CreateInvitationRequest, *, by_mail: bool = True
+    ) -> CreatedInvitation:
+        """Sends the link, or returns it where no mail is configured. Another one for the same address replaces it."""
+        manager.check_role(request.role)
+        by_mail = by_mail and self._mailer.is_configured
+        async with self._databases.central.transaction() as connection:
+            tenant = await ACCOUNTS["find_tenant"].row(connection, slug=request.tenant)
+            if tenant is None or not manager.reaches(tenant["id"]):
+                raise InvalidRequest.field("tenant", f"there is no tenant {request.tenant!r}")
+            if await ACCOUNTS["find_user"].row(connection, email=request.email) is not None:
+                raise _taken()
+            await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant["id"], email=request.email)
+            row = await SQL["create_invitation"].row(
+                connection,
+                id=uuid7(),
+                tenant_id=tenant["id"],
+                email=request.email,
+                role=request.role.value,
+                invited_by=manager.actor,
+                hours=self._hours,
+            )
+            assert row is not None
+            link = None if by_mail else await self._links.to_invitation(connection, row["id"])
+            if by_mail:
+                await SQL["mail_invitation"].run(connection, invitation_id=row["id"])
+            await record(
+                connection,
+                manager.actor,
+                "user.invite",
+                "user",
+                row["id"],
+                tenant["id"],
+                email=request.email,
+                role=request.role,
+            )
+        if by_mail:
+            self._wake()
+        return CreatedInvitation(**row, tenant=request.tenant, link=link)
+
+    async def list(self, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Invitation]:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_invitations"].rows(connection, only=only, before=before, limit=limit + 1)
+        return page_of([Invitation(**row) for row in rows], limit)
+
+    async def revoke(self, manager: Manager, invitation_id: UUID) -> Invitation:
+        """Its links stop working. Revoking again changes nothing."""
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["lock_invitation"].row(connection, id=invitation_id)
+            if row is None or not manager.reaches(row["tenant_id"]):
+                raise NotFound("There is no such invitation.")
+            manager.check_role(Role(row["role"]))
+            if row["accepted_at"] is not None:
+                raise WrongState("The invitation was accepted. Disable or delete the user instead.")
+            revoked_at = row["revoked_at"]
+            if revoked_at is None:
+                revoked_at = await SQL["revoke_invitation"].value(connection, id=invitation_id)
+                await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation_id)
+                await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation_id)
+                await record(connection, manager.actor, "user.uninvite", "user", invitation_id, row["tenant_id"])
+        shown = {**row, "revoked_at": revoked_at}
+        return Invitation.model_validate({name: shown.get(name) for name in Invitation.model_fields})
+
+    async def find(self, token: str) -> OpenInvitation:
+        async with self._databases.central.connection() as connection:
+            return OpenInvitation(**await self._open(connection, token))
+
+    async def accept(self, token: str, request: AcceptInvitationRequest) -> User:
+        """Creates the user the invitation is for, once."""
+        async with self._databases.central.connection() as connection:
+            await self._open(connection, token)
+        password_hash = await self._passwords.hash(request.password)
+        async with self._databases.central.transaction() as connection:
+            found = await self._open(connection, token)
+            invitation = await SQL["lock_invitation"].row(connection, id=found["id"])
+            assert invitation is not None, "it was there in this transaction, and none is deleted"
+            if invitation["accepted_at"] is not None or invitation["revoked_at"] is not None:
+                raise NotFound(UNUSABLE)
+            row = await ACCOUNTS["create_user"].row(
+                connection,
+                id=invitation["id"],
+                tenant_id=invitation["tenant_id"],
+                email=invitation["email"],
+                name=request.name,
+                password_hash=password_hash,
+                role=invitation["role"],
+            )
+            if row is None:
+                raise _taken()
+            await SQL["accept_invitation"].run(connection, id=invitation["id"])
+            await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation["id"])
+            await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation["id"])
+            actor = f"user:{row['id']}"
+            await record(connection, actor, "user.accept", "user", row["id"], invitation["tenant_id"])
+        return User(**row, tenant=found["tenant"])
+
+    async def _open(self, connection: Connection, token: str) -> Row:
+        row = await SQL["find_invitation_by_link"].row(connection, token_hash=hash_secret(token))
+        if row is None:
+            raise NotFound(UNUSABLE)
+        return row
+
+
+def _taken() -> Conflict:
+    return Conflict("This e-mail address has a user already.", errors=[FieldProblem("email", "is taken already")])

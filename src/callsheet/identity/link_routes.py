@@ -1,0 +1,110 @@
+"""`/api/invitations`, `/api/password-resets`, `/api/me/password`, and for administration `/api/admin/invitations`."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query, Request
+
+from callsheet.identity.authentication import COOKIE, Authentication
+from callsheet.identity.managers import Manager
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.identity.room import AccountLinks
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wire.base import Page
+from callsheet.wire.identity import (
+    AcceptInvitationRequest,
+    AskPasswordReset,
+    ChangePasswordRequest,
+    CreatedInvitation,
+    CreateInvitationRequest,
+    Invitation,
+    Mail,
+    OpenInvitation,
+    PasswordResetAsked,
+    ResetLink,
+    SetPasswordRequest,
+    User,
+)
+
+ON_ITS_WAY = "If a user has this e-mail address, a mail with a link to set a new password is on its way."
+NO_MAIL = (
+    "This installation sends no mail. Ask an operator or an admin of your tenant for a link to set a new password."
+)
+
+
+def link_router(links: AccountLinks, authentication: Authentication) -> APIRouter:
+    invitations, resets = links.invitations, links.resets
+    router = APIRouter(prefix="/api", tags=["identity"])
+
+    @router.get("/invitations/{token}")
+    async def get_invitation(token: str) -> OpenInvitation:
+        """What the link of an invitation is for. Reading it does not use the link up."""
+        return await invitations.find(token)
+
+    @router.post("/invitations/{token}", status_code=201)
+    async def accept_invitation(token: str, body: AcceptInvitationRequest) -> User:
+        """Creates your user with the password you choose. The link works once."""
+        return await invitations.accept(token, body)
+
+    @router.post("/password-resets", status_code=202)
+    async def ask_password_reset(body: AskPasswordReset, request: Request) -> PasswordResetAsked:
+        """Sends a link to set a new password. The response is the same whether a user has the address or not."""
+        by_mail = await resets.ask(body.email, authentication.client_address(request))
+        return PasswordResetAsked(message=ON_ITS_WAY if by_mail else NO_MAIL)
+
+    @router.post("/password-resets/{token}", status_code=204)
+    async def reset_password(token: str, body: SetPasswordRequest) -> None:
+        """Sets a new password. The link works once; all sessions of the user end."""
+        await resets.set_password(token, body.password)
+
+    @router.post("/me/password", status_code=204)
+    async def change_password(
+        body: ChangePasswordRequest, request: Request, principal: Principal = Depends(authentication.caller)
+    ) -> None:
+        """Changes your password. Your other sessions end; API keys stay."""
+        kept = request.cookies.get(COOKIE) if principal.signed_in_with == "session" else None
+        await resets.change(principal, body, authentication.client_address(request), kept)
+
+    return router
+
+
+def admin_link_router(links: AccountLinks, authentication: Authentication) -> APIRouter:
+    invitations, resets = links.invitations, links.resets
+    see = authentication.may_in_tenant(Permission.SEE_USERS)
+    manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
+    router = APIRouter(prefix="/api/admin", tags=["admin"])
+
+    @router.get("/invitations")
+    async def list_invitations(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = see
+    ) -> Page[Invitation]:
+        """Invitations, newest first. A tenant admin gets those of its tenant."""
+        return await invitations.list(cursor, limit, principal.only_tenant(Permission.SEE_USERS))
+
+    @router.post("/invitations", status_code=201)
+    async def create_invitation(body: CreateInvitationRequest, principal: Principal = manage) -> CreatedInvitation:
+        """Invites a person to a tenant. The link is mailed, or returned where no mail server is configured. Another
+        invitation of the same address replaces it."""
+        return await invitations.create(Manager.of(principal), body)
+
+    @router.delete("/invitations/{invitation_id}")
+    async def revoke_invitation(invitation_id: UUID, principal: Principal = manage) -> Invitation:
+        """Makes the link of an invitation useless."""
+        return await invitations.revoke(Manager.of(principal), invitation_id)
+
+    @router.post("/users/{user_id}/password-reset", status_code=201)
+    async def create_reset_link(user_id: UUID, principal: Principal = manage) -> ResetLink:
+        """Creates a link with which the user sets a new password. This response is the only place that shows it."""
+        return await resets.create_link(Manager.of(principal), user_id)
+
+    @router.get("/mails", dependencies=[authentication.may(Permission.SEE_USERS)])
+    async def list_mails(
+        cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
+        limit: int = LIMIT,
+    ) -> Page[Mail]:
+        """Mails that the mail server has not accepted yet, newest first, with the last error."""
+        return await links.mails.list(cursor, limit)
+
+    return router

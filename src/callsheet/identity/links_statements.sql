@@ -1,0 +1,114 @@
+-- database: central
+
+-- name: revoke_open_invitation
+UPDATE invitations SET revoked_at = clock_timestamp()
+WHERE tenant_id = :tenant_id AND email = :email AND accepted_at IS NULL AND revoked_at IS NULL
+
+-- name: create_invitation
+INSERT INTO invitations (id, tenant_id, email, role, invited_by, expires_at)
+VALUES (:id, :tenant_id, :email, :role, :invited_by, clock_timestamp() + make_interval(hours => :hours))
+RETURNING id, email, role, invited_by, created_at, expires_at, mail_sent_at, accepted_at, revoked_at
+
+-- name: list_invitations
+SELECT i.id, t.slug AS tenant, i.email, i.role, i.invited_by, i.created_at, i.expires_at, i.mail_sent_at, i.accepted_at,
+    i.revoked_at, m.last_error AS mail_error
+FROM invitations i JOIN tenants t ON t.id = i.tenant_id LEFT JOIN mails m ON m.invitation_id = i.id
+WHERE (:only::uuid IS NULL OR i.tenant_id = :only) AND (:before::uuid IS NULL OR i.id < :before)
+ORDER BY i.id DESC LIMIT :limit
+
+-- name: lock_invitation
+SELECT i.*, t.slug AS tenant FROM invitations i JOIN tenants t ON t.id = i.tenant_id WHERE i.id = :id
+FOR NO KEY UPDATE OF i
+
+-- name: revoke_invitation
+UPDATE invitations SET revoked_at = clock_timestamp() WHERE id = :id RETURNING revoked_at
+
+-- name: accept_invitation
+UPDATE invitations SET accepted_at = clock_timestamp() WHERE id = :id
+
+-- name: delete_links_of_invitation
+DELETE FROM account_links WHERE invitation_id = :invitation_id
+
+-- name: delete_mail_of_invitation
+DELETE FROM mails WHERE invitation_id = :invitation_id
+
+-- name: add_invitation_link
+INSERT INTO account_links (token_hash, invitation_id, expires_at)
+SELECT :token_hash, id, expires_at FROM invitations WHERE id = :invitation_id
+
+-- name: add_reset_link
+INSERT INTO account_links (token_hash, user_id, expires_at)
+VALUES (:token_hash, :user_id, clock_timestamp() + make_interval(mins => :minutes))
+RETURNING expires_at
+
+-- name: find_invitation_by_link
+SELECT i.id, t.slug AS tenant, t.name AS tenant_name, i.email, i.role, i.expires_at
+FROM account_links l JOIN invitations i ON i.id = l.invitation_id JOIN tenants t ON t.id = i.tenant_id
+WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND t.disabled_at IS NULL
+  AND i.accepted_at IS NULL AND i.revoked_at IS NULL
+
+-- name: find_user_by_link
+SELECT u.id, u.email FROM account_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
+WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
+
+-- name: use_reset_link
+-- Who comes second, with this link or with another of the same user, finds nothing: a password that is set deletes all.
+DELETE FROM account_links WHERE token_hash = :token_hash AND expires_at > clock_timestamp() RETURNING user_id
+
+-- name: delete_links_of_user
+DELETE FROM account_links WHERE user_id = :user_id
+
+-- name: mail_invitation
+INSERT INTO mails (invitation_id) VALUES (:invitation_id)
+
+-- name: mail_reset
+INSERT INTO mails (reset_email) VALUES (:email)
+ON CONFLICT (reset_email) DO UPDATE SET due_at = clock_timestamp(), created_at = clock_timestamp(), attempts = 0, failed_at = NULL
+
+-- name: claim_mail
+-- Put off before it is sent: a process that dies while it sends leaves the mail to be sent again, and a second process does
+-- not send it meanwhile.
+UPDATE mails SET attempts = attempts + 1,
+    due_at = clock_timestamp() + make_interval(secs => least(3600, 60 * power(2, attempts)))
+WHERE id = (
+    SELECT id FROM mails WHERE failed_at IS NULL AND due_at <= :now ORDER BY due_at LIMIT 1 FOR UPDATE SKIP LOCKED
+)
+RETURNING id, invitation_id, reset_email, attempts, created_at
+
+-- name: invitation_to_mail
+SELECT i.id, i.email, i.role, i.expires_at, t.name AS tenant_name
+FROM invitations i JOIN tenants t ON t.id = i.tenant_id
+WHERE i.id = :id AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > clock_timestamp()
+
+-- name: user_to_mail
+SELECT u.id, u.email FROM users u JOIN tenants t ON t.id = u.tenant_id
+WHERE u.email = :email AND u.disabled_at IS NULL AND t.disabled_at IS NULL
+
+-- name: mail_was_sent
+WITH sent AS (DELETE FROM mails WHERE id = :id RETURNING invitation_id)
+UPDATE invitations i SET mail_sent_at = clock_timestamp() FROM sent WHERE i.id = sent.invitation_id
+
+-- name: mail_was_not_sent
+UPDATE mails SET last_error = :error, failed_at = CASE WHEN :give_up THEN clock_timestamp() END WHERE id = :id
+
+-- name: list_mails
+SELECT m.id, CASE WHEN m.invitation_id IS NULL THEN 'password_reset' ELSE 'invitation' END AS kind,
+    coalesce(m.reset_email, i.email) AS email, m.created_at, m.attempts, m.last_error, m.due_at, m.failed_at
+FROM mails m LEFT JOIN invitations i ON i.id = m.invitation_id
+WHERE :before::bigint IS NULL OR m.id < :before
+ORDER BY m.id DESC LIMIT :limit
+
+-- name: sweep_links
+DELETE FROM account_links WHERE expires_at < :now
+
+-- name: sweep_mails
+DELETE FROM mails WHERE failed_at < :before
+
+-- name: find_password
+SELECT password_hash FROM users WHERE id = :user_id
+
+-- name: change_password
+UPDATE users SET password_hash = :fresh WHERE id = :user_id AND password_hash = :checked
+
+-- name: end_other_sessions
+DELETE FROM browser_sessions WHERE user_id = :user_id AND id_hash IS DISTINCT FROM :kept

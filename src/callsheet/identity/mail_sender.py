@@ -1,0 +1,110 @@
+"""Sends the mails that were written with invitations and password resets, again and again until the server has them."""
+
+from __future__ import annotations
+
+import smtplib
+from datetime import UTC, datetime
+
+from callsheet.identity.links import SQL, Links
+from callsheet.identity.mail import Mailer, MailRefused
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Connection, Row
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.base import Page
+from callsheet.wire.identity import Mail
+
+log = get_logger(__name__)
+# Put off twice as long each time, an hour at most: the last one is about six hours after the first.
+MOST_ATTEMPTS = 12
+LONGEST_ERROR = 500
+
+INVITATION = """You are invited to {tenant} on Callsheet, as {role}.
+
+Open this link to set your password:
+{link}
+
+The link works once, until {expires}. If you did not expect it, do nothing.
+"""
+RESET = """Somebody asked for a new password for your account on Callsheet.
+
+Open this link to set one:
+{link}
+
+The link works once, until {expires}. If it was not you, do nothing: your password stays as it is.
+"""
+
+
+class MailSender(Loop):
+    name = "mail_sender"
+    interval_seconds = 15.0
+
+    def __init__(self, databases: Databases, mailer: Mailer, links: Links):
+        super().__init__()
+        self._databases = databases
+        self._mailer = mailer
+        self._links = links
+
+    async def tick(self, now: datetime) -> bool:
+        """Sends one mail that is due; more may be."""
+        if not self._mailer.is_configured:
+            return False
+        async with self._databases.central.transaction() as connection:
+            mail = await SQL["claim_mail"].row(connection, now=now)
+            if mail is None:
+                return False
+            # With a token of its own: the mail of an attempt whose answer was lost works, too.
+            written = await self._write(connection, mail)
+        await hit(Failpoint.MAIL_CLAIMED_BEFORE_SEND)
+        if written is not None and not await self._sent(mail, *written):
+            return True
+        await hit(Failpoint.MAIL_SENT_BEFORE_ROW)
+        async with self._databases.central.transaction() as connection:
+            await SQL["mail_was_sent"].run(connection, id=mail["id"])
+        return True
+
+    async def list(self, before: int | None, limit: int) -> Page[Mail]:
+        """Mails that were not sent yet, newest first."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_mails"].rows(connection, before=before, limit=limit + 1)
+        items = [Mail(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def _write(self, connection: Connection, mail: Row) -> tuple[str, str, str] | None:
+        """Recipient, subject and text; `None` where nobody is to get a mail any more."""
+        if mail["invitation_id"] is not None:
+            invitation = await SQL["invitation_to_mail"].row(connection, id=mail["invitation_id"])
+            if invitation is None:
+                return None
+            text = INVITATION.format(
+                tenant=invitation["tenant_name"],
+                role=invitation["role"].replace("_", " "),
+                link=await self._links.to_invitation(connection, invitation["id"]),
+                expires=_shown(invitation["expires_at"]),
+            )
+            return invitation["email"], "You are invited to Callsheet", text
+        user = await SQL["user_to_mail"].row(connection, email=mail["reset_email"])
+        if user is None:
+            return None
+        reset = await self._links.to_reset(connection, user["id"])
+        text = RESET.format(link=reset.link, expires=_shown(reset.expires_at))
+        return user["email"], "Set a new password for Callsheet", text
+
+    async def _sent(self, mail: Row, to: str, subject: str, text: str) -> bool:
+        try:
+            await self._mailer.send(to, subject, text)
+        except (OSError, smtplib.SMTPException, MailRefused) as error:
+            give_up = isinstance(error, MailRefused) or mail["attempts"] >= MOST_ATTEMPTS
+            # Not the recipient: logs are read by more people than the list of mails.
+            log.warning("mail.not_sent", mail=mail["id"], attempt=mail["attempts"], given_up=give_up, error=str(error))
+            async with self._databases.central.transaction() as connection:
+                await SQL["mail_was_not_sent"].run(
+                    connection, id=mail["id"], error=f"{type(error).__name__}: {error}"[:LONGEST_ERROR], give_up=give_up
+                )
+            return False
+        return True
+
+
+def _shown(moment: datetime) -> str:
+    return f"{moment.astimezone(UTC):%Y-%m-%d %H:%M} UTC"

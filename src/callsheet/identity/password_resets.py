@@ -1,0 +1,108 @@
+"""New passwords: by a link, or by somebody who knows the current one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from uuid import UUID
+
+from callsheet.identity.attempts import Attempts
+from callsheet.identity.audit import record
+from callsheet.identity.keys import hash_secret
+from callsheet.identity.links import ACCOUNTS, SQL, UNUSABLE, Links, replace_password
+from callsheet.identity.mail import Mailer
+from callsheet.identity.management import held_user
+from callsheet.identity.managers import Manager
+from callsheet.identity.passwords import Passwords
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import Settings
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.identity import ChangePasswordRequest, ResetLink
+
+# Mails that one address can be made to get within a window.
+RESETS_PER_ADDRESSEE = 3
+
+
+class PasswordResets:
+    def __init__(
+        self,
+        databases: Databases,
+        passwords: Passwords,
+        attempts: Attempts,
+        mailer: Mailer,
+        links: Links,
+        settings: Settings,
+        wake: Callable[[], None],
+    ):
+        self._databases = databases
+        self._passwords = passwords
+        self._attempts = attempts
+        self._mailer = mailer
+        self._links = links
+        self._settings = settings.identity
+        self._wake = wake
+
+    async def ask(self, email: str, address: str) -> bool:
+        """Whether mails are sent here at all. Nothing else differs between an address that has a user and one that has
+        none: who it belongs to is looked up when the mail is sent."""
+        limits = {
+            self._attempts.bucket("reset", email): RESETS_PER_ADDRESSEE,
+            self._attempts.address(address, "reset address"): self._settings.login_attempts_per_address,
+        }
+        await self._attempts.count(limits)
+        if not self._mailer.is_configured:
+            return False
+        async with self._databases.central.transaction() as connection:
+            await SQL["mail_reset"].run(connection, email=email)
+        self._wake()
+        return True
+
+    async def create_link(self, manager: Manager, user_id: UUID) -> ResetLink:
+        """For an operator or tenant admin to hand over."""
+        async with self._databases.central.transaction() as connection:
+            row = await held_user(connection, manager, user_id)
+            link = await self._links.to_reset(connection, user_id)
+            await record(connection, manager.actor, "user.reset_password", "user", user_id, row["tenant_id"])
+        return link
+
+    async def find(self, token: str) -> str:
+        """The e-mail address that a link is for."""
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_user_by_link"].row(connection, token_hash=hash_secret(token))
+        if row is None:
+            raise NotFound(UNUSABLE)
+        return str(row["email"])
+
+    async def set_password(self, token: str, password: str) -> None:
+        """Once per link. Ends every session of the user and every other link."""
+        await self.find(token)
+        password_hash = await self._passwords.hash(password)
+        async with self._databases.central.transaction() as connection:
+            user_id = await SQL["use_reset_link"].value(connection, token_hash=hash_secret(token))
+            if user_id is None:
+                raise NotFound(UNUSABLE)
+            await replace_password(connection, user_id, password_hash)
+            tenant_id = await ACCOUNTS["find_owner"].value(connection, user_id=user_id)
+            await record(connection, f"user:{user_id}", "user.password", "user", user_id, tenant_id)
+
+    async def change(
+        self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
+    ) -> None:
+        """By somebody who knows the current password; guesses are counted with those at the login. Ends every session
+        but the one of the token `kept`."""
+        buckets = await self._attempts.count_login(principal.email, address)
+        async with self._databases.central.connection() as connection:
+            checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
+        if not await self._passwords.matches(checked, request.current_password):
+            raise InvalidRequest.field("current_password", "is not your password")
+        fresh = await self._passwords.hash(request.new_password)
+        names = {"user_id": principal.user_id}
+        async with self._databases.central.transaction() as connection:
+            await self._attempts.forgive(connection, buckets)
+            if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
+                raise InvalidRequest.field("current_password", "was changed at this moment by another request")
+            kept_hash = hash_secret(kept) if kept is not None else None
+            await SQL["end_other_sessions"].run(connection, **names, kept=kept_hash)
+            await SQL["delete_links_of_user"].run(connection, **names)
+            actor = f"user:{principal.user_id}"
+            await record(connection, actor, "user.password", "user", principal.user_id, principal.tenant_id)

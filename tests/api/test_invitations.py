@@ -1,0 +1,191 @@
+"""Invitations: a link that works once, for the right person, role and tenant, also for a person with a browser."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from typing import Any
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.plumbing.edge import _shown
+from callsheet.wire.identity import Role
+from tests.support.answers import assert_refused
+from tests.support.people import PASSWORD, People, Person
+
+
+@pytest.fixture
+async def operator(people: People) -> Person:
+    return await people.admin()
+
+
+@pytest.fixture
+async def boss(people: People) -> Person:
+    return await people.user(role=Role.TENANT_ADMIN)
+
+
+async def invite(client: httpx.AsyncClient, by: Person, **changes: str) -> dict[str, Any]:
+    body = {"tenant": by.tenant.slug, "email": f"{uuid4().hex}@example.com", **changes}
+    answer = await client.post("/api/admin/invitations", json=body, headers=by.headers)
+    assert answer.status_code == 201, answer.text
+    return dict(answer.json())
+
+
+def token_of(invitation: dict[str, Any]) -> str:
+    return str(invitation["link"].rpartition("/")[2])
+
+
+def api(invitation: dict[str, Any]) -> str:
+    return f"/api/invitations/{token_of(invitation)}"
+
+
+async def login(client: httpx.AsyncClient, email: str) -> httpx.Response:
+    return await client.post("/api/auth/login", json={"email": email, "password": PASSWORD})
+
+
+async def test_a_person_accepts_in_the_browser_and_can_sign_in(client: httpx.AsyncClient, boss: Person) -> None:
+    invitation = await invite(client, boss, email=" New.Person@Example.COM ", role="tenant_admin")
+    assert invitation["email"] == "new.person@example.com"
+    page = await client.get(invitation["link"])
+    assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+    assert boss.tenant.name in page.text
+    assert "tenant admin" in page.text
+    policy = page.headers["content-security-policy"]
+    assert "default-src 'none'" in policy
+    assert "unsafe-inline" not in policy
+    assert "<script" not in page.text
+    assert page.headers["cache-control"] == "no-store"
+    # Looking at it, as mail scanners do, does not use it up.
+    assert (await client.get(invitation["link"])).status_code == 200
+
+    short = await client.post(invitation["link"], data={"password": "short"})
+    assert short.status_code == 422
+    assert "A password has 10 to 256 characters." in short.text
+    done = await client.post(invitation["link"], data={"password": PASSWORD, "name": "New Person"})
+    assert done.status_code == 200
+    assert "new.person@example.com" in done.text
+    signed_in = (await login(client, "new.person@example.com")).json()
+    assert (signed_in["user_id"], signed_in["role"]) == (invitation["id"], "tenant_admin")
+    assert (signed_in["tenant"], signed_in["name"]) == (boss.tenant.slug, "New Person")
+
+    again = await client.post(invitation["link"], data={"password": "another password"})
+    assert again.status_code == 404
+    assert "does not work" in again.text
+    listed = (await client.get("/api/admin/invitations", headers=boss.headers)).json()["items"]
+    assert [(each["id"], each["accepted_at"] is not None) for each in listed] == [(invitation["id"], True)]
+
+
+async def test_a_program_accepts_over_the_api(client: httpx.AsyncClient, operator: Person) -> None:
+    invitation = await invite(client, operator)
+    opened = (await client.get(api(invitation))).json()
+    assert (opened["email"], opened["tenant"], opened["role"]) == (invitation["email"], operator.tenant.slug, "user")
+    refused = await client.post(api(invitation), json={"password": "short"})
+    assert_refused(refused, 422, "invalid_request", "password")
+    accepted = await client.post(api(invitation), json={"password": PASSWORD})
+    assert (accepted.status_code, accepted.json()["id"]) == (201, invitation["id"])
+    for answer in (await client.get(api(invitation)), await client.post(api(invitation), json={"password": PASSWORD})):
+        assert_refused(answer, 404, "not_found")
+
+
+async def test_of_two_who_accept_at_once_one_does(client: httpx.AsyncClient, operator: Person) -> None:
+    invitation = await invite(client, operator)
+    answers = await asyncio.gather(*(client.post(api(invitation), json={"password": PASSWORD}) for _ in range(4)))
+    assert sorted(answer.status_code for answer in answers) == [201, 404, 404, 404]
+
+
+@pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
+async def test_a_tenant_admin_invites_nobody_who_sees_beyond_the_tenant(
+    client: httpx.AsyncClient, boss: Person, role: str
+) -> None:
+    body = {"tenant": boss.tenant.slug, "email": "high@example.com", "role": role}
+    assert_refused(await client.post("/api/admin/invitations", json=body, headers=boss.headers), 403, "forbidden")
+
+
+async def test_a_tenant_admin_invites_to_no_other_tenant_and_touches_none_of_its_invitations(
+    client: httpx.AsyncClient, boss: Person, operator: Person
+) -> None:
+    body = {"tenant": operator.tenant.slug, "email": "spy@example.com"}
+    answer = await client.post("/api/admin/invitations", json=body, headers=boss.headers)
+    assert_refused(answer, 422, "invalid_request", "tenant")
+    theirs = await invite(client, operator)
+    assert theirs["email"] not in (await client.get("/api/admin/invitations", headers=boss.headers)).text
+    path = f"/api/admin/invitations/{theirs['id']}"
+    assert_refused(await client.delete(path, headers=boss.headers), 404, "not_found")
+    # Nor can it revoke one of its own tenant for a role that it may not give.
+    above = await invite(client, operator, tenant=boss.tenant.slug, role="operator")
+    answer = await client.delete(f"/api/admin/invitations/{above['id']}", headers=boss.headers)
+    assert_refused(answer, 403, "forbidden")
+    assert (await client.get(api(theirs))).status_code == (await client.get(api(above))).status_code == 200
+
+
+@pytest.mark.parametrize("how", ["revoked", "replaced", "expired", "tenant disabled", "e-mail taken"])
+async def test_a_link_that_should_not_work_does_not(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, operator: Person, how: str
+) -> None:
+    tenant = await people.tenant()
+    invitation = await invite(client, operator, tenant=tenant.slug)
+    async with plane.databases.central.connection() as connection:
+        match how:
+            case "revoked":
+                revoked = await client.delete(f"/api/admin/invitations/{invitation['id']}", headers=operator.headers)
+                assert revoked.json()["revoked_at"] is not None
+            case "replaced":
+                await invite(client, operator, tenant=tenant.slug, email=invitation["email"])
+            case "expired":
+                await connection.execute("UPDATE account_links SET expires_at = now() - interval '1 second'")
+            case "tenant disabled":
+                await connection.execute("UPDATE tenants SET disabled_at = now() WHERE id = $1", tenant.id)
+            case "e-mail taken":
+                body = {"tenant": tenant.slug, "email": invitation["email"], "password": PASSWORD}
+                await client.post("/api/admin/users", json=body, headers=operator.headers)
+    answer = await client.post(api(invitation), json={"password": "mine from now on"})
+    assert answer.status_code == (409 if how == "e-mail taken" else 404), answer.text
+
+
+async def test_who_is_a_user_already_is_not_invited(client: httpx.AsyncClient, operator: Person) -> None:
+    body = {"tenant": operator.tenant.slug, "email": operator.user.email}
+    answer = await client.post("/api/admin/invitations", json=body, headers=operator.headers)
+    assert_refused(answer, 409, "conflict", "email")
+
+
+async def test_the_token_is_stored_as_a_hash_and_not_logged(
+    plane: ControlPlane, client: httpx.AsyncClient, operator: Person
+) -> None:
+    invitation = await invite(client, operator)
+    token = token_of(invitation)
+    assert re.fullmatch(r"csl_\S{40,}", token)
+    async with plane.databases.central.connection() as connection:
+        stored = []
+        for table in ("invitations", "account_links", "mails", "audit_logs"):
+            stored += await connection.fetch(f"SELECT * FROM {table}")
+    assert stored
+    assert token not in str(stored)
+    for path in (httpx.URL(invitation["link"]).path, api(invitation), f"/api/password-resets/{token}"):
+        assert token not in _shown(path)
+
+
+async def test_what_people_wrote_is_no_markup(client: httpx.AsyncClient, people: People, operator: Person) -> None:
+    body = {"slug": f"t-{uuid4().hex[:8]}", "name": "<img src=x onerror=alert(1)>"}
+    tenant = (await client.post("/api/admin/tenants", json=body, headers=operator.headers)).json()
+    invitation = await invite(client, operator, tenant=tenant["slug"], email='"><b>@example.com')
+    page = (await client.get(invitation["link"])).text
+    assert "<img" not in page
+    assert '"><b>@' not in page
+    for odd in ("/account/invitation/nothing", "/account/password/%22%3E%3Cscript%3E"):
+        answer = await client.get(odd)
+        assert answer.status_code == 404
+        assert "<script" not in answer.text
+
+
+@pytest.mark.parametrize("body", [b"\xff\xfe=1", b"&".join([b"a=1"] * 50), b"%", b""])
+async def test_a_form_that_cannot_be_read_is_refused_on_a_page(
+    client: httpx.AsyncClient, operator: Person, body: bytes
+) -> None:
+    invitation = await invite(client, operator)
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    answer = await client.post(invitation["link"], content=body, headers=headers)
+    assert answer.status_code in (400, 422)
+    assert answer.headers["content-type"].startswith("text/html")

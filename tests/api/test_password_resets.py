@@ -1,0 +1,153 @@
+"""New passwords: by who knows the old one, and by a link; nobody learns who has an account."""
+
+from __future__ import annotations
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.authentication import COOKIE
+from callsheet.wire.identity import Role
+from tests.api.conftest import Started
+from tests.support.answers import assert_refused
+from tests.support.people import PASSWORD, People, Person, sign_in
+
+CHANGED = "another long password"
+
+
+@pytest.fixture
+async def operator(people: People) -> Person:
+    return await people.admin()
+
+
+@pytest.fixture
+async def ann(people: People) -> Person:
+    return await people.user()
+
+
+async def session(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> dict[str, str]:
+    answer = await sign_in(client, person, password)
+    assert answer.status_code == 200, answer.text
+    headers = {"cookie": f"{COOKIE}={answer.cookies[COOKIE]}", "x-csrf-token": answer.json()["csrf_token"]}
+    client.cookies.clear()
+    return headers
+
+
+async def reset_link(client: httpx.AsyncClient, by: Person, whom: Person) -> str:
+    answer = await client.post(f"/api/admin/users/{whom.user.id}/password-reset", headers=by.headers)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["link"])
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_every_role_changes_its_own_password_and_other_sessions_end(
+    client: httpx.AsyncClient, people: People, role: Role
+) -> None:
+    person = await people.user(role=role)
+    here, elsewhere = await session(client, person), await session(client, person)
+    body = {"current_password": PASSWORD, "new_password": CHANGED}
+    assert (await client.post("/api/me/password", json=body, headers=here)).status_code == 204
+    assert (await client.get("/api/me", headers=here)).status_code == 200
+    assert_refused(await client.get("/api/me", headers=elsewhere), 401, "not_authenticated")
+    assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+    assert_refused(await sign_in(client, person), 401, "invalid_credentials")
+    assert (await sign_in(client, person, CHANGED)).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        ({"current_password": "not this one", "new_password": CHANGED}, "current_password"),
+        ({"current_password": PASSWORD, "new_password": "short"}, "new_password"),
+        ({"new_password": CHANGED}, "current_password"),
+    ],
+)
+async def test_a_change_without_the_current_password_is_refused(
+    client: httpx.AsyncClient, ann: Person, body: dict[str, str], field: str
+) -> None:
+    answer = await client.post("/api/me/password", json=body, headers=ann.headers)
+    assert_refused(answer, 422, "invalid_request", field)
+    assert (await sign_in(client, ann)).status_code == 200
+
+
+async def test_guesses_are_counted_with_those_at_the_login(started: Started) -> None:
+    async with started(identity={"login_attempts": 2, "login_window_seconds": 86_400}) as (plane, client):
+        ann = await People(plane.accounts, plane.keys).user()
+        guess = {"current_password": "a guess", "new_password": CHANGED}
+        assert (await client.post("/api/me/password", json=guess, headers=ann.headers)).status_code == 422
+        assert (await sign_in(client, ann, "a guess")).status_code == 401
+        assert_refused(await client.post("/api/me/password", json=guess, headers=ann.headers), 429, "rate_limited")
+
+
+async def test_a_link_sets_a_password_once_and_ends_every_session(
+    client: httpx.AsyncClient, operator: Person, ann: Person
+) -> None:
+    before = await session(client, ann)
+    first, second = await reset_link(client, operator, ann), await reset_link(client, operator, ann)
+    page = await client.get(first)
+    assert page.status_code == 200
+    assert ann.user.email in page.text
+    assert (await client.post(first, data={"password": "short"})).status_code == 422
+    assert (await client.post(first, data={"password": CHANGED})).status_code == 200
+    assert_refused(await client.get("/api/me", headers=before), 401, "not_authenticated")
+    assert (await sign_in(client, ann, CHANGED)).status_code == 200
+    # Neither this link nor another of before.
+    for link in (first, second):
+        assert (await client.post(link, data={"password": PASSWORD})).status_code == 404
+        token = link.rpartition("/")[2]
+        answer = await client.post(f"/api/password-resets/{token}", json={"password": PASSWORD})
+        assert_refused(answer, 404, "not_found")
+
+
+@pytest.mark.parametrize("how", ["expired", "disabled", "own change", "became operator"])
+async def test_a_link_that_should_not_work_does_not(
+    plane: ControlPlane, client: httpx.AsyncClient, operator: Person, ann: Person, how: str
+) -> None:
+    link = await reset_link(client, operator, ann)
+    match how:
+        case "expired":
+            async with plane.databases.central.connection() as connection:
+                await connection.execute("UPDATE account_links SET expires_at = now() - interval '1 second'")
+        case "disabled":
+            await client.post(f"/api/admin/users/{ann.user.id}/disable", headers=operator.headers)
+        case "own change":
+            body = {"current_password": PASSWORD, "new_password": CHANGED}
+            await client.post("/api/me/password", json=body, headers=ann.headers)
+        case "became operator":
+            body = {"role": "operator"}
+            await client.put(f"/api/admin/users/{ann.user.id}/role", json=body, headers=operator.headers)
+    assert (await client.get(link)).status_code == 404
+    assert (await client.post(link, data={"password": "mine from now on"})).status_code == 404
+
+
+async def test_a_tenant_admin_makes_links_for_its_own_users_alone(
+    client: httpx.AsyncClient, people: People, ann: Person
+) -> None:
+    boss = await people.user(ann.tenant, Role.TENANT_ADMIN)
+    assert await reset_link(client, boss, ann)
+    for target, status in ((await people.user(), 404), (await people.user(ann.tenant, Role.OPERATOR), 403)):
+        answer = await client.post(f"/api/admin/users/{target.user.id}/password-reset", headers=boss.headers)
+        assert answer.status_code == status
+
+
+async def test_asking_tells_nobody_who_has_an_account(client: httpx.AsyncClient, ann: Person) -> None:
+    answers = [
+        await client.post("/api/password-resets", json={"email": email})
+        for email in (ann.user.email, "nobody@example.com", "no address at all", "")
+    ]
+    assert {(answer.status_code, answer.text) for answer in answers} == {(202, answers[0].text)}
+    assert "sends no mail" in answers[0].json()["message"]
+    assert "account/" not in answers[0].text
+
+
+async def test_asking_is_limited_by_address_of_mail_and_of_network(started: Started) -> None:
+    async with started(identity={"login_attempts_per_address": 5, "login_window_seconds": 86_400}) as (_, client):
+        statuses = [
+            (await client.post("/api/password-resets", json={"email": "a@example.com"})).status_code for _ in range(4)
+        ]
+        assert statuses == [202, 202, 202, 429]
+        statuses = [
+            (await client.post("/api/password-resets", json={"email": f"{n}@example.com"})).status_code
+            for n in range(2)
+        ]
+        assert statuses == [202, 429]
