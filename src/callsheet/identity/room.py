@@ -70,7 +70,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
     )
 
 
-def open_links(databases: Databases, settings: Settings, secret: bytes) -> AccountLinks:
+def open_links(databases: Databases, settings: Settings, secret: Master) -> AccountLinks:
     passwords, attempts = Passwords(), Attempts(databases, settings.identity, secret)
     mailer, links = Mailer(settings.mail), Links(settings)
     mails = MailSender(databases, mailer, links)
