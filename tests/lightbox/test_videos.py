@@ -290,6 +290,7 @@ async def test_an_interrupted_save_stops_at_once_and_leaves_nothing(
     assert list(engine.folders.output.glob("*long*")) == []
 
 
+@pytest.mark.thorough
 async def test_a_long_video_does_not_fill_the_memory(tmp_path: Path) -> None:
     # 200 frames of 720p are 553 MB as pictures.
     graph = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import signal
 import subprocess
@@ -10,16 +11,20 @@ import sys
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import chdir, contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import structlog
+
 import callsheet.cli.main
 
 SECONDS = 300
+# Commands that listen for signals: they stay until they are told to stop, or start a program that does.
+STAYING = {("demo",), ("lightbox",), ("serve",), ("up",), ("worker",), ("db", "shell")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +57,14 @@ class Callsheet:
         return Callsheet(self._directory, **{**self._variables, **variables})
 
     def run(self, *arguments: str, input: str | None = None) -> Result:
+        """In a process of its own only where that is the point: starting one takes a second of the processor."""
+        if not {arguments[:1], arguments[:2]} & STAYING:
+            result = self.call(*arguments, input=input or "")
+            assert "Traceback" not in result.err, result.err
+            return result
+        return self.run_process(*arguments, input=input)
+
+    def run_process(self, *arguments: str, input: str | None = None) -> Result:
         ended = subprocess.run(
             [sys.executable, "-m", "callsheet", *arguments],
             capture_output=True,
@@ -76,10 +89,7 @@ class Callsheet:
         return self.run(*arguments, input=input).sentence
 
     def call(self, *arguments: str, input: str = "") -> Result:
-        """The same command in this process: half a second less, for the many ways to say no.
-
-        In a thread, because a command runs an event loop of its own.
-        """
+        """The command in this process; in a thread, because it runs an event loop of its own."""
         out, err = StringIO(), StringIO()
 
         def main() -> int:
@@ -93,6 +103,8 @@ class Callsheet:
             patch.dict(os.environ, self._environment(), clear=True),
             patch.object(sys, "argv", ["callsheet", *arguments]),
             patch.object(sys, "stdin", StringIO(input)),
+            chdir(self._directory),
+            _logs_as_before(),
             redirect_stdout(out),
             redirect_stderr(err),
             ThreadPoolExecutor(1) as thread,
@@ -142,6 +154,19 @@ class Running:
         self._process.send_signal(number)
         out, err = self._process.communicate(timeout=SECONDS)
         return Result(self._process.returncode, out, self.err + err)
+
+
+@contextmanager
+def _logs_as_before() -> Iterator[None]:
+    """A command sets up the logs of its process."""
+    root, before = logging.getLogger(), structlog.get_config()
+    handlers, level = root.handlers[:], root.level
+    try:
+        yield
+    finally:
+        root.handlers[:], root.level = handlers, level
+        logging.captureWarnings(False)
+        structlog.configure(**before)
 
 
 def processes_naming(directory: Path) -> list[str]:

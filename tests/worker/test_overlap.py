@@ -62,7 +62,14 @@ async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
         most[row["worker_id"]] = row["live"]
 
 
-@pytest.mark.parametrize(("prefetch", "max_concurrency"), [(True, 1), (True, 2), (False, 2)])
+@pytest.mark.parametrize(
+    ("prefetch", "max_concurrency"),
+    [
+        pytest.param(True, 1, marks=pytest.mark.thorough),
+        (True, 2),
+        pytest.param(False, 2, marks=pytest.mark.thorough),
+    ],
+)
 async def test_no_agent_ever_holds_more_leases_than_it_has_places_and_one_only_with_prefetch(
     site: Site, prefetch: bool, max_concurrency: int
 ) -> None:

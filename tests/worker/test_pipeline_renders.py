@@ -6,6 +6,7 @@ from io import BytesIO
 from pathlib import Path
 from typing import Any
 
+import pytest
 from PIL import Image
 
 from callsheet.app import running_control_plane
@@ -36,6 +37,7 @@ NEEDS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.thorough
 async def test_four_steps_go_on_to_ten_leaves_with_no_human(settings: Settings, tmp_path: Path) -> None:
     chosen = changed(settings, pipelines={"jobs_per_run": 2, "jobs_in_total": 2})
     async with (

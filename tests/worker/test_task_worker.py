@@ -192,6 +192,7 @@ async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: 
     assert await balance(site) == 99
 
 
+@pytest.mark.thorough
 async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are_finished_by_the_next_once(
     site: Site,
 ) -> None:
