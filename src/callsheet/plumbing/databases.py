@@ -192,12 +192,14 @@ async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Mig
     async with connected(dsn, CENTRAL) as connection:
         central = await read_central(connection, dsn)
     addresses = [address for address in await pool_addresses(settings, dsn) if address.name not in applied]
+    # In this order, whichever is done first.
+    names = [*applied, *(address.name for address in addresses)]
 
     async def migrate(address: PoolAddress) -> None:
         applied[address.name] = await prepare_pool(address.dsn, address.name, central, migrate=True)
 
     await all_of(migrate(address) for address in addresses)
-    return applied
+    return {name: applied[name] for name in names}
 
 
 async def _migrate_central(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:
