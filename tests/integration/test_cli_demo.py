@@ -147,6 +147,7 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
     assert (down["running"], down["databases"]) == (False, [])
 
 
+@pytest.mark.thorough
 def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
@@ -165,6 +166,7 @@ def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path
         assert demo.end(signal.SIGINT).code == 0
 
 
+@pytest.mark.thorough
 def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
@@ -173,6 +175,7 @@ def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: P
     assert processes_naming(home) == []
 
 
+@pytest.mark.thorough
 def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
@@ -187,6 +190,7 @@ def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callshee
     assert "worker.not_registered" not in again.err
 
 
+@pytest.mark.thorough
 def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start(tmp_path: Path) -> None:
     home = tmp_path / "home"
     callsheet = Callsheet(tmp_path, HOME=str(home))
@@ -198,6 +202,7 @@ def test_a_process_that_ends_between_two_databases_is_repaired_by_the_next_start
     shutil.rmtree(home)
 
 
+@pytest.mark.thorough
 def test_interrupted_in_the_middle_of_its_job_it_leaves_nothing_running(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for(" s  queue")
@@ -210,6 +215,7 @@ def test_interrupted_in_the_middle_of_its_job_it_leaves_nothing_running(callshee
     assert callsheet.succeed("wallet", "audit").out.startswith("Every wallet")
 
 
+@pytest.mark.thorough
 def test_where_its_job_cannot_be_made_it_says_so_and_stops_everything(callsheet: Callsheet, home: Path) -> None:
     callsheet.succeed("effects", "unpublish", "negative")
     try:
