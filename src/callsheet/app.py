@@ -60,6 +60,7 @@ from callsheet.plumbing.front_page import front_page_router
 from callsheet.plumbing.health import Draining, health_router, is_ready
 from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
+from callsheet.plumbing.openapi_texts import describe_operations
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
@@ -407,6 +408,7 @@ def _application(routers: Iterable[APIRouter]) -> FastAPI:
     install_docs_page(app)
     for router in routers:
         app.include_router(router)
+    describe_operations(app)
     return app
 
 
