@@ -27,6 +27,8 @@ async def test_readyz_has_asked_every_database(client: httpx.AsyncClient) -> Non
 
 async def test_readyz_names_the_database_that_does_not_answer(started: Started) -> None:
     async with started() as (plane, client):
+        # The watch would open them again.
+        await plane.loops.stop()
         first, second = [await plane.databases.pool(name) for name in ("pool_1", "pool_2")]
         await second.close()
         # The tenants of the other pool are served.

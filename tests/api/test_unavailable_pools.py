@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import Mock
 
 import asyncpg
 import httpx
@@ -141,12 +142,24 @@ async def test_it_is_opened_without_a_restart_when_it_can_be_used(half: Half, ad
 
 
 async def test_a_pool_that_goes_away_later_is_left_out_after_the_second_failed_renewal(
-    half: Half, addresses: dict[str, str]
+    half: Half, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await half.register(addresses["pool_2"])
     databases = half.plane.databases
-    await (await databases.pool("pool_2")).close()
-    for left in (["pool_1", "pool_2"], ["pool_1"]):
-        databases._keepers["pool_2"]._renewed = float("-inf")
-        await databases.refresh_pools()
-        assert [pool.name for pool in databases.pools] == left
+    await half.plane.loops.stop()
+    keeper = databases._keepers["pool_2"]
+
+    async def served(outcome: Exception | None) -> list[str]:
+        """The pools after one more renewal."""
+        keeper._renewed = float("-inf")
+        with monkeypatch.context() as patched:
+            if outcome is not None:
+                patched.setattr(pool_2, "connection", Mock(side_effect=outcome))
+            await databases.refresh_pools()
+        return [pool.name for pool in databases.pools]
+
+    pool_2 = await databases.pool("pool_2")
+    assert await served(ConnectionResetError("gone")) == ["pool_1", "pool_2"]
+    assert await served(ConnectionRefusedError("gone")) == ["pool_1"]
+    assert "Is PostgreSQL running there" in databases.unavailable["pool_2"]
+    assert await served(None) == ["pool_1", "pool_2"]

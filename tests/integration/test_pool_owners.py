@@ -181,12 +181,19 @@ async def test_central_restored_alone_takes_over_when_told_and_the_old_one_is_re
 
 
 async def test_a_pool_restored_alone_goes_on_without_a_question(production: Production, copies: Copies) -> None:
+    ann = await production.core.member("pool_2")
+    await production.core.submit(ann)
     restored = await copies.of(production.pool_dsns["pool_2"])
     assert await add_pool(production.settings, production.databases.central.dsn, "pool_2", restored) == []
     await production.databases.refresh_pools()
     assert production.databases.unavailable == {}
     async with (await production.databases.pool("pool_2")).connection() as connection:
         assert f"/{await connection.fetchval('SELECT current_database()')}?" in restored
+    # Whoever kept the pool from before works on the restored one.
+    job = await production.core.submit(ann)
+    async with connected(restored, "pool_2") as connection:
+        assert await connection.fetchval("SELECT count(*) FROM ai_jobs") == 2
+        assert await connection.fetchval("SELECT true FROM ai_jobs WHERE id = $1", job.id)
 
 
 async def test_a_copy_of_everything_is_repointed_and_works_beside_production(

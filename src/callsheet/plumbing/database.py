@@ -156,6 +156,10 @@ class Database:
         async with self.connection() as connection, connection.transaction():
             yield connection
 
+    @property
+    def is_open(self) -> bool:
+        return self._pool is not None
+
     def connection_counts(self) -> tuple[int, int]:
         """Connections that are open, and those of them that wait for work."""
         return (self._pool.get_size(), self._pool.get_idle_size()) if self._pool else (0, 0)

@@ -59,7 +59,7 @@ class Databases:
     @property
     def unavailable(self) -> Mapping[str, str]:
         """Pools that are registered and currently not served, and why."""
-        return {name: keeper.problem for name, keeper in self._keepers.items() if keeper.problem is not None}
+        return {name: keeper.reason for name, keeper in self._keepers.items() if keeper.reason is not None}
 
     async def pool(self, name: str) -> Database:
         """The pool of that name; one that was added while this process runs is opened on the way."""
@@ -69,9 +69,9 @@ class Databases:
             keeper = self._keepers.get(name)
         if keeper is None:
             raise DatabaseError(f"There is no pool {name!r}. Add it: callsheet db add-pool {name} DSN")
-        if keeper.problem is not None or keeper.database is None:
+        if keeper.database is None or keeper.reason is not None:
             # At once: only the watch tries again, or every request would wait for a connection that cannot be made.
-            raise PoolUnavailable(name, keeper.problem or f"Pool {name} is being opened.")
+            raise PoolUnavailable(name, keeper.reason or "")
         return keeper.database
 
     def require_all(self) -> Sequence[Database]:

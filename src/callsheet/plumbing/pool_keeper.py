@@ -44,16 +44,27 @@ class PoolAddress:
 class PoolKeeper:
     def __init__(self, name: str, settings: DatabaseSettings, *, migrates: bool):
         self.name = name
-        self.database: Database | None = None
-        # Why the pool is not served; None where it is.
+        # One for as long as the process lives, closed and opened again: rooms keep it, in batchers for example.
+        self._database = Database("pool", name, "", settings)
+        # What keeps the pool from being served.
         self.problem: str | None = None
-        self._settings = settings
         self._migrates = migrates
         self._claimed_with: datetime | None = None
         self._renewed = float("-inf")
         self._failures = 0
         self._seen_lease: datetime | None = None
         self._seen_renewals = 0
+
+    @property
+    def database(self) -> Database | None:
+        return self._database if self._database.is_open else None
+
+    @property
+    def reason(self) -> str | None:
+        """Why the pool is not served; None where it is."""
+        if self.problem is None and self.database is None:
+            return f"Pool {self.name} is being opened."
+        return self.problem
 
     def is_due(self, address: PoolAddress) -> bool:
         if self.problem is not None or self.database is None:
@@ -101,17 +112,14 @@ class PoolKeeper:
                 await release(connection, self._claimed_with)
 
     async def close(self) -> None:
-        database, self.database = self.database, None
-        if database is not None:
-            await database.close()
+        await self._database.close()
 
     async def _open(self, dsn: str, central: Central) -> None:
         await prepare_pool(dsn, self.name, central, migrate=self._migrates)
         async with connected(dsn, self.name) as connection:
             await self._claim(connection, central)
-        database = Database("pool", self.name, dsn, self._settings)
-        await database.open()
-        self.database = database
+        self._database.dsn = dsn
+        await self._database.open()
 
     async def _renew(self, database: Database, central: Central, look_again: Callable[[], Awaitable[Central]]) -> None:
         async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:

