@@ -12,12 +12,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import typer
 from annotated_types import Ge, Gt, Le, MaxLen, MinLen
 from pydantic import SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 import callsheet.app  # noqa: F401 - for what it imports: every room, and with it every refusal
+from callsheet.cli.main import app
 from callsheet.jobs.states import PATHS, TRANSITIONS, diagram
 from callsheet.lightbox.node import Input, Node
 from callsheet.lightbox.nodes import build_registry
@@ -126,11 +128,121 @@ def pages() -> dict[Path, str]:
     """Every generated page: where it is and what it says."""
     docs = ROOT / "docs"
     return {
+        docs / "cli.md": cli_page(),
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "states.md": states_page(),
         docs / "lightbox.md": lightbox_page(),
     }
+
+
+CLI_INTRODUCTION = """\
+# The command line
+
+`callsheet -h` lists the commands, and `-h` behind any command shows its arguments and options. Every command has `-v`
+(`--verbose`), which says which installation or control plane it uses.
+
+There are two kinds of commands:
+
+- Commands that **administer an installation** (`callsheet users`, `callsheet db`, `callsheet doctor` …) work on its
+  data directory and databases, on the machine of the control plane.
+  [How they find it](settings.md#which-installation-a-command-works-on).
+- Commands that **talk to a control plane** over HTTP (`callsheet submit`, `callsheet jobs`, `callsheet queue` …) work
+  from any machine with an API key. They have the options `--url` and `--profile`.
+
+## Log in, and use several control planes
+
+```sh
+callsheet login https://callsheet.example.com                    # asks for the API key
+callsheet login https://staging.example.com --profile staging
+callsheet jobs list --profile staging
+callsheet profiles use default
+```
+
+A profile is a URL and an API key. They are kept in `~/.config/callsheet/profiles.json` (in `$XDG_CONFIG_HOME/callsheet`
+if that is set; on macOS in `~/Library/Application Support/callsheet`), which only you can read. A command uses the
+first of these:
+
+1. the profile that `--profile` or `CALLSHEET_PROFILE` names;
+2. `CALLSHEET_CLIENT__API_KEY`, with `CALLSHEET_CLIENT__URL` (for programs and CI);
+3. the current profile: the last one you logged in with or chose with `callsheet profiles use`;
+4. the demo of the directory you are in. Its profile is called `demo`: `--profile demo` chooses it at any time.
+
+An API key is only sent to the URL it was kept for. With `--url`, the profile of that URL is used.
+
+## JSON and exit codes
+
+With `--json` a command prints one line of JSON on standard output. When it fails, it prints one JSON object on standard
+error: `code` (for refusals of the control plane as in [errors](errors.md), otherwise `no_installation`,
+`invalid_settings`, `wrong_usage` or `failed`), `detail` (the sentence that people see) and `errors` (fields and
+reasons).
+
+| exit code | meaning |
+|---|---|
+| 0 | It worked. |
+| 1 | It was refused or failed, or a check found a problem (`doctor`, `wallet audit`, `alerts`). |
+| 2 | The arguments or options are wrong. |
+| 130 | It was stopped with Ctrl-C. |
+
+Two commands have exit codes of their own: `callsheet db shell` returns that of `psql`, and `callsheet worker` can exit
+with 83 after a drain (see [run a fleet](how-to/run-a-fleet.md)).
+
+On a terminal, tables fit its width and times are relative ("3 min ago"). Into a pipe, each row is one line and times
+are in ISO 8601.
+
+## Completion
+
+```sh
+callsheet --install-completion     # for the shell you are in: bash, zsh or fish
+callsheet --show-completion        # prints the script, to install it yourself
+```
+
+Open a new shell after that. In zsh, completion needs `autoload -Uz compinit && compinit` in `~/.zshrc`.
+"""
+
+COMMON_OPTIONS = {"help", "verbose", "profile", "url"}
+
+
+def cli_page() -> str:
+    root = typer.main.get_command(app)
+    panels: dict[str, list[str]] = {}
+    for name, command in root.commands.items():  # type: ignore[attr-defined]
+        panels.setdefault(command.rich_help_panel, []).extend(_command_parts(command, (name,)))
+    parts = [GENERATED, CLI_INTRODUCTION]
+    for panel, sections in panels.items():
+        parts += [f"## {panel}\n", *sections]
+    return "\n".join(parts)
+
+
+def _command_parts(command: Any, names: tuple[str, ...]) -> Iterator[str]:
+    children = getattr(command, "commands", None)
+    if children is not None:
+        for name, child in children.items():
+            yield from _command_parts(child, (*names, name))
+        return
+    arguments = [each for each in command.params if each.param_type_name == "argument"]
+    usage = " ".join(["callsheet", *names, *map(_argument_text, arguments)])
+    yield f"### `{usage}`\n\n{' '.join((command.help or '').split())}\n"
+    rows = [
+        (f"`{_option_text(each)}`", " ".join((each.help or "").split()))
+        for each in command.params
+        if each.name not in COMMON_OPTIONS and (each.help or each.param_type_name == "option")
+    ]
+    if rows:
+        yield _table(("argument or option", "what it does"), rows)
+
+
+def _argument_text(argument: Any) -> str:
+    name = (argument.metavar or argument.name.upper()).strip("[].")
+    repeated = "..." if argument.nargs != 1 else ""
+    return f"{name}{repeated}" if argument.required else f"[{name}{repeated}]"
+
+
+def _option_text(param: Any) -> str:
+    if param.param_type_name == "argument":
+        return _argument_text(param)
+    names = ", ".join([*param.opts, *param.secondary_opts])
+    return names if param.is_flag else f"{names} {param.metavar or 'VALUE'}"
 
 
 def settings_page() -> str:

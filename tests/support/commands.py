@@ -41,8 +41,10 @@ class Result:
     def sentence(self) -> str:
         """What a refused command says: one line on standard error and nothing else."""
         assert (self.code, self.out) == (1, ""), self
-        assert self.err.startswith("callsheet: "), self
         assert self.err.count("\n") == 1, self
+        if self.err.startswith("{"):
+            return str(json.loads(self.err)["detail"])
+        assert self.err.startswith("callsheet: "), self
         return self.err.removeprefix("callsheet: ").rstrip("\n")
 
 

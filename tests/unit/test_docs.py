@@ -93,6 +93,11 @@ def test_a_test_that_does_not_exist_would_be_found() -> None:
         ("db vanish", False),
         ("vanish", False),
         ("db status --vanish", False),
+        ("-v db status", True),
+        ("--profile studio jobs list", True),
+        ("--profile studio jobs vanish", False),
+        ("--version", True),
+        ("--vanish db", False),
     ],
 )
 def test_a_command_that_does_not_exist_would_be_found(words: str, exists: bool) -> None:
@@ -126,8 +131,16 @@ def is_command(words: list[str]) -> bool:
     """Follows the words down the commands; what stands behind a command's name is an argument, or an option it has."""
     # By what they can do, not by their class: typer may bring a click of its own.
     command: click.Command = typer.main.get_command(app)
+    value_of_option = False
     for position, word in enumerate(words):
         children = getattr(command, "commands", None)
+        if children is not None and (value_of_option or word.startswith("-")):
+            # Of the whole, before the command's name.
+            found = [each for each in command.params if word in each.opts]
+            if not value_of_option and not found and word not in ("--help", "-h"):
+                return False
+            value_of_option = any(not getattr(each, "is_flag", False) for each in found)
+            continue
         if children is None:
             given = {word for word in words[position:] if word.startswith("-")}
             known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}

@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import mimetypes
 import uuid
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
 from pathlib import Path
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 from urllib.parse import quote
 from uuid import UUID
 
@@ -24,7 +24,7 @@ from callsheet.wire.base import Page
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
-from callsheet.wire.problems import Problem
+from callsheet.wire.problems import Problem, ProblemField
 from callsheet.wire.tasks import Task
 from callsheet.wire.wallet import Credit, Credited, Wallet
 
@@ -57,10 +57,11 @@ _random = Random()  # noqa: S311 (jitter)
 class Refused(OperatorError):
     """The control plane said no; `code` is its stable name for why."""
 
-    def __init__(self, sentence: str, code: str, status: int):
+    def __init__(self, sentence: str, code: str, status: int, errors: Sequence[ProblemField] = ()):
         super().__init__(sentence)
         self.code = code
         self.status = status
+        self.errors = tuple(errors)
 
 
 class Away(Exception):
@@ -81,7 +82,7 @@ class Client:
         hooks = {"response": [refuse_astray]}
         self._storage = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True, event_hooks=hooks)
 
-    async def __aenter__(self) -> Client:
+    async def __aenter__(self) -> Self:
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -333,13 +334,13 @@ def _refusal(answer: httpx.Response) -> Refused:
     except ValidationError:
         where = answer.request.url.host
         return Refused(f"{where} answered {answer.status_code}.", "unknown", answer.status_code)
-    return Refused(sentence_of(problem), problem.code, problem.status)
+    return Refused(sentence_of(problem), problem.code, problem.status, problem.errors or ())
 
 
 def sentence_of(problem: Problem) -> str:
     if problem.code == "not_authenticated":
         return (
-            "The API key is missing, wrong or revoked. Set CALLSHEET_CLIENT__API_KEY; "
+            "The API key is missing, wrong or revoked. Log in with another one: callsheet login. "
             "`callsheet keys create --user EMAIL` makes one on the control plane."
         )
     if problem.errors:

@@ -1,8 +1,8 @@
-"""What every command of the tree has: `--verbose` before or after its name, and flags without a type in their help."""
+"""What every command has: `--verbose` and `--profile` before or after its name, and flags without a type in help."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from typing import Any
 
@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 
 from callsheet import __version__
 from callsheet.cli.console import err, out
+from callsheet.cli.profile_store import choose_profile
 from callsheet.settings import SettingsError, find_place
 
 _is_verbose: ContextVar[bool] = ContextVar("is_verbose", default=False)
@@ -48,6 +49,17 @@ VERBOSE = typer.Option(
 )
 
 
+PROFILE = typer.Option(
+    None,
+    "--profile",
+    metavar="NAME",
+    help="Use this profile (CALLSHEET_PROFILE); `callsheet profiles list` shows yours.",
+    callback=choose_profile,
+    is_eager=True,
+    expose_value=False,
+)
+
+
 def warn_of_ignored() -> None:
     """Of another user's files in the way; what is wrong with one's own is told by what reads them."""
     try:
@@ -61,14 +73,27 @@ def warn_of_ignored() -> None:
 class CommandTree(TyperGroup):
     def __init__(self, **given: Any):
         super().__init__(**given)
-        shared = [param for param in self.params if param.name == "verbose"]
+        shared = {param.name: param for param in self.params}
         for command in _leaves(self):
-            command.params.extend(shared)
+            # Those that talk to a control plane over HTTP.
+            if command.name == "logout" or any(param.name == "url" for param in command.params):
+                command.params.append(shared["profile"])
+            command.params.append(shared["verbose"])
         for command in (self, *_all(self)):
-            for param in command.params:
-                # Typer writes <bool> there, which tells nobody anything.
-                if getattr(param, "is_flag", False):
-                    param.metavar = ""
+            command.get_params = _without_types_of_flags(command.get_params)
+
+
+def _without_types_of_flags(get_params: Callable[[Any], list[Any]]) -> Callable[[Any], list[Any]]:
+    """Typer writes <bool> beside a flag, also beside --help, which is made only when it is asked for."""
+
+    def quiet(context: Any) -> list[Any]:
+        params = get_params(context)
+        for param in params:
+            if getattr(param, "is_flag", False):
+                param.metavar = ""
+        return params
+
+    return quiet
 
 
 def _all(group: Any) -> Iterator[Any]:

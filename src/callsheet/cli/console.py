@@ -7,17 +7,20 @@ import os
 import reprlib
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import NoReturn, TextIO, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rich.console import Console
-from rich.table import Table
 
+from callsheet.cli.tables import print_rows
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.redaction import redact_text
 from callsheet.wire.forms import reason_of
 
 Model = TypeVar("Model", bound=BaseModel)
+UNITS = ((86_400 * 365, "y"), (86_400, "d"), (3600, "h"), (60, "min"))
+FAILED, WRONG_USAGE = 1, 2
 
 # Names and messages are shown as they are: markup only where a command asks for it. Into a pipe nothing is folded,
 # so that one row stays one line.
@@ -27,13 +30,29 @@ out = Console(highlight=False, markup=False, emoji=False, soft_wrap=True, width=
 err = Console(stderr=True, highlight=False, markup=False, emoji=False, soft_wrap=True)
 
 
-def complain(message: str) -> NoReturn:
+def complain(message: str, error: BaseException | None = None, status: int = FAILED) -> NoReturn:
+    """One sentence for a person; for `--json` one object that a program can read."""
     try:
-        err.print(f"callsheet: {redact_text(message)}")
+        if wants_json():
+            err.print(json.dumps(problem_of(message, error)))
+        else:
+            err.print(f"callsheet: {redact_text(message)}")
     except OSError:
         # Where even that cannot be written, the status is all there is.
         give_up(sys.stderr)
-    sys.exit(1)
+    sys.exit(status)
+
+
+def wants_json() -> bool:
+    """Looked up in the arguments: they may be what is wrong."""
+    arguments = sys.argv[1:]
+    return "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
+
+
+def problem_of(message: str, error: BaseException | None) -> dict[str, object]:
+    """Like an error of the HTTP API, whose codes it has where the control plane refused."""
+    errors = [{"field": each.field, "reason": redact_text(each.reason)} for each in getattr(error, "errors", ())]
+    return {"code": getattr(error, "code", "failed"), "detail": redact_text(message), "errors": errors}
 
 
 def give_up(stream: TextIO | None) -> None:
@@ -50,12 +69,31 @@ def print_json(value: object) -> None:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column in columns:
-        table.add_column(column, overflow="fold")
-    for row in rows:
-        table.add_row(*("" if cell is None else str(cell) for cell in row))
-    out.print(table)
+    print_rows(out, columns, [["" if cell is None else str(cell) for cell in row] for row in rows])
+
+
+def moment(value: datetime | None) -> str:
+    """How long ago, or in how long, for a person at a terminal; the time itself where a program reads it."""
+    if value is None:
+        return ""
+    if not out.is_terminal:
+        return value.isoformat(timespec="seconds")
+    return relative((value - datetime.now(UTC)).total_seconds())
+
+
+def relative(seconds: float) -> str:
+    """From now: what is over has a minus."""
+    if abs(seconds) < 1:
+        return "now"
+    return f"{seconds_text(-seconds)} ago" if seconds < 0 else f"in {seconds_text(seconds)}"
+
+
+def seconds_text(seconds: float | None) -> str:
+    """In the largest unit that is whole: 3 min, not 200 s."""
+    if seconds is None:
+        return ""
+    size, unit = next((each for each in UNITS if seconds >= each[0]), (1, "s"))
+    return f"{int(seconds // size)} {unit}"
 
 
 def checked(model: type[Model], /, **values: object) -> Model:

@@ -14,10 +14,10 @@ DEMO_HOST = "127.0.0.1"
 
 
 def demo(
-    leave: bool = typer.Option(False, "--exit", help="Do the work, print one JSON line, and stop."),
+    leave: bool = typer.Option(False, "--exit", help="Run one job, print one line of JSON and exit."),
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
 ) -> None:
-    """Start everything on embedded parts and show the product working."""
+    """Start everything on this machine, render a sample clip and keep running. Ctrl-C stops it."""
     given = {"port": port} if port is not None else {}
     # Its own worker needs nobody's approval.
     settings = load_settings(server={**given, "host": DEMO_HOST}, fleet={"auto_approve": True})

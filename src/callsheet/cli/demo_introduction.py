@@ -13,6 +13,7 @@ from callsheet.cli.console import err
 from callsheet.cli.demo_account import DEMO_EMAIL, DEMO_PASSWORD
 from callsheet.cli.display import Stage
 from callsheet.cli.login import Login
+from callsheet.cli.profile_store import DEMO, is_logged_in
 from callsheet.wire.jobs import Job
 
 
@@ -63,4 +64,6 @@ def _typed(path: Path) -> str:
 def _command() -> str:
     """`make demo` installs into .venv, which need not be on the PATH."""
     local = Path(".venv/bin/callsheet")
-    return str(local) if local.exists() else "callsheet"
+    command = str(local) if local.exists() else "callsheet"
+    # Whoever is logged in elsewhere would otherwise send the job there.
+    return f"{command} --profile {DEMO}" if is_logged_in() else command

@@ -1,12 +1,19 @@
-"""Whom a command speaks to, and as whom: the settings, or else the demo on this machine."""
+"""Which control plane a command talks to, and as whom.
+
+The first of these that there is: the profile that `--profile` or CALLSHEET_PROFILE names; client.api_key of the
+settings; the current profile; the demo of this directory. A key is only ever sent to the URL it was made for.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from callsheet.cli.command_tree import say
+from callsheet.cli.profile_store import DEMO, chosen_profile, read_profiles
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 
@@ -41,15 +48,47 @@ def write_demo_login(settings: Settings, login: Login) -> None:
 
 
 def login_of(settings: Settings) -> Login:
-    chosen = settings.client
-    url = chosen.url.rstrip("/") if chosen.url is not None else None
-    if chosen.api_key is not None:
-        return Login(url or settings.public_url, chosen.api_key.get_secret_value())
-    demo = read_demo_login(settings)
-    # The demo's key goes to the demo and nowhere else.
-    if demo is not None and url in (None, demo.url):
-        return demo
+    url = settings.client.url.rstrip("/") if settings.client.url is not None else None
+    name = chosen_profile()
+    if name is not None:
+        login = _named(settings, name)
+        if url not in (None, login.url):
+            raise OperatorError(f"Profile {name} is for {login.url}, not for {url}. Its API key is not sent elsewhere.")
+        say(f"Control plane: {login.url} (profile {name}).")
+        return login
+    if settings.client.api_key is not None:
+        login = Login(url or settings.public_url, settings.client.api_key.get_secret_value())
+        say(f"Control plane: {login.url} (client.api_key in the settings).")
+        return login
+    for name, login in _kept(settings):
+        if url in (None, login.url):
+            say(f"Control plane: {login.url} (profile {name}).")
+            return login
+    where = f" for {url}" if url is not None else ""
     raise OperatorError(
-        "This needs an API key: set CALLSHEET_CLIENT__API_KEY, and CALLSHEET_CLIENT__URL to the control plane's "
-        "address. On the control plane `callsheet keys create --user EMAIL` makes a key."
+        f"This command needs an API key{where}. Log in: callsheet login {url or 'URL'}. Programs set "
+        "CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `callsheet keys create --user EMAIL` makes a key on the "
+        "control plane."
     )
+
+
+def _named(settings: Settings, name: str) -> Login:
+    if name == DEMO and DEMO not in read_profiles().by_name:
+        demo = read_demo_login(settings)
+        if demo is None:
+            raise OperatorError(f"There is no demo in {settings.home}. Start one: callsheet demo")
+        return demo
+    profile = read_profiles().get(name)
+    return Login(profile.url, profile.api_key)
+
+
+def _kept(settings: Settings) -> Iterator[tuple[str, Login]]:
+    """The logins that nobody named: the current one first, those of other URLs for a command that names its URL."""
+    kept = read_profiles()
+    order = sorted(kept.by_name, key=lambda name: name != kept.current)
+    for name in order:
+        if name == kept.current or settings.client.url is not None:
+            yield name, Login(kept.by_name[name].url, kept.by_name[name].api_key)
+    demo = read_demo_login(settings)
+    if demo is not None:
+        yield DEMO, demo

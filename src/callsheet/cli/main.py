@@ -16,8 +16,11 @@ from callsheet.cli import (
     demo,
     doctor,
     fleet,
+    installation_health,
+    jobs,
     lightbox,
     pipelines,
+    profiles,
     runs,
     secrets,
     serve,
@@ -27,8 +30,8 @@ from callsheet.cli import (
     wallet,
     worker,
 )
-from callsheet.cli.command_tree import VERBOSE, VERSION, CommandTree, warn_of_ignored
-from callsheet.cli.console import complain, give_up, out
+from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, warn_of_ignored
+from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.wire.errors import Refusal
@@ -44,51 +47,80 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.command("demo")(demo.demo)
-app.command("submit")(submit.submit)
-app.command("task")(submit.task)
-app.command("watch")(submit.watch)
-app.command("lightbox")(lightbox.lightbox)
-app.command("worker")(worker.worker)
-app.command("doctor")(doctor.doctor)
-app.command("settings")(settings.show)
-app.add_typer(database.app, name="db")
-app.add_typer(secrets.app, name="secrets")
-app.add_typer(accounts.tenants, name="tenants")
-app.add_typer(accounts.users, name="users")
-app.add_typer(accounts.keys, name="keys")
-app.add_typer(wallet.app, name="wallet")
-app.add_typer(fleet.fleets, name="fleets")
-app.add_typer(fleet.workers, name="workers")
-app.add_typer(catalog.workflows, name="workflows")
-app.add_typer(catalog.effects, name="effects")
-app.add_typer(pipelines.pipelines, name="pipelines")
-app.add_typer(runs.runs, name="runs")
+RUN, WORK, ADMINISTER = "Run", "Work with jobs", "Administer"
+
+app.command("demo", rich_help_panel=RUN)(demo.demo)
+app.command("up", rich_help_panel=RUN)(up.up)
+app.command("serve", rich_help_panel=RUN)(serve.serve)
+app.command("worker", rich_help_panel=RUN)(worker.worker)
+app.command("lightbox", rich_help_panel=RUN)(lightbox.lightbox)
+app.command("login", rich_help_panel=WORK)(profiles.login)
+app.command("logout", rich_help_panel=WORK)(profiles.logout)
+app.add_typer(profiles.profiles, name="profiles", rich_help_panel=WORK)
+app.command("submit", rich_help_panel=WORK)(submit.submit)
+app.command("task", rich_help_panel=WORK)(submit.task)
+app.command("watch", rich_help_panel=WORK)(submit.watch)
+app.add_typer(jobs.jobs, name="jobs", rich_help_panel=WORK)
+app.add_typer(pipelines.pipelines, name="pipelines", rich_help_panel=WORK)
+app.add_typer(runs.runs, name="runs", rich_help_panel=WORK)
+app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)
+app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
+app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
+app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
+app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
+app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)
+app.add_typer(wallet.app, name="wallet", rich_help_panel=ADMINISTER)
+app.add_typer(catalog.workflows, name="workflows", rich_help_panel=ADMINISTER)
+app.add_typer(catalog.effects, name="effects", rich_help_panel=ADMINISTER)
+app.add_typer(fleet.fleets, name="fleets", rich_help_panel=ADMINISTER)
+app.add_typer(fleet.workers, name="workers", rich_help_panel=ADMINISTER)
+app.add_typer(database.app, name="db", rich_help_panel=ADMINISTER)
+app.add_typer(secrets.app, name="secrets", rich_help_panel=ADMINISTER)
+app.command("settings", rich_help_panel=ADMINISTER)(settings.show)
 
 
 @app.callback()
-def options(version: bool = VERSION, verbose: bool = VERBOSE) -> None:
+def options(version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE) -> None:
     warn_of_ignored()
 
 
-@app.command("version")
+@app.command("version", rich_help_panel=ADMINISTER)
 def print_version() -> None:
     """Print the version."""
     out.print(__version__)
 
 
+class WrongUsage(OperatorError):
+    """The command line is not one of ours."""
+
+    code = "wrong_usage"
+
+
+def _run() -> None:
+    if not wants_json():
+        app()
+    try:
+        # Typer would write what is wrong with the arguments for people.
+        status = app(standalone_mode=False)
+    except typer.Abort:
+        raise OperatorError("The command was aborted.") from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        complain(error.format_message(), WrongUsage(), WRONG_USAGE)
+    sys.exit(status or 0)
+
+
 def main() -> None:
     try:
         try:
-            app()
+            _run()
         finally:
             # What is still in the buffer fails here, where it can be told, and not when Python ends.
             if sys.stdout is not None:
                 sys.stdout.flush()
     except (OperatorError, Refusal) as error:
-        complain(str(error))
+        complain(str(error), error)
     except ModuleNotFoundError as error:
         if find_spec("asyncpg") is not None:
             raise

@@ -19,22 +19,22 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 pipelines = typer.Typer(
-    help="Pipelines: steps, each of which makes candidates of the step before.", no_args_is_help=True
+    help="Pipelines: steps that make candidates from those of the step before.", no_args_is_help=True
 )
 
-URL = typer.Option(None, "--url", help="Address of the control plane (client.url).")
+URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 @pipelines.command("apply")
 def apply(
     file: Path = typer.Argument(help="A TOML file that declares a pipeline."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
-    dry_run: bool = typer.Option(False, "--dry-run", help="Show what it would change, and write nothing."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Apply the changes without asking."),
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show the changes and write nothing."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Make a pipeline what a file says. What is so already stays; runs keep the steps they began with."""
+    """Create or update a pipeline from a file. Running runs keep the steps they started with."""
     from callsheet.cli.declarations import changes, read_declaration
 
     wanted = read_declaration(file)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 # How often a run is looked at while it is watched, in seconds.
 LOOK_SECONDS = 0.5
 
-runs = typer.Typer(help="Runs of pipelines.", no_args_is_help=True)
+runs = typer.Typer(help="Runs of pipelines: start, watch, export.", no_args_is_help=True)
 
 RUN = typer.Argument(help="Id of the run.")
 
@@ -26,17 +26,21 @@ RUN = typer.Argument(help="Id of the run.")
 @runs.command("start")
 def start_run(
     pipeline: str = typer.Argument(help="Short name of the pipeline."),
-    name: str = typer.Option(..., help="What to call the run."),
-    budget: int = typer.Option(..., help="The most tokens it may use up."),
-    prompt: str | None = typer.Option(None, help="What {{prompt}} stands for."),
-    variables: list[str] = typer.Option([], "--set", help="A variable of the run: KEY=VALUE, as JSON or text."),
-    folder: str | None = typer.Option(None, help="Where its files go. Default: made of the name."),
-    strategy: str = typer.Option("finish_first", help="finish_first or breadth_first."),
-    seed: int | None = typer.Option(None, help="What everything it draws follows from. Default: a random one."),
-    leaves: int | None = typer.Option(None, help="T: how many finished candidates to aim at."),
-    children: int | None = typer.Option(None, help="N for every step, in place of the steps' own."),
-    concurrency: int | None = typer.Option(None, help="Jobs at once."),
-    watch: bool = typer.Option(False, "--watch", "-w", help="Show how it goes on until it ends."),
+    name: str = typer.Option(..., help="Name of the run."),
+    budget: int = typer.Option(..., help="Maximum number of tokens that the run may spend."),
+    prompt: str | None = typer.Option(None, help="Text that replaces {{prompt}} in the steps."),
+    variables: list[str] = typer.Option(
+        [], "--set", help="Set a variable of the run: KEY=VALUE. VALUE is parsed as JSON if possible."
+    ),
+    folder: str | None = typer.Option(None, help="Name of the folder for its files. Default: derived from the name."),
+    strategy: str = typer.Option("finish_first", help="Order of work: finish_first or breadth_first."),
+    seed: int | None = typer.Option(None, help="Random seed; the same seed repeats the same choices. Default: random."),
+    leaves: int | None = typer.Option(None, help="Number of finished candidates to aim for."),
+    children: int | None = typer.Option(
+        None, help="Maximum children per candidate, for every step. Default: what each step says."
+    ),
+    concurrency: int | None = typer.Option(None, help="Maximum number of jobs that run at the same time."),
+    watch: bool = typer.Option(False, "--watch", "-w", help="Show the progress until the run ends."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -76,7 +80,7 @@ def start_run(
 
 @runs.command("list")
 def list_runs(
-    pipeline: str | None = typer.Option(None, help="Only those of this pipeline."),
+    pipeline: str | None = typer.Option(None, help="Only runs of this pipeline."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -91,14 +95,14 @@ def list_runs(
 
 @runs.command("show")
 def show_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
-    """Show how far a run is, step by step."""
+    """Show the progress of a run, step by step."""
     found = with_client(url, lambda client: client.run(run))
     print_json(found) if as_json else _print_run(found)
 
 
 @runs.command("watch")
 def watch_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
-    """Show how a run goes on until it has ended, was paused or waits for you."""
+    """Show the progress of a run until it ends, is paused or waits for a person."""
     found = with_client(url, lambda client: _watched(client, run))
     print_json(found) if as_json else _print_run(found)
 
@@ -118,11 +122,11 @@ async def _watched(client: PipelineClient, run_id: str) -> Run:
 @runs.command("winners")
 def list_winners(
     run: str = RUN,
-    limit: int = typer.Option(10, min=1, max=100, help="How many."),
+    limit: int = typer.Option(10, min=1, max=100, help="Number of candidates to list."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the best finished candidates by ELO, with addresses of their pictures."""
+    """List the finished candidates with the highest ELO, with URLs of their images."""
     found = with_client(url, lambda client: client.winners(run, limit))
     if as_json:
         print_json(found)
@@ -134,12 +138,14 @@ def list_winners(
 @runs.command("export")
 def export_run(
     run: str = RUN,
-    to: Path | None = typer.Option(None, help="The zip file to write. Default: the run's folder, here."),
-    everything: bool = typer.Option(False, "--all", help="Also what was rejected."),
+    to: Path | None = typer.Option(
+        None, help="Name of the zip file. Default: the run's folder name, in the working directory."
+    ),
+    everything: bool = typer.Option(False, "--all", help="Include rejected candidates."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Fetch a run's pictures as a zip, with a manifest of the tree."""
+    """Download a run's images as a zip, with a manifest of the tree."""
     from callsheet.cli.display import transfer
 
     async def work(client: PipelineClient) -> Path:
@@ -154,19 +160,19 @@ def export_run(
 
 @runs.command("pause")
 def pause_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
-    """Begin nothing more; what is under way comes to its end."""
+    """Pause a run. Running jobs finish, and no new ones start."""
     _changed(run, "pause", url, as_json)
 
 
 @runs.command("resume")
 def resume_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
-    """Go on with a run."""
+    """Resume a paused run."""
     _changed(run, "resume", url, as_json)
 
 
 @runs.command("cancel")
 def cancel_run(run: str = RUN, url: str | None = URL, as_json: bool = AS_JSON) -> None:
-    """End a run; what is under way is canceled and refunded."""
+    """Cancel a run. Its active jobs are canceled and refunded."""
     _changed(run, "cancel", url, as_json)
 
 

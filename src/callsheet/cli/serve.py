@@ -20,7 +20,7 @@ def serve(
     host: str | None = typer.Option(None, help="Address to listen on (server.host)."),
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
 ) -> None:
-    """Run the control plane until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Run the control plane. Ctrl-C or SIGTERM stops it."""
     given = {name: value for name, value in (("host", host), ("port", port)) if value is not None}
     settings = load_settings(**({"server": given} if given else {}))
     configure_logs(settings.log.level, settings.log.format)

@@ -7,38 +7,46 @@ from pathlib import Path
 
 import typer
 
-URL = typer.Option(None, "--url", help="Address of the control plane (client.url).")
-OUTPUT = typer.Option(None, "--output", "-o", help="Where the result goes. Default: beside the file.")
+URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
+OUTPUT = typer.Option(None, "--output", "-o", help="File or directory for the result. Default: beside the input file.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 
 
 def submit(
     effect: str = typer.Argument(help="Short name of the effect."),
-    file: Path | None = typer.Argument(None, help="The video or image it is applied to, if it takes one."),
-    values: list[str] = typer.Option([], "--set", help="A property of the effect: KEY=VALUE; a file by its path."),
-    watch_it: bool = typer.Option(False, "--watch", help="Watch the job and fetch what it made."),
+    file: Path | None = typer.Argument(None, help="Video or image to apply the effect to, if the effect takes one."),
+    values: list[str] = typer.Option(
+        [], "--set", help="Set a property of the effect: KEY=VALUE. For a file, VALUE is its path."
+    ),
+    watch_it: bool = typer.Option(
+        False, "--watch", help="Wait for the job, show its progress and download the result."
+    ),
     output: Path | None = OUTPUT,
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Apply an effect to a file."""
+    """Apply an effect to a video or image."""
     from callsheet.cli.sending import client_of, submit_file
 
     asyncio.run(submit_file(client_of(url), effect, file, values, watch_it, output, as_json))
 
 
 def task(
-    actor: str = typer.Argument(help="Whom it is for."),
+    actor: str = typer.Argument(help="Name of the actor."),
     values: list[str] = typer.Option(
-        [], "--set", help="Of its payload: KEY=VALUE, such as product.title=Lamp. JSON where it is JSON, else text."
+        [],
+        "--set",
+        help="Set a payload field: KEY=VALUE, such as product.title=Lamp. VALUE is parsed as JSON if possible.",
     ),
-    queue: str = typer.Option("default", "--queue", help="The queue it goes to."),
-    watch_it: bool = typer.Option(False, "--watch", help="Watch the task, and fetch or print what it made."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Where its files go. Default: here."),
+    queue: str = typer.Option("default", "--queue", help="Name of the queue."),
+    watch_it: bool = typer.Option(False, "--watch", help="Wait for the task, and download or print the result."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="File or directory for the result. Default: the working directory."
+    ),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Ask an actor to do something: write copy, read a page, have a picture made."""
+    """Submit a task to an actor, for example to write copy, read a web page or make an image."""
     from callsheet.cli.sending import client_of, submit_task
     from callsheet.cli.values import read_payload
 
@@ -47,11 +55,13 @@ def task(
 
 def watch(
     job: str = typer.Argument(help="Id of the job or task."),
-    output: Path | None = typer.Option(None, "--output", "-o", help="Where the result goes. Default: here."),
+    output: Path | None = typer.Option(
+        None, "--output", "-o", help="File or directory for the result. Default: the working directory."
+    ),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Watch a job or task to its end, and fetch or print what it made."""
+    """Follow a job or task until it ends, then download or print the result."""
     from callsheet.cli.sending import client_of, watch_job
 
     asyncio.run(watch_job(client_of(url), job, output, as_json))

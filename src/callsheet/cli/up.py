@@ -19,9 +19,9 @@ ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 def up(
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
-    tasks: int | None = typer.Option(None, min=1, help="Tasks that it runs at once (tasks.in_process)."),
+    tasks: int | None = typer.Option(None, min=1, help="Number of tasks that run at the same time (tasks.in_process)."),
 ) -> None:
-    """Run the control plane, its own loop of tasks and Lightbox, until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Run the control plane, a task worker and the Lightbox engine in one process. Ctrl-C stops it."""
     overrides: dict[str, dict[str, int]] = {}
     if port is not None:
         overrides["server"] = {"port": port}

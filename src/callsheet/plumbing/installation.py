@@ -15,6 +15,8 @@ CREATE = "callsheet db migrate --create"
 class NoInstallation(OperatorError):
     """There is none where the settings point; the message says where that is and how to make one."""
 
+    code = "no_installation"
+
 
 async def require_installation(settings: Settings) -> None:
     """Writes nothing, whatever it finds."""

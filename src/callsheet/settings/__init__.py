@@ -21,7 +21,7 @@ from callsheet.settings.control_plane import (
 from callsheet.settings.loading import load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.places import Place, find_place, user_config_directory
+from callsheet.settings.places import Place, find_place, named_profile, user_config_directory
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
@@ -51,6 +51,7 @@ __all__ = [
     "WorkerSettings",
     "find_place",
     "load_settings",
+    "named_profile",
     "setting_fields",
     "user_config_directory",
     "variable_name",

@@ -18,6 +18,7 @@ from callsheet.settings.variables import (
     CONFIG_VARIABLE,
     DELIMITER,
     PREFIX,
+    PROFILE_VARIABLE,
     SHORT_NAMES,
     SettingsError,
     read_config,
@@ -41,7 +42,7 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _unknown_variables() -> Iterator[str]:
     # A misspelt variable that is silently ignored is the worst kind of configuration error.
-    known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE}
+    known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE, PROFILE_VARIABLE}
     tables = tuple(f"{variable_name(path)}{DELIMITER}" for path, field in setting_fields() if is_table(field))
     for name, (source, _) in sorted(variables().items()):
         if name not in known and not name.startswith(tables):

@@ -25,6 +25,7 @@ from callsheet.settings.variables import (
     CONFIG_VARIABLE,
     HOME_VARIABLE,
     PREFIX,
+    PROFILE_VARIABLE,
     SHORT_NAMES,
     SettingsError,
     environment,
@@ -89,6 +90,11 @@ def short_variables() -> dict[str, tuple[str, str]]:
 def config_file() -> Path:
     """The settings file, or what it would be called."""
     return find_place().config or Path(CONFIG_FILE)
+
+
+def named_profile() -> str | None:
+    """The login that a command uses, where a variable names one."""
+    return variables().get(PROFILE_VARIABLE, ("", None))[1]
 
 
 def user_config_directory() -> Path:

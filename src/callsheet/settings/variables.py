@@ -17,6 +17,8 @@ DELIMITER = "__"
 CONFIG_FILE = "callsheet.toml"
 CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 HOME_VARIABLE = f"{PREFIX}HOME"
+# No setting of an installation: it says which of this person's logins a command uses.
+PROFILE_VARIABLE = f"{PREFIX}PROFILE"
 # The names machine images of GPU workers set already, without our prefix; ours win.
 SHORT_NAMES: Mapping[str, tuple[str, str]] = {
     "API_BASE_URL": ("worker", "api_url"),
@@ -39,6 +41,8 @@ SHORT_NAMES: Mapping[str, tuple[str, str]] = {
 
 class SettingsError(OperatorError):
     """The settings cannot be used. Each line says which, what it is, and what is allowed."""
+
+    code = "invalid_settings"
 
 
 def variable_name(path: Sequence[str]) -> str:

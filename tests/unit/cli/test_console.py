@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -38,7 +39,9 @@ def test_output_that_cannot_be_written_is_one_sentence(tmp_path: Path, command: 
     with open(os.devnull, "rb") as unwritable:
         ended = run(tmp_path, *command, stdout=unwritable, stderr=subprocess.PIPE)
         assert ended.returncode == 1
-        assert ended.stderr == b"callsheet: What was to be printed cannot be written: Bad file descriptor.\n"
+        sentence = "What was to be printed cannot be written: Bad file descriptor."
+        problem = json.dumps({"code": "failed", "detail": sentence, "errors": []})
+        assert ended.stderr.decode() == (f"{problem}\n" if "--json" in command else f"callsheet: {sentence}\n")
         assert run(tmp_path, *command, stdout=unwritable, stderr=unwritable).returncode == 1
 
 

@@ -1,0 +1,85 @@
+"""`callsheet queue` and `callsheet alerts`: what waits and why, and what needs an operator. HTTP only."""
+
+from __future__ import annotations
+
+import typer
+
+from callsheet.cli.console import out, print_json, print_table, seconds_text
+from callsheet.cli.submit import URL
+from callsheet.wire.operations import Alert, WorkflowMetrics
+
+AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+STYLES = {"critical": "red", "warning": "yellow"}
+
+
+def queue(
+    everything: bool = typer.Option(False, "--all", help="Also workflows that have no jobs now."),
+    url: str | None = URL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show what waits in the queue by workflow, for how long, and why. For operators and viewers."""
+    from callsheet.cli.operations_client import with_operations
+
+    metrics = with_operations(url, lambda client: client.metrics())
+    shown = [row for row in metrics.workflows if everything or row.queued or row.delayed or row.leased or row.waiting]
+    if as_json:
+        print_json([{**row.model_dump(mode="json"), "why_waiting": why_waiting(row)} for row in shown])
+        return
+    if not shown:
+        out.print("The queue is empty.")
+        return
+    rows = [
+        (
+            row.workflow,
+            count_text(row.queued),
+            seconds_text(row.oldest_wait_seconds),
+            row.delayed,
+            row.leased,
+            row.waiting,
+            f"{row.busy_slots}/{row.live_slots}",
+            why_waiting(row),
+        )
+        for row in shown
+    ]
+    print_table(("workflow", "ready", "oldest", "retry", "running", "provider", "slots", "why"), rows)
+
+
+def why_waiting(row: WorkflowMetrics) -> str | None:
+    """Why what is ready is not running; None where nothing is ready."""
+    if not row.queued:
+        return None
+    if not row.is_active:
+        return "the workflow is switched off"
+    if not row.live_workers:
+        return "no live worker serves it"
+    if row.busy_slots >= row.live_slots:
+        return "every slot is busy"
+    return "about to start, or at a concurrency limit"
+
+
+def count_text(count: int) -> str:
+    """Counts are exact up to 1000."""
+    return f"{count}+" if count >= 1000 else str(count)
+
+
+def alerts(url: str | None = URL, as_json: bool = AS_JSON) -> None:
+    """List what needs an operator, with what to do about it. Exits 1 if an alert is critical."""
+    from callsheet.cli.operations_client import with_operations
+
+    found = with_operations(url, lambda client: client.alerts()).alerts
+    if as_json:
+        print_json(found)
+    elif not found:
+        out.print("No alerts.")
+    else:
+        for alert in found:
+            _print_alert(alert)
+    if any(alert.severity == "critical" for alert in found):
+        raise typer.Exit(1)
+
+
+def _print_alert(alert: Alert) -> None:
+    out.print(f"{alert.severity:<8}", style=STYLES[alert.severity], end=" ")
+    out.print(f"{alert.code} ", style="bold", end="")
+    out.print(f"{alert.subject}: {alert.message}")
+    out.print(f"{'':<8} → {alert.action}")

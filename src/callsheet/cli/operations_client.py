@@ -1,0 +1,85 @@
+"""The part of the HTTP API that is about jobs and how the installation is doing, as commands use it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+from urllib.parse import quote, urlencode
+from uuid import UUID
+
+from callsheet.cli.client import Client, Model
+from callsheet.cli.login import login_of
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.base import Page
+from callsheet.wire.identity import Me, Tenant
+from callsheet.wire.jobs import Job, JobEvent
+from callsheet.wire.operations import AdminJob, Alerts, Metrics
+
+Result = TypeVar("Result")
+PAGE = 100
+
+
+def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitable[Result]]) -> Result:
+    async def run() -> Result:
+        login = login_of(load_settings(**({"client": {"url": url}} if url is not None else {})))
+        async with OperationsClient(login.url, login.api_key) as client:
+            return await work(client)
+
+    return asyncio.run(run())
+
+
+class OperationsClient(Client):
+    async def me(self) -> Me:
+        return await self._ask(Me, "GET", "/api/me", attempts=1)
+
+    async def jobs(self, status: str | None, run_id: str | None, most: int) -> list[Job]:
+        return await self._first(Job, "/api/ai-jobs", most, status=status, run_id=run_id)
+
+    async def jobs_of_tenant(self, tenant: str, status: str | None, most: int) -> list[AdminJob]:
+        return await self._first(
+            AdminJob, f"/api/admin/tenants/{await self._tenant_id(tenant)}/jobs", most, status=status
+        )
+
+    async def any_job(self, job_id: UUID) -> AdminJob:
+        return await self._ask(AdminJob, "GET", f"/api/admin/jobs/{job_id}")
+
+    async def job_events(self, job_id: UUID) -> list[JobEvent]:
+        return await self._first(JobEvent, f"/api/ai-jobs/{job_id}/events", None)
+
+    async def change_job(self, job_id: UUID, verb: str, *, admin: bool) -> Job:
+        path = f"/api/admin/jobs/{job_id}/{verb}" if admin else f"/api/ai-jobs/{job_id}/{verb}"
+        # Once: after an answer that was lost, a second try would be refused although the first one worked.
+        return await self._ask(Job, "POST", path, {} if admin else None, attempts=1)
+
+    async def metrics(self) -> Metrics:
+        return await self._ask(Metrics, "GET", "/api/admin/metrics")
+
+    async def alerts(self) -> Alerts:
+        return await self._ask(Alerts, "GET", "/api/admin/alerts")
+
+    async def _tenant_id(self, tenant: str) -> UUID:
+        try:
+            return UUID(tenant)
+        except ValueError:
+            pass
+        for each in await self._first(Tenant, "/api/admin/tenants", None):
+            if each.slug == tenant:
+                return each.id
+        raise OperatorError(f"There is no tenant {tenant!r}, or you may not see it.")
+
+    async def _first(self, model: type[Model], path: str, most: int | None, **filters: str | None) -> list[Model]:
+        """Page after page until there are as many as asked for; all of them for None."""
+        given = {name: value for name, value in filters.items() if value is not None}
+        found: list[Model] = []
+        cursor: str | None = None
+        while most is None or len(found) < most:
+            limit = PAGE if most is None else min(PAGE, most - len(found))
+            query = urlencode({"limit": limit, **given, **({"cursor": cursor} if cursor else {})}, quote_via=quote)
+            page = await self._ask(Page[model], "GET", f"{path}?{query}")  # type: ignore[valid-type]
+            found += page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found

@@ -1,0 +1,221 @@
+"""`callsheet login`, `profiles`, `jobs`, `queue` and `alerts` as people use them: over HTTP, with an API key."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import stat
+from pathlib import Path
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.cli.installation_health import why_waiting
+from callsheet.cli.profile_store import profiles_file
+from callsheet.wire.operations import WorkflowMetrics
+from callsheet.wire.tasks import task_id_of
+from tests.support.commands import Callsheet, Result
+from tests.support.jobs import Desk
+from tests.support.people import People, Person
+
+
+@pytest.fixture
+async def desk(logged: io.StringIO, plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Desk:
+    """Its logs are out of the way: they would stand between what commands print in this process."""
+    return await Desk.open(plane, client, people)
+
+
+class Terminal:
+    """Commands beside a control plane that runs in this process too."""
+
+    def __init__(self, plane: ControlPlane, directory: Path):
+        self.url = plane.settings.public_url
+        self._callsheet = Callsheet(directory, CLIENT__URL=self.url)
+
+    async def run(self, *arguments: str, input: str = "", **variables: str) -> Result:
+        callsheet = self._callsheet.having(**variables)
+        return await asyncio.to_thread(callsheet.call, *arguments, input=input)
+
+    async def login(self, person: Person, *arguments: str) -> Result:
+        result = await self.run("login", self.url, "--key-stdin", *arguments, input=f"{person.key}\n")
+        assert result.code == 0, result
+        return result
+
+
+@pytest.fixture
+def terminal(plane: ControlPlane, tmp_path: Path) -> Terminal:
+    return Terminal(plane, tmp_path)
+
+
+async def test_a_login_is_kept_for_later_commands_and_for_nobody_else(desk: Desk, terminal: Terminal) -> None:
+    person = await desk.person(tokens=50)
+    said = await terminal.login(person, "--profile", "studio")
+    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    assert (stat.S_IMODE(profiles_file().stat().st_mode), stat.S_IMODE(profiles_file().parent.stat().st_mode)) == (
+        0o600,
+        0o700,
+    )
+    job = await desk.submit(person)
+    listed = await terminal.run("jobs", "list", "--json")
+    assert [row["id"] for row in listed.json] == [job["id"]]
+    told = await terminal.run("jobs", "list", "-v")
+    assert told.err.splitlines()[-1] == f"callsheet: Control plane: {terminal.url} (profile studio)."
+
+
+async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(desk: Desk, terminal: Terminal) -> None:
+    refused = await terminal.run("login", terminal.url, "--key-stdin", input="cs_wrong\n")
+    assert refused.sentence.startswith("The API key is missing, wrong or revoked.")
+    for key, sentence in (("\n", "No API key was given."), ("two words\n", "CALLSHEET_CLIENT__API_KEY is ***")):
+        assert (await terminal.run("login", "--key-stdin", input=key)).sentence.startswith(sentence)
+    assert "no terminal to ask" in (await terminal.run("login")).sentence
+    assert "is the demo's own" in (await terminal.run("login", "--profile", "demo")).sentence
+    assert "cannot be the name of a profile" in (await terminal.run("login", "--profile", "A/B")).sentence
+    assert not profiles_file().exists()
+
+
+async def test_several_profiles_are_listed_chosen_and_removed(desk: Desk, terminal: Terminal) -> None:
+    ann, bob = await desk.person(), await desk.person()
+    await terminal.login(ann, "--profile", "ann")
+    await terminal.login(bob, "--profile", "bob")
+    listed = (await terminal.run("profiles", "list", "--json")).json
+    assert [(row["name"], row["current"]) for row in listed] == [("ann", False), ("bob", True)]
+    assert ann.key not in json.dumps(listed)
+    assert ann.key not in (await terminal.run("profiles", "list")).out
+
+    async def who(*options: str, **variables: str) -> str:
+        return (await terminal.run(*options, "-v", "jobs", "list", **variables)).err.rpartition("(profile ")[2][:3]
+
+    assert await who() == "bob"
+    assert await who("--profile", "ann") == "ann"
+    assert await who(PROFILE="ann") == "ann"
+    assert await who("--profile", "bob", PROFILE="ann") == "bob"
+    assert (await terminal.run("profiles", "use", "ann")).out.startswith("Commands use profile ann (http")
+    assert await who() == "ann"
+    assert (await terminal.run("profiles", "use", "eve")).sentence.startswith(
+        "There is no profile 'eve'. Profiles: ann"
+    )
+    assert (await terminal.run("logout")).out.startswith("Profile ann is removed.")
+    assert (await terminal.run("profiles", "remove", "bob")).out.startswith("Profile bob is removed.")
+    assert (await terminal.run("logout")).sentence == "You are not logged in anywhere."
+    assert "Log in: callsheet login http" in (await terminal.run("jobs", "list")).sentence
+
+
+async def test_jobs_are_shown_canceled_and_retried(desk: Desk, terminal: Terminal) -> None:
+    person = await desk.person(tokens=100)
+    await terminal.login(person)
+    first, second = await desk.submit(person), await desk.submit(person)
+    shown = (await terminal.run("jobs", "show", first["id"])).out
+    assert f"job        {first['id']}\n" in shown
+    assert "status     queued\n" in shown
+    assert "waits      " in shown
+    assert (await terminal.run("jobs", "cancel", first["id"])).out == f"Job {first['id']} is canceled.\n"
+    listed = await terminal.run("jobs", "list", "--status", "canceled")
+    [header, line] = listed.out.splitlines()
+    assert header.split() == ["id", "kind", "status", "cost", "created"]
+    assert line.split()[:4] == [first["id"], "effect", "canceled", "10"]
+    assert line.split()[4].endswith("+00:00")  # not a terminal
+    events = (await terminal.run("jobs", "events", first["id"], "--json")).json
+    assert [each["to_status"] for each in events] == ["pending", "queued", "canceled"]
+    assert "queued → canceled" in (await terminal.run("jobs", "events", first["id"])).out
+
+    refused = await terminal.run("jobs", "retry", first["id"], "--json")
+    assert json.loads(refused.err)["code"] == "invalid_transition"
+    await desk.core.fail(await desk.start())
+    retried = (await terminal.run("jobs", "retry", second["id"], "--json")).json
+    assert (retried["id"], retried["charge_cycle"]) == (second["id"], 2)
+    by_task = await terminal.run("jobs", "show", task_id_of(UUID(second["id"])), "--json")
+    assert by_task.json["id"] == second["id"]
+    assert len((await terminal.run("jobs", "list", "--limit", "1", "--json")).json) == 1
+
+
+async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: Desk, terminal: Terminal) -> None:
+    person, other = await desk.person(tokens=100), await desk.person(tokens=100)
+    await terminal.login(person)
+    theirs = (await desk.submit(other))["id"]
+    for command in (("show",), ("cancel",), ("retry",), ("events",)):
+        refused = await terminal.run("jobs", *command, theirs, "--json")
+        problem = json.loads(refused.err)
+        assert (refused.code, refused.out, problem["code"]) == (1, "", "not_found"), command
+        assert set(problem) == {"code", "detail", "errors"}
+    wrong = await terminal.run("jobs", "list", "--run", "no-id", "--json")
+    problem = json.loads(wrong.err)
+    assert problem["code"] == "invalid_request"
+    assert [each["field"] for each in problem["errors"]] == ["query.run_id"]
+    unknown = await terminal.run("jobs", "list", "--nothing", "--json")
+    assert (unknown.code, json.loads(unknown.err)["code"]) == (2, "wrong_usage")
+    assert (await terminal.run("jobs", "show", "x")).sentence == "'x' is not the id of a job or task."
+
+
+async def test_an_operator_works_on_the_jobs_of_a_tenant(desk: Desk, terminal: Terminal) -> None:
+    person = await desk.person(tokens=100)
+    job = await desk.submit(person)
+    tenant = ("--tenant", person.tenant.slug)
+    await terminal.login(person)
+    assert (await terminal.run("jobs", "list", *tenant)).code == 1
+    await terminal.login(desk.admin)
+    assert (await terminal.run("jobs", "list", "--json")).json == []
+    assert [row["id"] for row in (await terminal.run("jobs", "list", *tenant, "--json")).json] == [job["id"]]
+    by_id = await terminal.run("jobs", "list", "--tenant", str(person.tenant.id), "--json")
+    assert [row["id"] for row in by_id.json] == [job["id"]]
+    assert (await terminal.run("jobs", "show", job["id"])).code == 1
+    assert (await terminal.run("jobs", "show", job["id"], "--admin", "--json")).json["user_id"] == str(person.user.id)
+    assert (await terminal.run("jobs", "cancel", job["id"], "--admin")).out == f"Job {job['id']} is canceled.\n"
+    assert "no tenant 'nobody'" in (await terminal.run("jobs", "list", "--tenant", "nobody")).sentence
+
+
+async def test_the_queue_says_what_waits_and_why(desk: Desk, terminal: Terminal) -> None:
+    await terminal.login(desk.admin)
+    assert (await terminal.run("queue")).out == "The queue is empty.\n"
+    await desk.submit(await desk.person(tokens=100))
+    [row] = (await terminal.run("queue", "--json")).json
+    assert (row["workflow"], row["queued"], row["why_waiting"]) == (desk.workflow, 1, "no live worker serves it")
+    shown = (await terminal.run("queue")).out
+    assert desk.workflow in shown
+    assert "no live worker serves it" in shown
+    assert len((await terminal.run("queue", "--all", "--json")).json) > 1
+    await terminal.login(await desk.person())
+    assert json.loads((await terminal.run("queue", "--json")).err)["code"] == "forbidden"
+
+
+async def test_a_critical_alert_makes_the_command_fail(desk: Desk, terminal: Terminal) -> None:
+    await terminal.login(desk.admin)
+    quiet = await terminal.run("alerts")
+    assert (quiet.code, quiet.out) == (0, "No alerts.\n")
+    await desk.submit(await desk.person(tokens=100))
+    told = await terminal.run("alerts", "--json")
+    assert told.code == 1
+    assert [(each["code"], each["subject"].split()[0]) for each in told.json] == [("no_live_worker", desk.workflow)]
+    assert "→" in (await terminal.run("alerts")).out
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"queued": 0}, None),
+        ({"is_active": False}, "the workflow is switched off"),
+        ({"live_workers": 0}, "no live worker serves it"),
+        ({"busy_slots": 2}, "every slot is busy"),
+        ({}, "about to start, or at a concurrency limit"),
+    ],
+)
+def test_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> None:
+    row = WorkflowMetrics(
+        **{
+            "workflow": "stylize",
+            "is_active": True,
+            "queued": 3,
+            "delayed": 0,
+            "leased": 1,
+            "waiting": 0,
+            "live_workers": 1,
+            "live_slots": 2,
+            "busy_slots": 1,
+            "completed_last_hour": 0,
+            "failed_last_hour": 0,
+            **changes,
+        }
+    )
+    assert why_waiting(row) == why

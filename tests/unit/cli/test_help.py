@@ -1,0 +1,99 @@
+"""Help fits 80 columns and says what each command does; asking for it loads little."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from callsheet import __version__
+from callsheet.cli.main import app
+
+# What `callsheet -h` may load beside Python's own and ours: the command line itself, and the settings.
+LIGHT = {
+    "annotated_doc",
+    "annotated_types",
+    "attr",
+    "dotenv",
+    "markdown_it",
+    "mdurl",
+    "pydantic",
+    "pydantic_core",
+    "pydantic_settings",
+    "pygments",
+    "rich",
+    "shellingham",
+    "structlog",
+    "typer",
+    "click",
+    "typing_extensions",
+    "typing_inspection",
+}
+ROOMS = {
+    "callsheet",
+    "callsheet.cli",
+    "callsheet.settings",
+    "callsheet.toolbox",
+    "callsheet.wire",
+    "callsheet.providers",
+}
+
+
+def commands(command: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    yield names, command
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, *names, name)
+
+
+COMMANDS = dict(commands(typer.main.get_command(app)))
+
+
+def shown(*arguments: str) -> str:
+    result = CliRunner().invoke(app, [*arguments, "-h"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_help_fits_80_columns_and_has_no_type_beside_a_flag(names: tuple[str, ...]) -> None:
+    text = shown(*names)
+    assert max(map(len, text.splitlines())) <= 80
+    assert "<bool>" not in text
+    assert "--verbose" in text or hasattr(COMMANDS[names], "commands")
+
+
+@pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
+def test_every_command_has_a_sentence(names: tuple[str, ...]) -> None:
+    sentence = (COMMANDS[names].help or "").strip()
+    assert sentence[:1].isupper(), sentence
+    assert sentence.endswith("."), sentence
+
+
+def test_the_commands_are_grouped_by_what_they_are_for() -> None:
+    text = shown()
+    places = [text.index(f"─ {panel} ") for panel in ("Run", "Work with jobs", "Administer")]
+    assert places == sorted(places)
+    assert "─ Commands ─" not in text
+
+
+def test_asking_for_help_loads_neither_server_nor_client() -> None:
+    code = "import json, sys; import callsheet.cli.main; print(json.dumps(sorted(sys.modules)))"
+    before = "import json, sys; print(json.dumps(sorted(sys.modules)))"
+    loaded, known = (
+        set(json.loads(subprocess.run([sys.executable, "-c", each], capture_output=True, check=True).stdout))
+        for each in (code, before)
+    )
+    packages = {name.partition(".")[0] for name in loaded - known} - set(sys.stdlib_module_names) - {"callsheet"}
+    assert {name for name in packages if not name.startswith("_")} <= LIGHT
+    assert {".".join(name.split(".")[:2]) for name in loaded if name.startswith("callsheet")} <= ROOMS
+
+
+def test_the_version_is_an_option_and_a_command() -> None:
+    for arguments in (["--version"], ["version"]):
+        assert CliRunner().invoke(app, arguments).output == f"{__version__}\n"
