@@ -28,6 +28,11 @@ async def _nothing(world: World, studio: Studio) -> Mapping[str, str]:
     return {}
 
 
+async def _drained_worker(world: World, studio: Studio) -> Mapping[str, str]:
+    assert (await studio.call("POST", f"/api/admin/workers/{world.names['worker_id']}/drain")).is_success
+    return {}
+
+
 async def _failed_job(world: World, studio: Studio) -> Mapping[str, str]:
     report = {**world.lease, "error_message": "It broke."}
     assert (await world.ask("worker", "POST /api/worker/fail", report)).is_success
@@ -107,6 +112,7 @@ BODIES: dict[str, Callable[[World], Body]] = {
     "PUT /api/admin/fleets/{fleet_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
 }
 PREPARED: dict[str, Prepare] = {
+    "POST /api/admin/workers/{worker_id}/undrain": _drained_worker,
     "POST /api/admin/users/{user_id}/enable": _disabled_user,
     "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
     "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,

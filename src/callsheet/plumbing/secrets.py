@@ -40,7 +40,8 @@ def _kept(file: Path, *, create: bool) -> bytes:
             if not create:
                 raise OperatorError(
                     f"The secret key of this installation is not here ({file} does not exist). Put the file back from "
-                    "a backup, or set CALLSHEET_SECRET_KEY to the key that the control plane uses."
+                    "a backup, name another data directory with CALLSHEET_HOME, or set CALLSHEET_SECRET_KEY to the key "
+                    "that the control plane uses."
                 )
             _create(file)
         secret = file.read_bytes().strip()
