@@ -14,7 +14,8 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.cli.bucket_cors import refused_origins
-from callsheet.cli.doctor import Finding, _clock, examine
+from callsheet.cli.doctor import examine
+from callsheet.cli.findings import Finding, clock_finding
 from callsheet.media.storage.s3 import S3Storage
 from callsheet.providers.replicate_config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
@@ -199,9 +200,9 @@ async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_
 
 
 def test_clocks_that_differ_are_a_problem() -> None:
-    assert _clock(-1.9).status == "ok"
-    assert _clock(-2.1).status == "problem"
-    assert "time service" in _clock(3600).advice
+    assert clock_finding("database", -1.9).status == "ok"
+    assert clock_finding("database", -2.1).status == "problem"
+    assert "time service" in clock_finding("database", 3600).advice
 
 
 @contextmanager

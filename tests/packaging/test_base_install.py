@@ -95,7 +95,7 @@ def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Pa
     assert run(callsheet, "version", cwd=tmp_path).stdout == f"{__version__}\n"
     assert "serve" in run(callsheet, "--help", cwd=tmp_path).stdout
     assert json.loads(run(callsheet, "settings", "--json", cwd=tmp_path).stdout)["CALLSHEET_SERVER__PORT"] == 8400
-    for command in (("serve",), ("demo", "--exit"), ("db", "status"), ("users", "list"), ("doctor",)):
+    for command in (("serve",), ("demo", "--exit"), ("db", "status"), ("users", "list")):
         refused = run(callsheet, *command, cwd=tmp_path)
         assert (refused.returncode, refused.stdout) == (1, ""), command
         assert re.fullmatch(
@@ -103,6 +103,16 @@ def test_the_command_works_and_says_what_is_missing_for_the_rest(environment: Pa
             r"in a clone of Callsheet run pip install '\.\[server\]'\.\n",
             refused.stderr,
         ), refused.stderr
+
+
+@pytest.mark.thorough
+def test_the_doctor_examines_what_a_worker_needs(environment: Path, tmp_path: Path) -> None:
+    examined = run(environment / "callsheet", "doctor", "--json", cwd=tmp_path)
+    assert examined.returncode == 1, examined.stderr
+    found = {finding["part"]: finding["status"] for finding in json.loads(examined.stdout)}
+    assert {part: found[part] for part in ("worker", "server", "engine")} == dict.fromkeys(
+        ("worker", "server", "engine"), "problem"
+    )
 
 
 @pytest.fixture

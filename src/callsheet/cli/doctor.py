@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import asdict
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import typer
 
 from callsheet.cli.console import out, print_json
+from callsheet.cli.findings import Finding, clock_finding
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -21,21 +23,22 @@ if TYPE_CHECKING:
     from callsheet.plumbing.pool_keeper import PoolAddress
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
-CLOCK_TOLERANCE_SECONDS = 2.0
 LOOPBACK = ("localhost", "127.0.0.1", "::1", None)
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
-    part: str
-    status: Literal["ok", "warning", "problem"]
-    message: str
-    advice: str = ""
+def doctor(
+    worker: bool = typer.Option(
+        False, "--worker", help="Check what a worker needs. Default where the server parts are not installed."
+    ),
+    as_json: bool = typer.Option(False, "--json", help="Print JSON."),
+) -> None:
+    """Check database, storage, secrets, clock, engine and providers, or what a worker needs. Exits 1 on a problem."""
+    if worker or find_spec("asyncpg") is None:
+        from callsheet.cli.worker_doctor import examine_worker
 
-
-def doctor(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) -> None:
-    """Check database, storage, secrets, clock, engine and providers. Exits 1 where something must be mended."""
-    findings = asyncio.run(_examine_installation(load_settings()))
+        findings = asyncio.run(examine_worker(load_settings()))
+    else:
+        findings = asyncio.run(_examine_installation(load_settings()))
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
@@ -136,7 +139,7 @@ async def _database(settings: Settings) -> list[Finding]:
         schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
         schema = Finding("database", "ok", found)
-    return [schema, *broken, _clock(drift)]
+    return [schema, *broken, clock_finding("database", drift)]
 
 
 async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:
@@ -149,14 +152,6 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration,
     async with connected(pool.dsn, pool.name) as connection:
         await check_owner(connection, pool.name, central)
     return state.pending
-
-
-def _clock(drift_seconds: float) -> Finding:
-    message = f"The database's clock and this machine's differ by {abs(drift_seconds):.2f} s."
-    if abs(drift_seconds) > CLOCK_TOLERANCE_SECONDS:
-        advice = "Run a time service (chrony, systemd-timesyncd) on both; signed addresses expire by the clock."
-        return Finding("clock", "problem", message, advice)
-    return Finding("clock", "ok", message)
 
 
 async def _storage(settings: Settings) -> list[Finding]:

@@ -1,0 +1,24 @@
+"""What `callsheet doctor` says of one part."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+CLOCK_TOLERANCE_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    part: str
+    status: Literal["ok", "warning", "problem"]
+    message: str
+    advice: str = ""
+
+
+def clock_finding(whose: str, drift_seconds: float) -> Finding:
+    message = f"The {whose}'s clock and this machine's differ by {abs(drift_seconds):.2f} s."
+    if abs(drift_seconds) > CLOCK_TOLERANCE_SECONDS:
+        advice = "Run a time service (chrony, systemd-timesyncd) on both; signed addresses expire by the clock."
+        return Finding("clock", "problem", message, advice)
+    return Finding("clock", "ok", message)

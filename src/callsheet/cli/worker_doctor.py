@@ -1,0 +1,141 @@
+"""`callsheet doctor` on a machine that only runs a worker: what the worker needs, without any server part."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+
+from callsheet.cli.findings import Finding, clock_finding
+from callsheet.cli.worker import engines_of, machine_name
+from callsheet.providers.engine import EngineError
+from callsheet.settings import Settings
+
+ANSWER_SECONDS = 5.0
+GIBIBYTE = 2**30
+# For the files of one job and its result.
+LEAST_FREE_BYTES = 2 * GIBIBYTE
+
+
+async def examine_worker(settings: Settings) -> list[Finding]:
+    return [
+        await _identity(settings),
+        *await _control_plane(settings),
+        await _engine(settings),
+        _directory(settings),
+    ]
+
+
+async def _identity(settings: Settings) -> Finding:
+    given = settings.worker
+    name = given.id or await machine_name(settings)
+    if given.fleet is None and not given.workflows:
+        return Finding(
+            "worker",
+            "problem",
+            f"Worker {name} has neither a fleet nor workflows.",
+            "Set FLEET_SLUG, or CALLSHEET_WORKER__WORKFLOWS.",
+        )
+    serves = f"the fleet {given.fleet}" if given.fleet else f"the workflows {', '.join(given.workflows)}"
+    return Finding("worker", "ok", f"Worker {name} serves {serves} in the stage {given.stage}.")
+
+
+async def _control_plane(settings: Settings) -> list[Finding]:
+    url = (settings.worker.api_url or settings.public_url).rstrip("/")
+    secret = settings.worker.secret
+    try:
+        async with httpx.AsyncClient(base_url=url, timeout=ANSWER_SECONDS, trust_env=False) as client:
+            began = time.time()
+            answer = await client.get("/healthz")
+            answer.raise_for_status()
+            drift = _drift(answer, began)
+            # Without a body it registers nobody; who does not know the secret is told that first.
+            headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
+            tried = await client.post("/api/worker/register", json={}, headers=headers)
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        message = f"No control plane answers at {url} ({str(error) or type(error).__name__})."
+        return [Finding("server", "problem", message, "Set API_BASE_URL to the address of the control plane.")]
+    findings = [
+        Finding("server", "ok", f"A control plane answers at {url}."),
+        _secret(tried, is_set=secret is not None),
+    ]
+    return findings if drift is None else [*findings, clock_finding("control plane", drift)]
+
+
+def _drift(answer: httpx.Response, began: float) -> float | None:
+    """How far its clock is ahead of ours, in seconds. Its header has whole seconds: half of one is added."""
+    try:
+        said = parsedate_to_datetime(answer.headers["date"]).timestamp()
+    except (KeyError, ValueError):
+        return None
+    return said + 0.5 - (began + time.time()) / 2
+
+
+def _secret(tried: httpx.Response, *, is_set: bool) -> Finding:
+    if not is_set:
+        return Finding("secret", "problem", "There is no fleet secret.", _where_the_secret_is())
+    match tried.status_code:
+        case 422:
+            return Finding("secret", "ok", "The control plane accepts the fleet secret.")
+        case 401:
+            return Finding("secret", "problem", "The control plane refuses the fleet secret.", _where_the_secret_is())
+        case 429:
+            advice = f"Try again in {tried.headers.get('retry-after', '300')} seconds."
+            return Finding("secret", "warning", "Too many wrong fleet secrets came from this address.", advice)
+    return Finding("secret", "warning", f"Whether it accepts the fleet secret is not known ({tried.status_code}).")
+
+
+def _where_the_secret_is() -> str:
+    return "Run `callsheet fleets secret` on the control plane, and set FLEET_SECRET here."
+
+
+async def _engine(settings: Settings) -> Finding:
+    [engine] = engines_of(settings)
+    url = settings.engine.url if engine.provider == "self_hosted" else settings.worker.cloud_url
+    try:
+        found = await engine.describe()
+    except EngineError as error:
+        advice = "Start ComfyUI, or set COMFYUI_BASE_URL to its address."
+        if engine.provider != "self_hosted":
+            advice = "Check COMFY_CLOUD_API_KEY and the account."
+        return Finding("engine", "problem", f"The engine at {url} takes no job: {error.message}", advice)
+    finally:
+        await engine.close()
+    devices = ", ".join(str(device) for device in found.details.get("devices", []))
+    return Finding("engine", "ok", f"{found.version or 'An engine'} at {url}{f' ({devices})' if devices else ''}.")
+
+
+def _directory(settings: Settings) -> Finding:
+    place = _existing(settings.home)
+    free = shutil.disk_usage(place).free
+    if not _is_writable(place):
+        message, advice = f"{settings.home} cannot be written to.", "Set CALLSHEET_HOME to a directory of this user."
+        return Finding("disk", "problem", message, advice)
+    wanted = settings.worker.cache_bytes + LEAST_FREE_BYTES
+    message = f"{free / GIBIBYTE:.1f} GiB are free at {place}."
+    if free < wanted:
+        return Finding(
+            "disk",
+            "warning",
+            f"{message} The cache may grow to {settings.worker.cache_bytes / GIBIBYTE:.1f} GiB.",
+            "Lower CALLSHEET_WORKER__CACHE_BYTES, or make room.",
+        )
+    return Finding("disk", "ok", message)
+
+
+def _existing(path: Path) -> Path:
+    """The directory, or the nearest one above it that is there."""
+    return next(each for each in (path, *path.parents) if each.is_dir())
+
+
+def _is_writable(directory: Path) -> bool:
+    draft = directory / ".callsheet-doctor"
+    try:
+        draft.touch()
+        draft.unlink()
+    except OSError:
+        return False
+    return True

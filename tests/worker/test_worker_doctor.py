@@ -1,0 +1,57 @@
+"""`callsheet doctor --worker`: what a machine with an engine and nothing else needs, and what to do about problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.cli.findings import Finding
+from callsheet.cli.worker_doctor import examine_worker
+from callsheet.settings import load_settings
+from tests.worker.harness import Site
+
+NOBODY = "http://127.0.0.1:1"
+
+
+async def examined(site: Site, home: Path, engine_url: str | None = None, **worker: Any) -> Mapping[str, Finding]:
+    given = {"api_url": site.shop.plane.settings.public_url, "secret": site.shop.secret, "id": "gpu-1", "fleet": "gpus"}
+    settings = load_settings(home=home, engine={"url": engine_url or site.engine.url}, worker={**given, **worker})
+    return {finding.part: finding for finding in await examine_worker(settings)}
+
+
+async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, tmp_path: Path) -> None:
+    found = await examined(site, tmp_path / "not" / "there", cache_bytes=0)
+    assert {part: finding.status for part, finding in found.items()} == dict.fromkeys(
+        ("worker", "server", "secret", "clock", "engine", "disk"), "ok"
+    )
+    assert found["worker"].message == "Worker gpu-1 serves the fleet gpus in the stage production."
+    assert site.engine.version in found["engine"].message
+    assert not (tmp_path / "not").exists()
+    assert await site.workers() == [], "it registers nobody"
+    assert site.shop.secret not in str(found)
+
+
+@pytest.mark.parametrize(
+    ("part", "changes", "said", "advice"),
+    [
+        ("worker", {"fleet": None}, "neither a fleet nor workflows", "FLEET_SLUG"),
+        ("server", {"api_url": NOBODY}, f"No control plane answers at {NOBODY}", "API_BASE_URL"),
+        ("secret", {"secret": None}, "no fleet secret", "callsheet fleets secret"),
+        ("secret", {"secret": "wrong-" * 4}, "refuses the fleet secret", "callsheet fleets secret"),
+        ("engine", {"engine_url": NOBODY}, f"The engine at {NOBODY} takes no job", "COMFYUI_BASE_URL"),
+    ],
+    ids=["fleet", "server", "no secret", "wrong secret", "engine"],
+)
+async def test_what_is_missing_is_a_problem_with_advice(
+    site: Site, tmp_path: Path, part: str, changes: dict[str, Any], said: str, advice: str
+) -> None:
+    found = (await examined(site, tmp_path, **changes))[part]
+    assert (found.status, said in found.message, advice in found.advice) == ("problem", True, True), found
+
+
+async def test_a_cache_that_does_not_fit_on_the_disk_is_a_warning(site: Site, tmp_path: Path) -> None:
+    found = (await examined(site, tmp_path, cache_bytes=2**60))["disk"]
+    assert (found.status, "CACHE_BYTES" in found.advice) == ("warning", True)
