@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -12,6 +14,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.secrets import master_secret
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.fleet import RegisterRequest
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet import bearer, join
@@ -111,3 +114,44 @@ async def test_a_drained_worker_that_is_away_is_listed_and_undrained(
     assert (shown["drained_by"], shown["drain_reason"]) == ("operator", "new disk")
     assert callsheet.call("workers", "drain", "gpu-1", "--undo").out == "Worker gpu-1: away.\n"
     assert callsheet.call("workers", "list", "--json").json == []
+
+
+async def test_a_fleet_is_deleted_and_one_with_workers_only_by_force(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    slug = await slug_of(core)
+    callsheet.call("fleets", "create", "old", slug)
+    callsheet.call("fleets", "create", "old", slug, "--stage", "staging")
+    registered = await room.registry.register(RegisterRequest(worker_id="gpu-old", fleet_slug="old"))
+    await core.submit(await core.member("pool_1"))
+    await core.start("gpu-old")
+    assert "The fleet has workers" in callsheet.refuse("fleets", "delete", "old")
+    assert (await room.authentication.of(bearer(registered.token))).worker_id == "gpu-old"
+    deleted = callsheet.succeed("fleets", "delete", "old", "--force")
+    assert deleted.out == "Fleet old in production is deleted. Revoked workers: 1.\n"
+    with pytest.raises(NotAuthenticated):
+        await room.authentication.of(bearer(registered.token))
+    query = "SELECT status FROM ai_job_dispatches WHERE workflow_id = $1"
+    [row] = await core.rows(core.databases.central, query, core.workflow)
+    assert row["status"] == "queued"
+    left = [fleet for fleet in callsheet.call("fleets", "list", "--json").json if fleet["slug"] == "old"]
+    assert [fleet["stage"] for fleet in left] == ["staging"]
+    assert callsheet.call("fleets", "delete", "old", "--stage", "staging").out == "Fleet old in staging is deleted.\n"
+    assert "no fleet 'old'" in callsheet.refuse("fleets", "delete", "old")
+
+
+async def test_the_list_of_workers_is_shown_again_until_it_is_interrupted(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    def is_drained(line: str) -> bool:
+        return bool({each["worker_id"]: each for each in json.loads(line)}["gpu-watched"]["is_draining"])
+
+    await join(room, "gpu-watched", await slug_of(core))
+    with callsheet.running("workers", "list", "--watch", "--json") as watching:
+        assert not is_drained(watching.next_line())
+        await room.workers.drain("gpu-watched", "operator")
+        while not is_drained(watching.next_line()):
+            pass
+        ended = watching.end(signal.SIGINT)
+    assert ended.code == 130
+    assert "Traceback" not in ended.err

@@ -143,6 +143,11 @@ class Running:
         self._process = process
         self.err = ""
 
+    def next_line(self) -> str:
+        """Of standard output."""
+        assert self._process.stdout
+        return self._process.stdout.readline()
+
     def wait_for(self, text: str) -> str:
         """The line of standard error in which the text appears."""
         assert self._process.stderr

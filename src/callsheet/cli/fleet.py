@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import typer
@@ -27,6 +27,7 @@ WORKER = typer.Argument(help="Id of the worker.")
 # As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
 OPERATOR = "operator"
 LISTED = 10_000
+WATCH_SECONDS = 2.0
 
 
 @fleets.command("create")
@@ -85,6 +86,33 @@ def assign_fleet(
     print_json(fleet) if as_json else out.print(_sentence(fleet))
 
 
+@fleets.command("delete")
+def delete_fleet(
+    slug: str = typer.Argument(help="Short name of the fleet."),
+    stage: str = STAGE,
+    force: bool = typer.Option(False, "--force", help="Revoke its workers first; their jobs go back to the queue."),
+) -> None:
+    """Delete a fleet. A fleet with registered workers is kept, unless --force is given."""
+    # Jobs move, and what is logged of that must not stand between the results.
+    configure_logs("warning")
+
+    async def delete(room: FleetRoom) -> int:
+        from callsheet.fleet.workers import WorkerFilter
+
+        fleet = await room.fleets.find(slug, stage)
+        page = await room.workers.list(WorkerFilter(fleet=slug, stage=stage), None, LISTED)
+        revoked = [worker for worker in page.items if worker.is_registered and worker.revoked_at is None and force]
+        for worker in revoked:
+            await room.workers.revoke(worker.worker_id, OPERATOR)
+        # Where one joined in the meantime it is refused, and nothing is lost: ask again.
+        await room.fleets.delete(fleet.id, OPERATOR)
+        return len(revoked)
+
+    revoked = _with_room(delete)
+    workers_too = f" Revoked workers: {revoked}." if revoked else ""
+    out.print(f"Fleet {slug} in {stage} is deleted.{workers_too}")
+
+
 @fleets.command("secret")
 def show_secret() -> None:
     """Print what workers register with, as the header X-Fleet-Secret."""
@@ -100,16 +128,29 @@ def show_secret() -> None:
 @workers.command("list")
 def list_workers(
     fleet: str | None = typer.Option(None, help="Only workers of fleets of this short name."),
-    live: bool | None = typer.Option(None, "--live/--silent", help="Only those seen in the last 90 seconds, or not."),
+    live: bool | None = typer.Option(
+        None, "--live/--silent", help="Only workers seen (--live) or not seen (--silent) in the last 90 seconds."
+    ),
+    watch: bool = typer.Option(False, "--watch", "-w", help="Show the list again every two seconds until Ctrl-C."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the workers."""
+    """List the workers, and drained workers that are away."""
     from callsheet.fleet.workers import WorkerFilter
 
-    page = _with_room(lambda room: room.workers.list(WorkerFilter(fleet=fleet, live=live), None, LISTED))
-    if as_json:
-        print_json(page.items)
-        return
+    async def show(room: FleetRoom) -> None:
+        while True:
+            page = await room.workers.list(WorkerFilter(fleet=fleet, live=live), None, LISTED)
+            if watch and not as_json and out.is_terminal:
+                out.clear()
+            print_json(page.items) if as_json else _print_workers(page.items)
+            if not watch:
+                return
+            await asyncio.sleep(WATCH_SECONDS)
+
+    _with_room(show)
+
+
+def _print_workers(listed: Sequence[Worker]) -> None:
     columns = ("worker", "fleet", "stage", "state", "load", "last seen", "workflows")
     rows = [
         (
@@ -121,7 +162,7 @@ def list_workers(
             worker.last_seen_at.isoformat(timespec="seconds"),
             ", ".join(worker.workflows),
         )
-        for worker in page.items
+        for worker in listed
     ]
     print_table(columns, rows)
 

@@ -93,7 +93,7 @@ class Fleets:
                     raise _no_fleet()
                 await _log(connection, fleet_id, actor, "delete", slug=row["slug"], stage=row["stage"])
         except asyncpg.ForeignKeyViolationError:
-            raise Conflict("The fleet has workers. Let them deregister, or revoke them, first.") from None
+            raise Conflict("The fleet has workers. Stop them, or revoke them, and delete it then.") from None
 
 
 async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:
