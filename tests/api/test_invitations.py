@@ -96,6 +96,17 @@ async def test_of_two_who_accept_at_once_one_does(client: httpx.AsyncClient, ope
     assert sorted(answer.status_code for answer in answers) == [201, 404, 404, 404]
 
 
+async def test_of_invitations_made_at_once_one_link_works(client: httpx.AsyncClient, operator: Person) -> None:
+    body = {"tenant": operator.tenant.slug, "email": "wanted@example.com"}
+    answers = await asyncio.gather(
+        *(client.post("/api/admin/invitations", json=body, headers=operator.headers) for _ in range(6))
+    )
+    assert {answer.status_code for answer in answers} <= {201, 409}
+    made = [answer.json() for answer in answers if answer.status_code == 201]
+    works = [await client.get(api(invitation)) for invitation in made]
+    assert [answer.status_code for answer in works].count(200) == 1
+
+
 @pytest.mark.parametrize("role", ["operator", "viewer", "admin"])
 async def test_a_tenant_admin_invites_nobody_who_sees_beyond_the_tenant(
     client: httpx.AsyncClient, boss: Person, role: str

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import httpx
 import pytest
 
@@ -97,6 +99,19 @@ async def test_a_link_sets_a_password_once_and_ends_every_session(
         token = link.rpartition("/")[2]
         answer = await client.post(f"/api/password-resets/{token}", json={"password": PASSWORD})
         assert_refused(answer, 404, "not_found")
+
+
+async def test_of_links_used_at_once_one_sets_the_password(
+    client: httpx.AsyncClient, operator: Person, ann: Person
+) -> None:
+    links = [await reset_link(client, operator, ann) for _ in range(4)]
+    passwords = [f"{CHANGED} {number}" for number in range(8)]
+    answers = await asyncio.gather(
+        *(client.post(link, data={"password": password}) for link, password in zip(links * 2, passwords, strict=True))
+    )
+    assert sorted(answer.status_code for answer in answers) == [200] + [404] * 7
+    [chosen] = [password for password, answer in zip(passwords, answers, strict=True) if answer.status_code == 200]
+    assert (await sign_in(client, ann, chosen)).status_code == 200
 
 
 @pytest.mark.parametrize("how", ["expired", "disabled", "own change", "became operator"])

@@ -69,7 +69,9 @@ class Invitations:
                 invited_by=manager.actor,
                 hours=self._hours,
             )
-            assert row is not None
+            if row is None:
+                problem = FieldProblem("email", "is being invited by another request")
+                raise Conflict("Another request invites this e-mail address at this moment.", errors=[problem])
             link = None if by_mail else await self._links.to_invitation(connection, row["id"])
             if by_mail:
                 await SQL["mail_invitation"].run(connection, invitation_id=row["id"])

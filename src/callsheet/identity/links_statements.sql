@@ -7,6 +7,7 @@ WHERE tenant_id = :tenant_id AND email = :email AND accepted_at IS NULL AND revo
 -- name: create_invitation
 INSERT INTO invitations (id, tenant_id, email, role, invited_by, expires_at)
 VALUES (:id, :tenant_id, :email, :role, :invited_by, clock_timestamp() + make_interval(hours => :hours))
+ON CONFLICT (tenant_id, email) WHERE accepted_at IS NULL AND revoked_at IS NULL DO NOTHING
 RETURNING id, email, role, invited_by, created_at, expires_at, mail_sent_at, accepted_at, revoked_at
 
 -- name: list_invitations
@@ -48,12 +49,13 @@ WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND t.disa
   AND i.accepted_at IS NULL AND i.revoked_at IS NULL
 
 -- name: find_user_by_link
-SELECT u.id, u.email FROM account_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
+SELECT u.id, u.tenant_id, u.email FROM account_links l JOIN users u ON u.id = l.user_id JOIN tenants t ON t.id = u.tenant_id
 WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
--- name: use_reset_link
--- Who comes second, with this link or with another of the same user, finds nothing: a password that is set deletes all.
-DELETE FROM account_links WHERE token_hash = :token_hash AND expires_at > clock_timestamp() RETURNING user_id
+-- name: lock_user_of_link
+-- Before the links, as whoever changes a user does. Of two links of a user that are used at once, the second is gone when
+-- the first has set the password.
+SELECT 1 FROM users WHERE id = :user_id FOR NO KEY UPDATE
 
 -- name: delete_links_of_user
 DELETE FROM account_links WHERE user_id = :user_id
