@@ -17,7 +17,7 @@ import pytest
 from pydantic import SecretStr
 
 from callsheet.plumbing.database import DatabaseError, PoolUnavailable, connected
-from callsheet.plumbing.databases import Databases, add_pool, migrate_all, open_databases
+from callsheet.plumbing.databases import Databases, add_pool, migrate_all, open_databases, open_installation
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.plumbing.migrate import migrate
@@ -299,6 +299,22 @@ async def test_the_lease_of_a_physical_copy_and_its_original(production: Product
         await claim(connection, "pool_3", original)
         with pytest.raises(WrongOwner, match="belongs to installation"):
             await claim(connection, "pool_3", replace(original, installation_id=uuid4()))
+
+
+async def test_a_command_does_not_touch_the_lease(production: Production) -> None:
+    async def owner() -> Any:
+        async with connected(production.pool_dsns["pool_1"], "pool_1") as connection:
+            return await connection.fetchrow("SELECT * FROM pool_owner")
+
+    await expire_leases(production.pool_dsns)
+    before = await owner()
+    databases = await open_installation(production.settings)
+    assert databases.unavailable == {}
+    await databases.close()
+    assert await owner() == before
+    copy = await open_installation(production.copy)
+    assert set(copy.unavailable) == set(POOLS)
+    await copy.close()
 
 
 async def test_central_and_pool_on_one_server_need_no_lease(production: Production) -> None:

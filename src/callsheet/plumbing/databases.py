@@ -27,7 +27,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.installation import require_installation, unfinished
 from callsheet.plumbing.ownership import Central, claim, read_central, release
-from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, prepare_pool
+from callsheet.plumbing.pool_keeper import PoolAddress, PoolKeeper, Role, prepare_pool
 from callsheet.plumbing.secrets import master_secret, seal, unseal
 from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
@@ -43,11 +43,11 @@ POOL_NAME = re.compile(r"[a-z][a-z0-9_]{0,62}")
 class Databases:
     """Use `open_databases`; close with `close`."""
 
-    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, migrates: bool):
+    def __init__(self, settings: Settings, central: Database, embedded: EmbeddedPostgres | None, *, role: Role):
         self.central = central
         self.embedded = embedded
         self._settings = settings
-        self._migrates = migrates
+        self._role = role
         self._keepers: dict[str, PoolKeeper] = {}
         self._opening = asyncio.Lock()
 
@@ -98,7 +98,7 @@ class Databases:
     def _keeper(self, name: str) -> PoolKeeper:
         found = self._keepers.get(name)
         if found is None:
-            found = self._keepers[name] = PoolKeeper(name, self._settings.database, migrates=self._migrates)
+            found = self._keepers[name] = PoolKeeper(name, self._settings.database, self._role)
         return found
 
     async def _read_central(self) -> Central:
@@ -148,7 +148,7 @@ async def _open(settings: Settings, *, create: bool) -> Databases:
             await require_current(settings, dsn)
         central = Database("central", CENTRAL, dsn, settings.database)
         await central.open()
-        databases = Databases(settings, central, embedded, migrates=migrates)
+        databases = Databases(settings, central, embedded, role=Role(migrates, holds_leases=create))
         undo.pop_all()
         undo.push_async_callback(databases.close)
         await databases.refresh_pools()

@@ -13,7 +13,16 @@ import asyncpg
 
 from callsheet.plumbing import migrate as schema
 from callsheet.plumbing.database import CANNOT_CONNECT, Database, DatabaseError, connected, is_away, unreachable
-from callsheet.plumbing.ownership import RENEW_SECONDS, Central, LeaseHeld, WrongOwner, check_owner, claim, release
+from callsheet.plumbing.ownership import (
+    RENEW_SECONDS,
+    Central,
+    LeaseHeld,
+    WrongOwner,
+    check_owner,
+    claim,
+    read_owner,
+    release,
+)
 from callsheet.plumbing.privileges import require_privileges
 from callsheet.plumbing.sql import Connection
 from callsheet.settings import DatabaseSettings
@@ -41,14 +50,22 @@ class PoolAddress:
         return self.readable_dsn
 
 
+@dataclass(frozen=True, slots=True)
+class Role:
+    """What this process does with pools besides using them. A command neither migrates them nor holds their leases."""
+
+    migrates: bool
+    holds_leases: bool
+
+
 class PoolKeeper:
-    def __init__(self, name: str, settings: DatabaseSettings, *, migrates: bool):
+    def __init__(self, name: str, settings: DatabaseSettings, role: Role):
         self.name = name
         # One for as long as the process lives, closed and opened again: rooms keep it, in batchers for example.
         self._database = Database("pool", name, "", settings)
         # What keeps the pool from being served.
         self.problem: str | None = None
-        self._migrates = migrates
+        self._role = role
         self._claimed_with: datetime | None = None
         self._renewed = float("-inf")
         self._failures = 0
@@ -115,7 +132,7 @@ class PoolKeeper:
         await self._database.close()
 
     async def _open(self, dsn: str, central: Central) -> None:
-        await prepare_pool(dsn, self.name, central, migrate=self._migrates)
+        await prepare_pool(dsn, self.name, central, migrate=self._role.migrates)
         async with connected(dsn, self.name) as connection:
             await self._claim(connection, central)
         self._database.dsn = dsn
@@ -133,8 +150,12 @@ class PoolKeeper:
                 await self._claim(connection, again)
 
     async def _claim(self, connection: Connection, central: Central) -> None:
-        await claim(connection, self.name, central, self._claimed_with)
-        self._claimed_with, self._renewed = central.started_at, time.monotonic()
+        if self._role.holds_leases or await read_owner(connection) is None:
+            await claim(connection, self.name, central, self._claimed_with)
+            self._claimed_with = central.started_at
+        else:
+            await check_owner(connection, self.name, central)
+        self._renewed = time.monotonic()
 
     async def _refused(self, error: DatabaseError) -> None:
         self.problem = str(error)
