@@ -32,9 +32,11 @@ HOW_TO_PAGES = (
     ("Add a workflow and sell it as an effect", "add-a-workflow.md"),
     ("Add a provider, or an actor", "add-a-provider.md"),
     ("Use Replicate", "use-replicate.md"),
+    ("Put it behind your shop", "put-it-behind-your-shop.md"),
     ("Run a fleet of workers", "run-a-fleet.md"),
     ("Store objects in S3", "use-s3-storage.md"),
     ("Run with your own PostgreSQL", "run-with-your-own-postgresql.md"),
+    ("Manage users", "manage-users.md"),
     ("Operate an installation", "operate.md"),
     ("Restore, and make a copy for staging", "restore-and-copy.md"),
 )

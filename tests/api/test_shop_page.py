@@ -1,0 +1,108 @@
+"""The server on the page "Put it behind your shop" works as it stands, against a control plane that runs."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import re
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from tests.support.catalog import Studio
+from tests.support.event_stream import EventStream
+from tests.support.people import People, Person
+
+PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "put-it-behind-your-shop.md"
+SECRET = "whsec_of_the_tests"
+
+
+@pytest.fixture
+async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
+    return await Studio.open(plane, client, people)
+
+
+@pytest.fixture
+async def shop(plane: ControlPlane, studio: Studio, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
+    """The page's module, as the page starts it."""
+    found = re.search(r"<<'SHOP'\n(.*?)\nSHOP\n", PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    assert found is not None
+    monkeypatch.setenv("API_URL", plane.settings.public_url)
+    monkeypatch.setenv("OPERATOR_KEY", studio.admin.key)
+    monkeypatch.setenv("PAYMENT_SECRET", SECRET)
+    monkeypatch.setenv("SHOP_TENANT", (await studio.people.tenant()).slug)
+    names: dict[str, Any] = {"__name__": "shop"}
+    exec(compile(found[1], "shop.py", "exec"), names)
+    yield SimpleNamespace(**names)
+    await names["api"].aclose()
+
+
+async def asked(shop: Any, path: str, body: Any = None, **headers: str) -> httpx.Response:
+    transport = httpx.ASGITransport(app=shop.app)
+    async with httpx.AsyncClient(transport=transport, base_url="http://shop.example") as client:
+        if body is None:
+            return await client.get(path)
+        return await client.post(path, content=json.dumps(body), headers=headers)
+
+
+def signature(body: Any, secret: str = SECRET, at: float | None = None) -> str:
+    moment = str(int(time.time() if at is None else at))
+    signed = f"{moment}.{json.dumps(body)}".encode()
+    return f"t={moment},v1={hmac.new(secret.encode(), signed, hashlib.sha256).hexdigest()}"
+
+
+async def pay(shop: Any, customer: str, tokens: int, payment_id: str) -> httpx.Response:
+    event = {"type": "payment.succeeded", "payment_id": payment_id, "customer": customer, "tokens": tokens}
+    return await asked(shop, "/payments", event, **{"payment-signature": signature(event)})
+
+
+async def test_a_payment_is_one_credit_however_often_it_is_announced(shop: Any) -> None:
+    assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 201
+    assert (await asked(shop, "/customers", {"customer": "ann"})).status_code == 409
+    first, second = [await pay(shop, "ann", 50, "pi_1") for _ in range(2)]
+    assert (first.json(), second.json()) == ({"balance": 50, "replayed": False}, {"balance": 50, "replayed": True})
+    assert (await asked(shop, "/customers/ann/statement")).json() == {"balance": 50, "lines": [["PAYMENT_CREDIT", 50]]}
+
+
+async def test_what_the_payment_provider_did_not_sign_is_not_believed(shop: Any) -> None:
+    await asked(shop, "/customers", {"customer": "bob"})
+    event = {"type": "payment.succeeded", "payment_id": "pi_2", "customer": "bob", "tokens": 50}
+    other = {**event, "tokens": 5000}
+    for header in ("", "t=1,v1=x", signature(event, "another secret"), signature(other), signature(event, at=0)):
+        answer = await asked(shop, "/payments", event, **{"payment-signature": header})
+        assert answer.status_code == 400, header
+    assert (await asked(shop, "/customers/bob/statement")).json()["balance"] == 0
+
+
+async def test_an_order_is_one_job_that_the_customers_page_watches_and_a_refund_is_seen(
+    shop: Any, studio: Studio, client: httpx.AsyncClient
+) -> None:
+    effect = await studio.effect(credits_cost=7)
+    await asked(shop, "/customers", {"customer": "cid"})
+    customer = shop.customers["cid"]
+    person = Person(None, None, customer["key"])  # type: ignore[arg-type]
+    file_id = await studio.file(person)
+    order = {"customer": "cid", "order": "order-1", "effect": effect["id"], "fields": {"prompt": "a cat"}}
+    order["input_file_id"] = file_id
+    poor = await asked(shop, "/orders", order)
+    assert (poor.status_code, poor.json()) == (402, {"error": "Please top up."})
+    await pay(shop, "cid", 50, "pi_3")
+    first, second = [await asked(shop, "/orders", order) for _ in range(2)]
+    assert (first.status_code, second.status_code) == (201, 200)
+    job_id = first.json()["id"]
+    assert second.json()["id"] == job_id
+    token = (await asked(shop, "/watch", {"customer": "cid", "job": job_id})).json()["token"]
+    async with client.stream("GET", f"/api/ai-jobs/{job_id}/stream", params={"token": token}) as answer:
+        stream = EventStream(answer)
+        await stream.next(2)
+        assert (await client.post(f"/api/ai-jobs/{job_id}/cancel", headers=person.headers)).status_code == 200
+        assert (await stream.rest())[-1].to_status == "canceled"
+    statement = (await asked(shop, "/customers/cid/statement")).json()
+    assert statement == {"balance": 50, "lines": [["JOB_REFUND", 7], ["JOB_RESERVE", -7], ["PAYMENT_CREDIT", 50]]}
