@@ -13,7 +13,7 @@ from uuid import UUID
 
 import typer
 
-from callsheet.cli.console import checked, err, out, print_json, print_table
+from callsheet.cli.console import checked, err, moment, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
@@ -274,7 +274,9 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
     if as_json:
         print_json(page.items)
     else:
-        rows = [(key.prefix + "…", key.name, key.last_used_at, key.revoked_at, key.id) for key in page.items]
+        rows = [
+            (f"{key.prefix}…", key.name, moment(key.last_used_at), moment(key.revoked_at), key.id) for key in page.items
+        ]
         print_table(("key", "name", "last used", "revoked", "id"), rows)
 
 

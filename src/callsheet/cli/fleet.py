@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from callsheet.cli.console import checked, out, print_json, print_table
+from callsheet.cli.console import checked, moment, out, print_json, print_table
 from callsheet.settings import load_settings
 from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, DrainRequest, Fleet, Worker
@@ -159,7 +159,7 @@ def _print_workers(listed: Sequence[Worker]) -> None:
             worker.stage,
             _state(worker),
             f"{worker.current_load}/{worker.max_concurrency}",
-            worker.last_seen_at.isoformat(timespec="seconds"),
+            moment(worker.last_seen_at),
             ", ".join(worker.workflows),
         )
         for worker in listed

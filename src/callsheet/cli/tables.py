@@ -9,22 +9,34 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
-GAP = 2
+# Between columns, where there is room for it and where there is not.
+GAPS = (2, 1)
 
 
 def print_rows(console: Console, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """As a table where each word has room in its column, otherwise row after row as lines `column: value`."""
+    """As a table where each word has room in its column, otherwise row after row as lines `column: value`.
+
+    For a person, columns without a value are left out. A program counts columns.
+    """
+    if console.is_terminal and rows:
+        filled = [place for place in range(len(columns)) if any(row[place] for row in rows)]
+        columns, rows = [columns[place] for place in filled], [[row[place] for place in filled] for row in rows]
     cells = [[column, *(row[place] for row in rows)] for place, column in enumerate(columns)]
-    widths = fitted_widths(cells, console.width - GAP * (len(columns) - 1))
-    if widths is None:
-        _print_blocks(console, columns, rows)
-        return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    for gap in GAPS:
+        widths = fitted_widths(cells, console.width - gap * (len(columns) - 1))
+        if widths is not None:
+            console.print(_table(columns, rows, widths, gap))
+            return
+    _print_blocks(console, columns, rows)
+
+
+def _table(columns: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], gap: int) -> Table:
+    table = Table(box=None, pad_edge=False, padding=(0, gap, 0, 0), header_style="bold")
     for column, width in zip(columns, widths, strict=True):
         table.add_column(column, width=width)
     for row in rows:
         table.add_row(*row)
-    console.print(table)
+    return table
 
 
 def fitted_widths(columns: Sequence[Sequence[str]], room: int) -> list[int] | None:

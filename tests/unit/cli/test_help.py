@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -92,6 +93,22 @@ def test_asking_for_help_loads_neither_server_nor_client() -> None:
     packages = {name.partition(".")[0] for name in loaded - known} - set(sys.stdlib_module_names) - {"callsheet"}
     assert {name for name in packages if not name.startswith("_")} <= LIGHT
     assert {".".join(name.split(".")[:2]) for name in loaded if name.startswith("callsheet")} <= ROOMS
+
+
+@pytest.mark.parametrize(
+    ("shell", "variables"),
+    [
+        ("bash", {"COMP_WORDS": "callsheet jobs can", "COMP_CWORD": "2"}),
+        ("zsh", {"_TYPER_COMPLETE_ARGS": "callsheet jobs can"}),
+        ("fish", {"_TYPER_COMPLETE_ARGS": "callsheet jobs can", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
+    ],
+)
+def test_the_shell_completes_commands(shell: str, variables: dict[str, str]) -> None:
+    script = Path(sys.executable).with_name("callsheet")
+    environment = {"PATH": "/usr/bin:/bin", "_CALLSHEET_COMPLETE": f"complete_{shell}", **variables}
+    completed = subprocess.run([script], env=environment, capture_output=True, text=True, check=False, timeout=300)
+    assert "cancel" in completed.stdout
+    assert "list" not in completed.stdout
 
 
 def test_the_version_is_an_option_and_a_command() -> None:

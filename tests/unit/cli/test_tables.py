@@ -17,9 +17,18 @@ ID = str(UUID(int=2**127))
 SENTENCE = "No worker that can run it is online, so it waits for one to come"
 
 
-def shown(width: int, columns: tuple[str, ...], *rows: tuple[str, ...]) -> list[str]:
+def shown(width: int, columns: tuple[str, ...], *rows: tuple[str, ...], terminal: bool = False) -> list[str]:
     stream = io.StringIO()
-    target = Console(file=stream, width=width, highlight=False, markup=False, soft_wrap=True)
+    target = Console(
+        file=stream,
+        width=width,
+        highlight=False,
+        markup=False,
+        soft_wrap=True,
+        force_terminal=terminal,
+        color_system=None,
+        _environ={},
+    )
     print_rows(target, columns, rows)
     return stream.getvalue().splitlines()
 
@@ -42,6 +51,15 @@ def test_what_cannot_be_a_table_is_shown_line_by_line() -> None:
         f"id       {ID}",
         f"address  {address}",
     ]
+
+
+def test_a_terminal_shows_no_empty_column_and_a_narrow_one_smaller_gaps() -> None:
+    columns, row = ("email", "name", "id"), ("ann@example.com", "", ID)
+    assert shown(53, columns, row, terminal=True)[1] == f"ann@example.com  {ID}"
+    assert shown(52, columns, row, terminal=True)[1] == f"ann@example.com {ID}"
+    assert len(shown(51, columns, row, terminal=True)) == 2
+    assert shown(51, columns, row, terminal=True)[0].split() == ["email", "ann@example.com"]
+    assert shown(10_000, columns, row)[0].split() == ["email", "name", "id"]
 
 
 def test_into_a_pipe_a_row_is_a_line() -> None:
