@@ -108,7 +108,9 @@ def lets_in(name: str) -> list[dict[str, list[str]]] | None:
     if "/api/worker/" in name:
         return [{"WorkerToken": []}]
     # Callbacks are signed by whoever sends them.
-    public = name == "POST /api/auth/login" or "/api/" not in name or "/api/webhooks/" in name
+    # A link of an invitation or a password reset is all that its page has.
+    linked = name.partition(" ")[2].startswith(("/api/invitations/", "/api/password-resets"))
+    public = name == "POST /api/auth/login" or "/api/" not in name or "/api/webhooks/" in name or linked
     return None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]
 
 
