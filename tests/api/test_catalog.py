@@ -306,6 +306,8 @@ async def test_an_effect_is_made_changed_and_published(studio: Studio, ann: Pers
     address = f"/api/admin/effects/{effect['id']}"
     change = {"is_published": True, "credits_cost": 7, "provider": "cloud", "stage": "staging", "name": "Best"}
     changed = (await studio.call("PATCH", address, change)).json()
+    assert "'cloud'" in changed.pop("warnings")[0]
+    changed["warnings"] = []
     assert changed == effect | change | {"updated_at": changed["updated_at"]}
     assert (await studio.call("GET", address)).json() == changed
     assert (await studio.call("GET", f"/api/admin/effects/{effect['slug']}")).json() == changed
@@ -555,3 +557,12 @@ async def test_a_refused_change_leaves_no_line(studio: Studio) -> None:
     )
     after = await audit(studio, actor=f"admin:{studio.admin.user.id}")
     assert [entry["action"] for entry in after[: len(after) - len(before)]] == ["workflow.create"]
+
+
+async def test_an_effect_whose_provider_no_worker_serves_is_created_with_a_warning(studio: Studio) -> None:
+    made = await studio.workflow()
+    assert (await studio.effect(made["slug"]))["warnings"] == []
+    effect = await studio.effect(made["slug"], provider="clowd")
+    assert effect["warnings"] == [
+        "No worker serves the provider 'clowd': jobs of this effect wait until one registers."
+    ]

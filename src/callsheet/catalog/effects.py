@@ -55,6 +55,10 @@ class Recipe:
     output_mime_type: str
 
 
+# What workers beside an engine serve.
+OWN_ENGINES = "self_hosted"
+
+
 class Effects:
     def __init__(self, databases: Databases):
         self._databases = databases
@@ -87,7 +91,8 @@ class Effects:
                 credits_cost=request.credits_cost,
                 is_published=request.is_published,
             )
-        return EffectRecord(**row, workflow=request.workflow)
+            warnings = await _warnings(connection, request.provider)
+        return EffectRecord(**row, workflow=request.workflow, warnings=warnings)
 
     async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
         given = request.model_dump(exclude_unset=True, exclude_none=True)
@@ -106,7 +111,8 @@ class Effects:
             shown = {name: value for name, value in given.items() if name not in ("overrides", "description")}
             details = {"fields": sorted(given), **shown}
             await record(connection, actor, "effect.update", "effect", current["id"], **details)
-        return EffectRecord(**row, workflow=slug)
+            warnings = await _warnings(connection, values["provider"]) if "provider" in given else []
+        return EffectRecord(**row, workflow=slug, warnings=warnings)
 
     async def delete(self, id_or_slug: str, actor: str) -> None:
         """Only what no job names: their history would point to nothing."""
@@ -239,6 +245,13 @@ def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
         default=None if each.type in FILES else value,
         limits=each.limits,
     )
+
+
+async def _warnings(connection: Connection, provider: str) -> list[str]:
+    """One's own engines usually come after the first effect; of any other provider a missing one is a surprise."""
+    if provider == OWN_ENGINES or await SQL["provider_is_served"].value(connection, provider=provider):
+        return []
+    return [f"No worker serves the provider {provider!r}: jobs of this effect wait until one registers."]
 
 
 def _recipe(row: Row) -> Recipe:

@@ -36,6 +36,10 @@ WHERE id = :id
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
     output_mime_type, run_limit_seconds, lease_seconds, max_attempts, created_at, updated_at
 
+-- name: provider_is_served
+-- Whether any worker that may register declares it. There are some thousand at most.
+SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NULL AND :provider = ANY (providers))
+
 -- name: effects_of_workflow
 SELECT slug, overrides FROM effects WHERE workflow_id = :workflow_id ORDER BY slug
 

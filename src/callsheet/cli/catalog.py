@@ -294,6 +294,8 @@ def create_effect(
         stage=stage,
     )
     effect = _with_catalog(lambda catalog: catalog.effects.create(request, OPERATOR))
+    for warning in effect.warnings:
+        err.print(f"callsheet: warning: {warning}")
     if as_json:
         print_json(effect)
     else:

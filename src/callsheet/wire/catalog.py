@@ -240,6 +240,9 @@ class EffectRecord(Answer):
     has_jobs: bool = Field(description="Whether jobs were made with it; then it can be unpublished, not deleted.")
     created_at: datetime
     updated_at: datetime
+    warnings: list[str] = Field(
+        default_factory=list, description="What may be wrong with the effect, in the answer to its creation or change."
+    )
 
 
 class EffectInput(Answer):
