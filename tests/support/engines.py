@@ -229,8 +229,18 @@ class ReplayingEngine:
         folder, store = fields.get("subfolder", ""), fields.get("type", "input")
         if self.as_cloud:
             name, folder = f"{uuid.uuid5(uuid.NAMESPACE_OID, content.hex())}{Path(name).suffix}", ""
+        elif fields.get("overwrite") not in ("true", "1"):
+            name = self._free_name(store, folder, name, content)
         self.files[store, folder, name] = content
         return web.json_response({"name": name, "subfolder": folder, "type": store})
+
+    def _free_name(self, store: str, folder: str, name: str, content: bytes) -> str:
+        """As in upload_cases.json: the same bytes keep their name, others get the next free one."""
+        path, number, free = Path(name), 0, name
+        while self.files.get((store, folder, free), content) != content:
+            number += 1
+            free = f"{path.stem} ({number}){path.suffix}"
+        return free
 
     async def _view(self, request: web.Request) -> web.StreamResponse:
         await self._note(request, dict(request.query))

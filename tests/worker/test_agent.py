@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import stat
+from hashlib import sha256
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -12,7 +14,7 @@ from callsheet.wire.worker import UPLOADING
 from callsheet.worker.transfers import Transfers
 from tests.support.engines import PNG
 from tests.support.waiting import until
-from tests.support.workshop import INPUT
+from tests.support.workshop import INPUT, engine_payload
 from tests.worker.harness import GRAPH, Site
 
 
@@ -42,6 +44,35 @@ async def test_the_engine_gets_the_users_file_in_a_folder_of_its_own_under_a_nam
     assert prompt["prompt"]["2"]["inputs"]["filename_prefix"] == f"{folder}/mine"
     assert site.engine.files["input", folder, "1-video.mp4"] == INPUT
     assert prompt["client_id"]
+
+
+async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_from_users_files(site: Site) -> None:
+    content = b"a logo"
+    await site.shop.plane.storage.put("catalog/logo.png", content, content_type="image/png")
+    name = f"{sha256(content).hexdigest()}.png"
+    person = await site.person()
+
+    async def rendered() -> None:
+        payload = engine_payload(f"tenants/{person.tenant.id}/uploads/1/clip.mp4")
+        logo = {"key": "logo", "placeholder": "__LOGO__", "asset_id": str(uuid4()), "path": "catalog/logo.png"}
+        logo |= {"content_hash": name.removesuffix(".png"), "name": "Logo.PNG"}
+        await site.shop.plane.storage.put(payload["assets"][0]["path"], INPUT, content_type="video/mp4")
+        graph = GRAPH | {"4": {"class_type": "LoadImage", "inputs": {"image": "__LOGO__"}}}
+        await site.ends(person, await site.submit(person, workflow=graph, assets=[*payload["assets"], logo]))
+
+    site.agent()
+    for _ in range(2):
+        await rendered()
+    uploads = [(each["subfolder"], each["name"]) for each in site.engine.called("/upload/image")]
+    prompts = site.engine.called("/prompt")
+    own = [(f"callsheet/{prompt['prompt_id']}", "1-video.mp4") for prompt in prompts]
+    assert sorted(uploads) == sorted([*own, ("callsheet/assets", name)])
+    assert [each["prompt"]["4"]["inputs"]["image"] for each in prompts] == [f"callsheet/assets/{name}"] * 2
+    assert site.engine.files["input", "callsheet/assets", name] == content
+    # Somebody cleaned the engine's disk.
+    site.engine.files.clear()
+    await rendered()
+    assert site.engine.files["input", "callsheet/assets", name] == content
 
 
 async def test_an_agent_without_a_fleet_is_of_the_stage_it_was_told(site: Site) -> None:

@@ -33,9 +33,10 @@ from callsheet.providers.engine import (
     Watcher,
 )
 from callsheet.providers.following import Following
-from callsheet.providers.graphs import checked_extra_data, folder_of
+from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder_of
 from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.outputs import outputs_of, refuse_foreign
+from callsheet.providers.shared_files import SharedFiles, mark_used, remove_unused
 from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
 from callsheet.providers.submission import submitted, to_its_end
 from callsheet.providers.texts import save_text
@@ -51,6 +52,8 @@ SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
 # How often a silent engine is asked for its memory before it is taken for stuck.
 MEMORY_LOOKS = 20
+# How long a file that runs share is kept after its last use.
+ASSET_DAYS = 7
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +74,19 @@ class Patience:
 class ComfyUI:
     provider = "self_hosted"
 
-    def __init__(self, url: str, *, patience: Patience | None = None, directory: Path | None = None):
+    def __init__(
+        self,
+        url: str,
+        *,
+        patience: Patience | None = None,
+        directory: Path | None = None,
+        asset_days: int = ASSET_DAYS,
+    ):
         self._patience = patience or Patience()
         self._http = EngineHttp(url, seconds=self._patience.answer)
         self._directory = directory
+        self._asset_days = asset_days
+        self._shared = SharedFiles()
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
@@ -98,7 +110,31 @@ class ComfyUI:
         return Description(str(version) if version else None, {"devices": devices})
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
-        fields = {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"}
+        return await self._upload(path, name, {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"})
+
+    async def share(self, path: Path, name: str) -> str:
+        # Not to be overwritten: ComfyUI empties the file first, and a node of another run may be reading it. Of the
+        # same bytes it keeps the one it has, beside others it puts them under another name.
+        fields = {"subfolder": SHARED_FOLDER, "type": "input"}
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return await self._shared.place(
+            name,
+            lambda reference: self._has(reference, size),
+            lambda: self._upload(path, name, fields),
+            f"{SHARED_FOLDER}/{name}",
+        )
+
+    async def _has(self, reference: str, size: int) -> bool:
+        if self._directory is not None:
+            # Before it is asked for: from then on nobody removes it.
+            await asyncio.to_thread(mark_used, self._directory / "input" / reference)
+        folder, _, name = reference.rpartition("/")
+        address = f"/view?{view_query(Output('', name, folder, 'input'))}"
+        plain = {"Accept-Encoding": "identity"}
+        answer = await again(lambda: self._http.call("HEAD", address, headers=plain), self._patience.retries)
+        return answer.status_code == 200 and answer.headers.get("content-length") == str(size)
+
+    async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
         answer = await self._http.upload("/upload/image", fields, name, path, self._patience.retries)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
@@ -150,6 +186,7 @@ class ComfyUI:
             for store in ("input", "output"):
                 folder = self._directory / store / folder_of(run_id)
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
+            await asyncio.to_thread(remove_unused, self._directory / "input" / SHARED_FOLDER, self._asset_days)
 
     async def _send(self, run: Run) -> str:
         body = {

@@ -97,6 +97,11 @@ class Engine(Protocol):
         """Gives it a file; answers what a graph calls it by."""
         ...
 
+    async def share(self, path: Path, name: str) -> str:
+        """The same with a file that later runs use too and whose name stands for its content: one that the engine still
+        has is not sent again. Runs leave it behind."""
+        ...
+
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         """Submits and follows to the end. Cancelled, it leaves the engine as it is: call `cancel`."""
         ...

@@ -5,8 +5,9 @@ Only parsed values are touched, never JSON as text: a name with quotes in it wou
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +17,8 @@ from callsheet.providers.engine import EngineError, Graph
 # for good; 600 were seen to pass.
 LONGEST_CHAIN = 600
 FOLDER = "callsheet"
+# Of files that many runs use; no run's id is a word.
+SHARED_FOLDER = f"{FOLDER}/assets"
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
@@ -93,6 +96,22 @@ def refuse_foreign_files(graph: Graph) -> None:
                 raise invalid(f"Node {node_id} names a file outside the engine's folders.", node_id=node_id, input=name)
 
 
+def refuse_shared_files(graph: Graph) -> None:
+    """Before files are put in: only their placeholders lead to what the runs of others use too."""
+    for node_id, node in graph.items():
+        for name, value in node["inputs"].items():
+            if name != "filename_prefix" and any(map(_is_shared, _texts(value))):
+                raise invalid(f"Node {node_id} names a file of other jobs.", node_id=node_id, input=name)
+
+
+def names_own_output(graph: Graph, output_node: str | None) -> bool:
+    """Whether the files that count get a name with the run's id in it. Of any other node an engine answers with the
+    files of an earlier run where nothing in the graph is new."""
+    if output_node not in graph:
+        return False
+    return not isinstance(graph[output_node]["inputs"].get("filename_prefix", []), list)
+
+
 def invalid(message: str, **details: Any) -> EngineError:
     return EngineError("invalid_workflow", message, details=details)
 
@@ -100,6 +119,24 @@ def invalid(message: str, **details: Any) -> EngineError:
 def _leads_outside(value: str) -> bool:
     path = value.strip().replace("\\", "/")
     return path.startswith(("/", "~")) or re.match(r"[A-Za-z]:/", path) is not None or ".." in path.split("/")
+
+
+def _is_shared(value: str) -> bool:
+    # Some file systems take capitals for the same.
+    path = posixpath.normpath(value.strip().replace("\\", "/")).casefold()
+    return path == SHARED_FOLDER or path.startswith(f"{SHARED_FOLDER}/")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    match value:
+        case str():
+            yield value
+        case list():
+            for item in value:
+                yield from _texts(item)
+        case dict():
+            for member in value.values():
+                yield from _texts(member)
 
 
 def _with_inputs(graph: Graph, change: Callable[[str, Any], Any]) -> Graph:

@@ -19,6 +19,13 @@ class EngineSettings(Section):
         description="The engine's own directory, the one with input and output in it, where it is on this machine: "
         "then what a job left there is removed after it. Default: nothing is.",
     )
+    asset_days: int = Field(
+        7,
+        ge=1,
+        le=36_500,
+        description="How long an asset of the catalog stays in the engine's input after the last job that used it, in "
+        "days; it is uploaded again when it is needed again. Needs engine.directory: without it nothing is removed.",
+    )
     stall_seconds: float = Field(
         600.0,
         ge=1,

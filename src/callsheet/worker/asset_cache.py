@@ -31,7 +31,7 @@ class AssetCache:
     async def place(self, content_hash: str | None, target: Path, download: Download) -> bool:
         """Puts the file at `target`; answers whether it was here already. Two jobs that want the same file download it
         once. What lies at `target` is a link: clearing the cache does not take it away."""
-        if content_hash is None or not _HASH.fullmatch(content_hash) or self._most_bytes == 0:
+        if content_hash is None or not is_hash(content_hash) or self._most_bytes == 0:
             _checked(content_hash, await download(target))
             return False
         lock = self._locks.setdefault(content_hash, asyncio.Lock())
@@ -53,7 +53,7 @@ class AssetCache:
     def _clear(self) -> None:
         files = []
         for path in self._directory.iterdir():
-            if _HASH.fullmatch(path.name):
+            if is_hash(path.name):
                 status = path.stat()
                 files.append((status.st_mtime, status.st_size, path))
         used = sum(size for _, size, _ in files)
@@ -64,8 +64,12 @@ class AssetCache:
             used -= size
 
 
+def is_hash(text: str | None) -> bool:
+    return text is not None and _HASH.fullmatch(text) is not None
+
+
 def _checked(expected: str | None, found: str) -> None:
-    if expected is not None and _HASH.fullmatch(expected) and found != expected:
+    if is_hash(expected) and found != expected:
         raise ChecksumDiffers(f"expected {expected}, got {found}")
 
 

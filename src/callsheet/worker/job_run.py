@@ -241,6 +241,8 @@ class JobRun:
         path = self._folder / name
         await self._downloaded(asset, path)
         try:
+            if asset.shared_name is not None:
+                return await engine.share(path, asset.shared_name)
             return await engine.upload(path, name, self.run_id)
         finally:
             path.unlink(missing_ok=True)

@@ -10,8 +10,15 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from callsheet.providers.engine import Graph
-from callsheet.providers.graphs import checked_extra_data, checked_graph, invalid
+from callsheet.providers.graphs import (
+    checked_extra_data,
+    checked_graph,
+    invalid,
+    names_own_output,
+    refuse_shared_files,
+)
 from callsheet.wire.worker import HeartbeatAnswer, WorkerJob
+from callsheet.worker.asset_cache import is_hash
 
 DEFAULT_PLACEHOLDER = "__INPUT_PATH__"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
@@ -27,11 +34,18 @@ class Asset:
     url: str
     content_hash: str | None
     extension: str
+    # Of the catalog, not a user's own.
+    is_shared: bool = False
 
     def file_name(self, number: int) -> str:
         """Ours, because users' names hold anything; with their extension, by which engines choose how to read it."""
         stem = _UNSAFE.sub("-", self.key).strip("-.")[:40] or "asset"
         return f"{number}-{stem}{self.extension}"
+
+    @property
+    def shared_name(self) -> str | None:
+        """By its content, of which the agent makes sure; None where it is for this job alone."""
+        return f"{self.content_hash}{self.extension}" if self.is_shared else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +60,11 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
     payload = job.input_payload
     if "workflow" not in payload:
         raise invalid("The job has no workflow for an engine.")
-    node = payload.get("output_node_id")
-    return EnginePayload(
-        checked_graph(payload["workflow"]),
-        _assets(job),
-        None if node is None else str(node),
-        checked_extra_data(payload.get("extra_data")),
-    )
+    graph = checked_graph(payload["workflow"])
+    refuse_shared_files(graph)
+    node = None if payload.get("output_node_id") is None else str(payload["output_node_id"])
+    assets = _assets(job, may_share=names_own_output(graph, node))
+    return EnginePayload(graph, assets, node, checked_extra_data(payload.get("extra_data")))
 
 
 def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
@@ -63,10 +75,10 @@ def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
     return asset.url
 
 
-def _assets(job: WorkerJob) -> list[Asset]:
+def _assets(job: WorkerJob, *, may_share: bool) -> list[Asset]:
     payload = job.input_payload
     given = payload.get("assets") or []
-    assets = [_asset(each, job) for each in given if isinstance(each, dict) and each.get("download_url")]
+    assets = [_asset(each, job, may_share) for each in given if isinstance(each, dict) and each.get("download_url")]
     if not any(isinstance(each, dict) and each.get("is_primary_input") for each in given) and job.input_url:
         placeholder = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
         content_hash = job.input_file.content_hash if job.input_file else None
@@ -75,7 +87,7 @@ def _assets(job: WorkerJob) -> list[Asset]:
     return assets
 
 
-def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
+def _asset(value: Mapping[str, Any], job: WorkerJob, may_share: bool) -> Asset:
     payload = job.input_payload
     primary = bool(value.get("is_primary_input"))
     default = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
@@ -83,11 +95,11 @@ def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
     if not placeholder:
         raise invalid("A file of the job has no place in its workflow.", key=value.get("key"))
     name = str(payload.get("input_name") or "") if primary else str(value.get("name") or "")
-    url, content_hash = str(value["download_url"]), value.get("content_hash")
-    extension = _extension(name, url)
-    return Asset(
-        str(value.get("key") or "asset"), placeholder, url, str(content_hash) if content_hash else None, extension
-    )
+    url, given = str(value["download_url"]), value.get("content_hash")
+    content_hash = str(given) if given else None
+    shared = may_share and not primary and bool(value.get("asset_id")) and is_hash(content_hash)
+    key = str(value.get("key") or "asset")
+    return Asset(key, placeholder, url, content_hash, _extension(name, url), shared)
 
 
 def _extension(name: str, url: str) -> str:

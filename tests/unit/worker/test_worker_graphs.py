@@ -13,7 +13,9 @@ from callsheet.providers.graphs import (
     LONGEST_CHAIN,
     checked_extra_data,
     checked_graph,
+    names_own_output,
     refuse_foreign_files,
+    refuse_shared_files,
     with_files,
     with_own_outputs,
 )
@@ -111,6 +113,46 @@ def test_a_circle_is_left_to_the_engine() -> None:
 def test_a_loader_that_names_a_file_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(EngineError):
         refuse_foreign_files({"1": node(image=name)})
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "callsheet/assets/x.png",
+        " ./callsheet//assets/x.png [input]",
+        "Callsheet\\Assets\\x.png",
+        "callsheet/run-1/../assets/x.png",
+        "callsheet/assets",
+        "callsheet/assets/__X__",
+        {"files": ["a", "callsheet/assets/x.png"]},
+    ],
+)
+def test_a_graph_that_names_a_file_of_other_jobs_is_refused(value: Any) -> None:
+    with pytest.raises(EngineError, match="Node 1 names a file of other jobs") as refused:
+        refuse_shared_files({"1": {"class_type": "AnyNode", "inputs": {"path": value}}})
+    assert (refused.value.type, refused.value.retryable) == ("invalid_workflow", False)
+
+
+@pytest.mark.parametrize("value", ["__X__", "callsheet/assetsx", "a callsheet/assets/ in a prompt", 7, ["1", 0], None])
+def test_a_graph_that_names_none_is_not(value: Any) -> None:
+    inputs = {"path": value, "filename_prefix": "callsheet/assets/mine"}
+    refuse_shared_files({"1": {"class_type": "AnyNode", "inputs": inputs}})
+
+
+@pytest.mark.parametrize(
+    ("inputs", "node_id", "expected"),
+    [
+        ({"filename_prefix": "x"}, "9", True),
+        ({"filename_prefix": ["3", 0]}, "9", False),
+        ({}, "9", False),
+        ({"filename_prefix": "x"}, "8", False),
+        ({"filename_prefix": "x"}, None, False),
+    ],
+)
+def test_only_a_node_with_a_prefix_of_ours_writes_under_a_new_name(
+    inputs: dict[str, Any], node_id: str | None, expected: bool
+) -> None:
+    assert names_own_output({"9": {"class_type": "SaveImage", "inputs": inputs}}, node_id) is expected
 
 
 def test_a_prompt_may_say_anything() -> None:

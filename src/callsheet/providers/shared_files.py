@@ -1,0 +1,53 @@
+"""Files that many runs use, kept at the engine under a name made of their content."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from weakref import WeakValueDictionary
+
+DAY_SECONDS = 86_400
+
+
+class SharedFiles:
+    """What one engine calls them. It is asked every time whether it still has one: it may have been cleaned."""
+
+    def __init__(self) -> None:
+        self._references: dict[str, str] = {}
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    async def place(
+        self,
+        name: str,
+        has: Callable[[str], Awaitable[bool]],
+        upload: Callable[[], Awaitable[str]],
+        expected: str | None = None,
+    ) -> str:
+        """What a graph calls the file by. Two runs that want the same one at once upload it once. `expected` is what
+        the engine calls it where nobody has asked yet."""
+        lock = self._locks.setdefault(name, asyncio.Lock())
+        async with lock:
+            reference = self._references.get(name, expected)
+            if reference is None or not await has(reference):
+                reference = self._references[name] = await upload()
+            return reference
+
+
+def mark_used(path: Path) -> None:
+    """Without an error where it is not there or not ours to mark."""
+    with suppress(OSError):
+        os.utime(path)
+
+
+def remove_unused(folder: Path, days: int, now: float | None = None) -> None:
+    before = (time.time() if now is None else now) - days * DAY_SECONDS
+    with suppress(OSError):
+        for path in folder.iterdir():
+            with suppress(OSError):
+                # Where its use cannot be marked, its age says nothing.
+                if path.is_file() and path.stat().st_mtime < before and os.access(path, os.W_OK):
+                    path.unlink()

@@ -1,0 +1,225 @@
+"""A file that many runs use is sent to an engine once, and again where the engine lost it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import io
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from PIL import Image
+
+from callsheet.providers.comfy_http import EngineHttp
+from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.engine import Engine
+from callsheet.providers.shared_files import DAY_SECONDS, remove_unused
+from tests.support.engine_stages import Bench, Real, new_run, open_bench
+from tests.support.engines import replaying
+from tests.support.graphs import node
+
+COLOUR = (1, 200, 3)
+
+
+def _picture() -> bytes:
+    Image.new("RGB", (8, 8), COLOUR).save(encoded := io.BytesIO(), "PNG")
+    return encoded.getvalue()
+
+
+PICTURE = _picture()
+NAME = f"{hashlib.sha256(PICTURE).hexdigest()}.png"
+
+
+@pytest.fixture
+def picture(tmp_path: Path) -> Path:
+    path = tmp_path / "file"
+    path.write_bytes(PICTURE)
+    return path
+
+
+@pytest.fixture
+def uploads(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The addresses of engines that were sent a file, in order."""
+    sent: list[str] = []
+    upload = EngineHttp.upload
+
+    async def counted(
+        self: EngineHttp, address: str, fields: Mapping[str, str], name: str, path: Path, retries: int
+    ) -> httpx.Response:
+        sent.append(self.url)
+        return await upload(self, address, fields, name, path, retries)
+
+    monkeypatch.setattr(EngineHttp, "upload", counted)
+    return sent
+
+
+async def share(engine: Engine, path: Path) -> str:
+    return await engine.share(path, NAME)
+
+
+def content(bench: Bench, reference: str) -> bytes | None:
+    if isinstance(bench.stage, Real):
+        path = bench.stage.directory / "input" / reference
+        return path.read_bytes() if path.exists() else None
+    folder, _, name = reference.rpartition("/")
+    return bench.recorded.files.get(("input", folder, name))
+
+
+def lose_files(bench: Bench) -> None:
+    if isinstance(bench.stage, Real):
+        for path in (bench.stage.directory / "input").iterdir():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    else:
+        bench.recorded.files.clear()
+
+
+async def renders(bench: Bench, reference: str, tmp_path: Path) -> None:
+    """Where it renders at all."""
+    if bench.is_recorded:
+        return
+    graph = {"1": node("LoadImage", image=reference), "2": node("SaveImage", images=["1", 0], filename_prefix="x")}
+    [output] = await bench.engine.run(new_run(graph), bench.seen)
+    await bench.engine.fetch(output, tmp_path / "rendered")
+    with Image.open(tmp_path / "rendered") as rendered:
+        assert rendered.convert("RGB").getpixel((0, 0)) == COLOUR
+
+
+async def test_a_file_that_the_engine_has_is_not_sent_again(
+    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+) -> None:
+    first = await share(bench.engine, picture)
+    await renders(bench, first, tmp_path)
+    assert await share(bench.engine, picture) == first
+    assert len(uploads) == 1
+    assert (first == f"callsheet/assets/{NAME}") is not bench.as_cloud
+    assert content(bench, first) == PICTURE
+    await renders(bench, first, tmp_path)
+
+
+async def test_runs_that_want_the_same_file_at_once_send_it_once(
+    bench: Bench, picture: Path, uploads: list[str]
+) -> None:
+    references = await asyncio.gather(*(share(bench.engine, picture) for _ in range(5)))
+    assert len(set(references)) == len(uploads) == 1
+
+
+async def test_an_engine_that_lost_its_files_gets_them_again(
+    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+) -> None:
+    first = await share(bench.engine, picture)
+    lose_files(bench)
+    assert await share(bench.engine, picture) == first
+    assert len(uploads) == 2
+    await renders(bench, first, tmp_path)
+
+
+async def test_an_engine_that_was_restarted_still_has_it(
+    bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+) -> None:
+    first = await share(bench.engine, picture)
+    await bench.kill()
+    await bench.start()
+    assert await share(bench.engine, picture) == first
+    assert len(uploads) == 1
+    await renders(bench, first, tmp_path)
+
+
+async def test_every_engine_gets_its_own(picture: Path, uploads: list[str]) -> None:
+    async with replaying() as one, replaying() as other:
+        engines = [ComfyUI(server.url) for server in (one, other)]
+        for engine in (*engines, *engines):
+            await share(engine, picture)
+        assert uploads == [one.url, other.url]
+        for engine in engines:
+            await engine.close()
+
+
+@pytest.fixture
+async def own_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> Any:
+    """A ComfyUI of ours."""
+    async with open_bench("self_hosted", engine_kind, tmp_path) as bench:
+        yield bench
+
+
+async def test_the_next_agent_of_the_same_engine_finds_it_there(
+    own_bench: Bench, picture: Path, uploads: list[str]
+) -> None:
+    first = await share(own_bench.engine, picture)
+    assert await share(own_bench.with_patience(), picture) == first
+    assert len(uploads) == 1
+
+
+async def test_two_agents_that_send_it_at_once_do_not_disturb_each_other(
+    own_bench: Bench, picture: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Neither overwrites, which would empty the file that a run of the other reads already."""
+    upload, both_found_none, sent = EngineHttp.upload, asyncio.Barrier(2), []
+
+    async def together(self: EngineHttp, address: str, fields: Mapping[str, str], *file: Any) -> httpx.Response:
+        sent.append(dict(fields))
+        await both_found_none.wait()
+        return await upload(self, address, fields, *file)
+
+    monkeypatch.setattr(EngineHttp, "upload", together)
+    agents = [own_bench.engine, own_bench.with_patience()]
+    one, other = await asyncio.gather(*(share(engine, picture) for engine in agents))
+    assert one == other
+    assert sent == [{"subfolder": "callsheet/assets", "type": "input"}] * 2
+    assert content(own_bench, one) == PICTURE
+    await renders(own_bench, one, tmp_path)
+
+
+async def test_a_file_of_another_size_is_not_used(
+    own_bench: Bench, picture: Path, tmp_path: Path, uploads: list[str]
+) -> None:
+    first = await share(own_bench.engine, picture)
+    torn = PICTURE[:20]
+    if isinstance(own_bench.stage, Real):
+        (own_bench.stage.directory / "input" / first).write_bytes(torn)
+    else:
+        own_bench.recorded.files["input", "callsheet/assets", NAME] = torn
+    for engine in (own_bench.engine, own_bench.engine, own_bench.with_patience()):
+        reference = await share(engine, picture)
+        assert content(own_bench, reference) == PICTURE
+        await renders(own_bench, reference, tmp_path)
+    # One per agent: what the engine calls the whole one is remembered.
+    assert len(uploads) == 3
+
+
+async def test_what_a_run_leaves_is_removed_and_what_runs_share_only_after_days_without_use(
+    tmp_path: Path, picture: Path, uploads: list[str]
+) -> None:
+    async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
+        assert isinstance(bench.stage, Real)
+        folder = bench.stage.directory / "input"
+        engine = ComfyUI(bench.line.url, directory=bench.stage.directory, asset_days=2)
+        bench.others.append(engine)
+        own = await engine.upload(picture, "in.png", "run-1")
+        shared = await share(engine, picture)
+        await engine.forget("run-1")
+        assert [(folder / each).exists() for each in (own, shared)] == [False, True]
+
+        three_days_ago = time.time() - 3 * DAY_SECONDS
+        other = folder / "callsheet/assets" / "other.png"
+        for path in (folder / shared, other):
+            path.touch()
+            os.utime(path, (three_days_ago, three_days_ago))
+        # Used again just now, unlike the other.
+        assert await share(engine, picture) == shared
+        await engine.forget("run-2")
+        assert [(folder / shared).exists(), other.exists()] == [True, False]
+        assert len(uploads) == 2
+
+
+def test_a_file_whose_use_cannot_be_marked_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "theirs").touch()
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    remove_unused(tmp_path, 1, now=time.time() + 10 * DAY_SECONDS)
+    remove_unused(tmp_path / "nowhere", 1)
+    assert (tmp_path / "theirs").exists()
