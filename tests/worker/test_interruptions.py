@@ -267,7 +267,8 @@ async def test_files_that_were_damaged_are_no_reason_not_to_start(site: Site) ->
     site.agent()
     person = await site.person()
     await site.ends(person, await site.submit(person))
-    assert [path.name for path in reports.iterdir()] == ["a-folder.json"]
+    # The job is settled a moment before the agent hears that its report was taken.
+    await until(lambda: [path.name for path in reports.iterdir()] == ["a-folder.json"])
 
 
 async def test_a_heartbeat_that_comes_after_the_report_is_no_lost_lease(site: Site, logged: io.StringIO) -> None:
