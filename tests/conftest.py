@@ -6,6 +6,7 @@ import ctypes
 import gc
 import io
 import logging
+import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -33,6 +34,10 @@ from tests.support.savings import known_passwords_hashed_once, one_certificate
 from tests.support.seaweedfs import BUCKET, S3Server, seaweedfs
 
 pytest_plugins = ["tests.support.costs"]
+
+# A shell lets what it starts in the background ignore Ctrl-C, and so would every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # An example that took 0.2 seconds because the machine was busy says nothing about the property. And the same commit
 # gets the same verdict: new examples are looked for by `make chaos`, where somebody looks at what is found.

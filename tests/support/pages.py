@@ -56,6 +56,8 @@ class Clone:
     def follow(self, pages: Sequence[Path]) -> None:
         """Runs the pages one after the other in one shell that stops at the first command that fails."""
         steps = [step for page in pages for step in steps_of(page)]
+        home = self.directory / "home"
+        home.mkdir(exist_ok=True)
         script = f"echo '{END_OF_STEP}'\n".join(step.commands for step in steps).replace(ADDRESS, self.url)
         ended = subprocess.run(
             ["/bin/sh"],
@@ -66,7 +68,7 @@ class Clone:
             timeout=SECONDS_FOR_ALL_PAGES,
             cwd=self.directory,
             # An ordinary user's empty shell: nothing else that is exported here may help.
-            env={name: os.environ[name] for name in ("HOME", "PATH", "LANG") if name in os.environ},
+            env={"HOME": str(home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"},
         )
         assert ended.returncode == 0, ended.stdout + ended.stderr
         printed = ended.stdout.split(f"{END_OF_STEP}\n")
