@@ -182,14 +182,18 @@ async def test_a_provider_follows_its_own_limit_until_an_admin_says_otherwise(ra
 async def test_control_planes_that_start_together_make_each_actors_workflows_once(race: Race) -> None:
     registry = Registry(players(), {})
     settings = TaskSettings(queues=("fast", "slow"))
-    rooms = [Actors(core.databases, registry.actors, settings) for core in (race.one, race.two) for _ in range(4)]
+    rooms = [
+        Actors(core.databases, registry.actors, registry.media, settings)
+        for core in (race.one, race.two)
+        for _ in range(4)
+    ]
     await asyncio.gather(*(actors.keep() for actors in rooms))
     query = "SELECT slug FROM workflows WHERE slug LIKE 'actor:%'"
     slugs = {row["slug"] for row in await race.one.rows(race.central, query)}
     assert len(slugs) == 3 * len(registry.actors)
     assert {"actor:echo", "actor:echo:fast", "actor:echo:slow"} <= slugs
     # One that knows fewer actors switches nothing off: another control plane may still have them.
-    await Actors(race.one.databases, {}, settings).keep()
+    await Actors(race.one.databases, {}, {}, settings).keep()
     query += " AND is_active"
     assert len(await race.one.rows(race.central, query)) == len(slugs)
 

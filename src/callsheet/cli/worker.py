@@ -99,7 +99,7 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
 def fleet_secret(settings: Settings) -> str:
     if settings.worker.secret is None:
         raise OperatorError(
-            "A worker needs the fleet secret: `callsheet fleets secret` prints it on the control plane; "
+            "A worker needs the fleet secret. On the control plane, `callsheet fleets secret` prints it; "
             "give it as FLEET_SECRET."
         )
     return settings.worker.secret.get_secret_value()
