@@ -14,7 +14,6 @@ from callsheet.dispatch.waiters import CHANNEL
 from callsheet.identity.audit import AuditLog
 from callsheet.jobs.discrepancies import Discrepancy
 from callsheet.jobs.operations import DispatchOperations
-from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.toolbox.ids import uuid7
@@ -32,6 +31,7 @@ from tests.support.lives import (
     hot,
     running,
 )
+from tests.support.outages import away
 
 
 def hasty(core: Core) -> None:
@@ -413,15 +413,13 @@ async def test_a_pool_that_is_away_does_not_keep_the_others_from_being_healed(da
     jobs = [await core.submit(member) for member in (ann, bob)]
     for job in jobs:
         await lose_dispatch(core, job)
-    away = bob.pool
-    await away.close()
     hasty(core)
-    for _ in range(3):
-        with pytest.raises(DATABASE_AWAY):
-            await core.room.reconciler.tick(datetime.now(UTC))
+    async with away(bob.pool):
+        for _ in range(3):
+            with pytest.raises(ConnectionRefusedError):
+                await core.room.reconciler.tick(datetime.now(UTC))
     assert core.room.reconciler.healed["missing_dispatch"] == 1
     assert await core.dispatch(jobs[0].id) is not None
-    await away.open()
     assert await reconcile(core, 3) == {"missing_dispatch": 1}
     await core.check()
 
