@@ -61,7 +61,7 @@ async def s3_plane(
         yield plane
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.thorough)])
 def stored_plane(request: pytest.FixtureRequest) -> ControlPlane:
     """One after the other: a control plane with local storage, and one with S3."""
     chosen: ControlPlane = request.getfixturevalue("plane" if request.param == "local" else "s3_plane")

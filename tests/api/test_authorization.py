@@ -386,6 +386,7 @@ async def test_g6_whoever_may_not_is_refused_and_learns_nothing(shared: World, o
             assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
 
 
+@pytest.mark.thorough
 async def test_g6_what_is_refused_has_changed_nothing(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     world = await World.open(plane, client)
     before = await _state(world)

@@ -104,6 +104,7 @@ def test_its_key_is_for_its_owner_alone(home: Path) -> None:
     assert json.loads(file.read_text())["api_key"].startswith("cs_")
 
 
+@pytest.mark.thorough
 def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: Path) -> None:
     secret = (home / "secret_key").read_bytes()
     key = json.loads((home / "demo" / "login.json").read_text())["api_key"]
@@ -122,6 +123,7 @@ def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: P
     assert processes_naming(home) == []
 
 
+@pytest.mark.thorough
 def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         url = demo.wait_for("/docs").split()[-1].removesuffix("/docs")

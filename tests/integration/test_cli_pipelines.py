@@ -11,6 +11,8 @@ import pytest
 
 from tests.support.commands import Callsheet, Result
 
+pytestmark = pytest.mark.thorough
+
 ASKED = """
 slug = "asked"
 name = "Asked"
