@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import json
 import os
 import signal
@@ -310,14 +311,24 @@ class FullDisk:
         return call
 
 
+def blobs(storage: LocalStorage) -> dict[str, str]:
+    """Which blob each object is."""
+    return {key: pointer.blob for key, pointer in storage._disk.entries("")}
+
+
 @pytest.mark.parametrize("action", ["put", "replace", "copy"])
 async def test_a_disk_that_fills_up_at_any_step_keeps_nothing_of_what_was_refused(
-    storage: LocalStorage, tmp_path: Path, action: str
+    storage: LocalStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str
 ) -> None:
     root = tmp_path / "storage"
+    # Each blob on a shelf of its own. By chance some would share one, which saves the calls that make it: an attempt
+    # would have more or fewer steps than the one before, and the last step would be met twice or not at all.
+    numbers = itertools.count()
+    monkeypatch.setattr(disk.secrets, "token_hex", lambda length: f"{next(numbers):02x}".ljust(2 * length, "0"))
     await storage.put("input", b"input", content_type="text/plain")
-    steps = 0
+    steps = made_visible = 0
     while True:
+        before = blobs(storage)
         target = "input" if action == "replace" else f"new/{steps}/output"
         work = (
             storage.copy("input", target)
@@ -333,12 +344,20 @@ async def test_a_disk_that_fills_up_at_any_step_keeps_nothing_of_what_was_refuse
         assert "full" in str(refusal)
         # Only a failure after the rename has already made the object visible. The one that it replaced is kept for
         # the sweep then: after a power cut the old pointer may be back.
-        seen = {entry.key: await storage.read(entry.key, 1 << 10) async for entry in storage.list()}
-        replaced = seen["input"] != b"input"
-        assert (files(root, "incoming"), len(files(root, "blobs"))) == ([], len(seen) + replaced), f"step {steps}"
+        seen = blobs(storage)
+        kept = {path.name for path in files(root, "blobs")}
+        assert (files(root, "incoming"), kept) == ([], {*before.values(), *seen.values()}), f"step {steps}"
+        for key in seen:
+            await storage.read(key, 1 << 10)
+        made_visible += seen != before
+        if action == "replace" and seen != before:
+            assert await storage.sweep(datetime.now(UTC)) == 0
+            assert await storage.sweep(datetime.now(UTC) + TOMORROW) == 1
+            assert {path.name for path in files(root, "blobs")} == {*seen.values()}
         await storage.delete_many([key for key in seen if key != "input"])
         steps += 1
     assert steps > 5, "the disk was full at every step"
+    assert made_visible == 1, "the step after the rename is one of them"
 
 
 async def test_a_put_that_is_cancelled_at_its_last_step_leaves_nothing(storage: LocalStorage, tmp_path: Path) -> None:
