@@ -224,15 +224,18 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
 
 
 async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_the_next_one(site: Site) -> None:
-    agent = site.agent(worker_id="gpu-3")
-    await until(lambda: (site.directory / "poll.json").exists() and agent._plane.is_registered)
+    agent = site.agent(worker_id="gpu-3", wait_seconds=55.0)
+    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
     await kill(agent)
+    # Until the control plane has noticed, the killed one's poll takes the job itself, before or beside the one below.
+    await until(lambda: len(site.shop.plane.jobs.waiters) == 0)
     # The answer that nobody read.
     token, poll_id = (json.loads((site.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
     person = await site.person()
     job_id = await site.submit(person)
+    asked = {**poll_id, "wait_seconds": 20}
     answer = await site.shop.client.post(
-        "/api/worker/poll", json=poll_id, headers={"authorization": f"Bearer {token['token']}"}
+        "/api/worker/poll", json=asked, headers={"authorization": f"Bearer {token['token']}"}
     )
     assert answer.json()["job"]["job_id"] == job_id
     site.agent(worker_id="gpu-3")
