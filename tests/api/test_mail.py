@@ -23,6 +23,7 @@ from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import MailSettings, Settings, SettingsError, load_settings
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import Started
+from tests.support.holding import stalled_at
 from tests.support.people import PASSWORD, People, Person, sign_in
 from tests.support.ports import free_port
 from tests.support.smtp_server import SmtpServer, smtp_server
@@ -104,6 +105,19 @@ async def test_an_invitation_and_a_new_password_arrive_by_mail(started: Started,
 
 async def _none(at: Office) -> bool:
     return await at.mails() == []
+
+
+async def test_a_mail_counts_as_sent_when_its_link_is_used_before_that_is_written(
+    started: Started, server: SmtpServer
+) -> None:
+    async with office(started, server.settings, still=True) as at:
+        await at.invite()
+        async with stalled_at(Failpoint.MAIL_SENT_BEFORE_ROW, at.sender.tick(SystemClock().now())) as sending:
+            assert (await at.client.post(server.link(), data={"password": PASSWORD})).status_code == 200
+        assert await sending
+        [listed] = (await at.client.get("/api/admin/invitations", headers=at.operator.headers)).json()["items"]
+        assert None not in (listed["mail_sent_at"], listed["accepted_at"])
+        assert await at.mails() == []
 
 
 async def test_a_mail_that_could_not_be_sent_is_seen_and_sent_later(started: Started) -> None:

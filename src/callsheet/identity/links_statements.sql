@@ -86,9 +86,11 @@ WHERE i.id = :id AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expire
 SELECT u.id, u.email FROM users u JOIN tenants t ON t.id = u.tenant_id
 WHERE u.email = :email AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
--- name: mail_was_sent
-WITH sent AS (DELETE FROM mails WHERE id = :id RETURNING invitation_id)
-UPDATE invitations i SET mail_sent_at = clock_timestamp() FROM sent WHERE i.id = sent.invitation_id
+-- name: invitation_was_mailed
+UPDATE invitations SET mail_sent_at = clock_timestamp() WHERE id = :id
+
+-- name: delete_mail
+DELETE FROM mails WHERE id = :id
 
 -- name: mail_was_not_sent
 UPDATE mails SET last_error = :error, failed_at = CASE WHEN :give_up THEN clock_timestamp() END WHERE id = :id

@@ -61,7 +61,11 @@ class MailSender(Loop):
             return True
         await hit(Failpoint.MAIL_SENT_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
-            await SQL["mail_was_sent"].run(connection, id=mail["id"])
+            # The invitation first, as an acceptance does it. A person may accept before this is written, and then the
+            # mail is gone already.
+            if written is not None and mail["invitation_id"] is not None:
+                await SQL["invitation_was_mailed"].run(connection, id=mail["invitation_id"])
+            await SQL["delete_mail"].run(connection, id=mail["id"])
         return True
 
     async def list(self, before: int | None, limit: int) -> Page[Mail]:
