@@ -39,6 +39,9 @@ pytest_plugins = ["tests.support.costs"]
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# httpcore looks for it in every directory of the path, before every request: a tenth of what a request costs.
+sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
+
 # An example that took 0.2 seconds because the machine was busy says nothing about the property. And the same commit
 # gets the same verdict: new examples are looked for by `make chaos`, where somebody looks at what is found.
 PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}

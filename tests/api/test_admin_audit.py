@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 import httpx
@@ -183,11 +183,23 @@ async def test_every_change_an_admin_can_make_is_covered(client: httpx.AsyncClie
     assert changes == LINES.keys(), "say in LINES which line of the audit log each of these leaves"
 
 
+@pytest.fixture(scope="module")
+async def shared(plane: ControlPlane) -> AsyncIterator[World]:
+    """For changes that stand in no other's way: a world takes 25 requests."""
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        yield await World.open(plane, client)
+
+
+def _stands_in_the_way(operation: str) -> bool:
+    """What deletes, disables or ends something; not what creates or renames."""
+    return "{" in operation and not operation.startswith(("PATCH", "PUT"))
+
+
 @pytest.mark.parametrize("operation", sorted(LINES))
 async def test_an_admins_change_is_written_down_with_who_made_it(
-    plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
+    shared: World, plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str
 ) -> None:
-    world = await World.open(plane, client)
+    world = await World.open(plane, client) if _stands_in_the_way(operation) else shared
     studio = await Studio.open(plane, client, people)
     world.names.update(await PREPARED.get(operation, _nothing)(world, studio))
     body = dict(BODIES.get(operation, lambda world: {})(world))

@@ -332,6 +332,12 @@ async def shared(plane: ControlPlane) -> AsyncIterator[World]:
         yield await World.open(plane, client)
 
 
+@pytest.fixture(scope="module")
+def unchanged() -> list[World]:
+    """The world of the last test if its request changed nothing: a new one takes 25 requests."""
+    return []
+
+
 async def test_every_route_is_classified(client: httpx.AsyncClient) -> None:
     paths = (await client.get("/openapi.json")).json()["paths"]
     documented = {f"{method.upper()} {path}" for path, methods in paths.items() for method in methods}
@@ -507,11 +513,13 @@ async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> N
     ],
 )
 async def test_whoever_may_is_let_through(
-    plane: ControlPlane, client: httpx.AsyncClient, operation: str, caller: str
+    shared: World, unchanged: list[World], plane: ControlPlane, operation: str, caller: str
 ) -> None:
     """Or the refusals above would only show that nothing is there."""
-    world = await World.open(plane, client)
+    world = unchanged.pop() if unchanged else await World.open(plane, shared.client)
     answer = await world.ask(caller, operation, _body(world, operation))
+    if not answer.is_success:
+        unchanged.append(world)
     if ACCESS[operation] is OWNER:
         expected = NOT_NOW.get(operation)
         assert answer.is_success if expected is None else answer.status_code == expected, answer.text
