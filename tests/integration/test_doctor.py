@@ -50,20 +50,15 @@ SYSTEM_STATS = {
 }
 
 
+class Quiet(BaseHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
 @contextmanager
-def engine(answer: object, status: int = 200) -> Iterator[str]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            body = json.dumps(answer).encode()
-            self.send_response(status if self.path == "/system_stats" else 404)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+def serving(handler: type[Quiet]) -> Iterator[str]:
+    """The URL of a server that answers by this handler."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
@@ -71,6 +66,20 @@ def engine(answer: object, status: int = 200) -> Iterator[str]:
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def engine(answer: object, status: int = 200) -> Iterator[str]:
+    class Handler(Quiet):
+        def do_GET(self) -> None:
+            body = json.dumps(answer).encode()
+            self.send_response(status if self.path == "/system_stats" else 404)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with serving(Handler) as url:
+        yield url
 
 
 async def findings(settings: Settings, engine_url: str = NOBODY) -> dict[str, Finding]:
@@ -102,6 +111,13 @@ async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settin
     assert messages["engine"] == f"ComfyUI 0.7.0 at {url}."
     assert messages["database"].startswith("PostgreSQL 1")
     assert messages["database"].endswith("(by DSN), 2 pools.")
+
+
+def test_nothing_but_json_is_printed_where_json_is_asked_for(tmp_path: Path) -> None:
+    # In a process of its own: in this one the logs are set up already. The call of the engine is logged.
+    ended = Callsheet(tmp_path, ENGINE__URL=NOBODY).run_process("doctor", "--worker", "--json")
+    assert (ended.code, ended.err) == (1, "")
+    assert {finding["part"]: finding["status"] for finding in ended.json}["engine"] == "problem"
 
 
 async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
@@ -209,7 +225,7 @@ def test_clocks_that_differ_are_a_problem() -> None:
 def bucket(allowed: str | None) -> Iterator[str]:
     """A storage service that answers preflights as its bucket's CORS rule says."""
 
-    class Handler(BaseHTTPRequestHandler):
+    class Handler(Quiet):
         def do_OPTIONS(self) -> None:
             may = allowed in ("*", self.headers["origin"]) and self.headers["access-control-request-method"] in (
                 "GET",
@@ -221,17 +237,8 @@ def bucket(allowed: str | None) -> Iterator[str]:
             self.send_header("content-length", "0")
             self.end_headers()
 
-        def log_message(self, format: str, *args: object) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,6 @@ import typer
 
 from callsheet.cli.console import checked, moment, out, print_json, print_table
 from callsheet.settings import load_settings
-from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, DrainRequest, Fleet, Worker
 
 if TYPE_CHECKING:
@@ -93,8 +92,6 @@ def delete_fleet(
     force: bool = typer.Option(False, "--force", help="Revoke its workers first; their jobs go back to the queue."),
 ) -> None:
     """Delete a fleet. A fleet with registered workers is kept, unless --force is given."""
-    # Jobs move, and what is logged of that must not stand between the results.
-    configure_logs("warning")
 
     async def delete(room: FleetRoom) -> int:
         from callsheet.fleet.workers import WorkerFilter
@@ -176,8 +173,6 @@ def approve_worker(worker_id: str = WORKER) -> None:
 @workers.command("revoke")
 def revoke_worker(worker_id: str = WORKER) -> None:
     """End a worker's token at once, put its jobs back, and keep its id out until it is approved."""
-    # Jobs move, and what is logged of that must not stand between the results.
-    configure_logs("warning")
     _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR)))
 
 

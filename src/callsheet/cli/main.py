@@ -34,6 +34,7 @@ from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, w
 from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.logs import configure_logs
 from callsheet.wire.errors import Refusal
 
 # A full disk, a device or a pipe that is gone, where the output was sent.
@@ -81,6 +82,8 @@ app.command("settings", rich_help_panel=ADMINISTER)(settings.show)
 
 @app.callback()
 def options(version: bool = VERSION, profile: str | None = PROFILE, verbose: bool = VERBOSE) -> None:
+    # What is logged on the way must not stand between the results. Commands that serve set up logs of their own.
+    configure_logs("warning")
     warn_of_ignored()
 
 
