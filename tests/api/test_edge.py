@@ -33,6 +33,7 @@ from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
+from tests.support.outages import accepting_no_connections
 from tests.support.people import People
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -261,6 +262,17 @@ async def test_while_the_database_is_away_requests_are_told_to_come_back(started
         await plane.databases.central.open()
         assert (await client.get("/api/me", headers=person.headers)).status_code == 200
         assert (await client.get("/readyz")).json()["databases"] == dict.fromkeys(("central", "pool_1", "pool_2"), "ok")
+
+
+async def test_a_database_that_accepts_no_connections_is_away_like_one_that_is_down(started: Started) -> None:
+    async with started() as (plane, client):
+        person = await People(plane.accounts, plane.keys).user()
+        async with accepting_no_connections(plane.databases.central):
+            problem = assert_refused(await client.get("/api/me", headers=person.headers), 503, "unavailable")
+            assert problem["detail"] == "The database cannot be reached."
+            with pytest.raises(DatabaseError, match="ALTER DATABASE … ALLOW_CONNECTIONS true"):
+                await plane.databases.central.open()
+        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
 
 
 async def test_g12_a_killed_database_costs_requests_a_503_and_nobody_has_to_repair_it(tmp_path: Path) -> None:

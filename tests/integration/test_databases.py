@@ -1,17 +1,21 @@
-"""The databases of a process follow an embedded server that was killed and comes back elsewhere."""
+"""The databases of a process: opened once, closed for good, and found again where a killed server comes back."""
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
 from pathlib import Path
 
+import pytest
+
+from callsheet.plumbing.database import Database, PoolUnavailable
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded.layout import Layout
 from callsheet.plumbing.embedded.locks import is_held
 from callsheet.plumbing.notify import Listener
-from callsheet.settings import load_settings
+from callsheet.settings import Settings, load_settings
 from tests.support.waiting import until
 
 
@@ -45,3 +49,59 @@ async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_fo
     finally:
         await listener.stop()
         await databases.close()
+
+
+async def test_a_pool_that_is_asked_for_while_all_are_closed_is_not_opened_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    databases = await open_databases(settings)
+    pool, close_central = await databases.pool("pool_1"), databases.central.close
+    refused: list[str] = []
+
+    async def ask_and_close() -> None:
+        # Between the pools and central.
+        with pytest.raises(PoolUnavailable) as error:
+            await databases.pool("pool_1")
+        refused.append(str(error.value))
+        await close_central()
+
+    monkeypatch.setattr(databases.central, "close", ask_and_close)
+    await databases.close()
+    assert refused == ["Pool pool_1 is closed: this process is stopping."]
+    assert not pool.is_open
+
+
+async def test_a_pool_that_is_being_opened_while_all_are_closed_is_closed_again(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    databases = await open_databases(settings)
+    pool = await databases.pool("pool_1")
+    await pool.close()
+    opening, all_closed, open_pool = asyncio.Event(), asyncio.Event(), pool.open
+
+    async def open_late() -> None:
+        opening.set()
+        await all_closed.wait()
+        await open_pool()
+
+    monkeypatch.setattr(pool, "open", open_late)
+    asked = asyncio.create_task(databases.pool("pool_1"))
+    await opening.wait()
+    await databases.close()
+    all_closed.set()
+    with pytest.raises(PoolUnavailable):
+        await asked
+    assert not pool.is_open
+
+
+async def test_a_database_that_is_opened_twice_keeps_one_set_of_connections(settings: Settings) -> None:
+    assert settings.database.dsn is not None
+    central = Database("central", "central", settings.database.dsn.get_secret_value(), settings.database)
+    await central.open()
+    first = central._pool
+    await central.open()
+    assert first is not None
+    assert first.is_closing()
+    async with central.connection() as connection:
+        assert await connection.fetchval("SELECT 1") == 1
+    await central.close()

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import asyncpg
+
 from callsheet.plumbing.database import Database
 from tests.support.ports import free_port
 
@@ -22,6 +24,23 @@ async def away(database: Database) -> AsyncIterator[None]:
         yield
     finally:
         database.dsn = address
+
+
+@asynccontextmanager
+async def accepting_no_connections(database: Database) -> AsyncIterator[None]:
+    """The server is there, and an administrator has closed this one database (SQLSTATE 55000)."""
+    async with database.connection() as connection:
+        name = await connection.fetchval("SELECT quote_ident(current_database())")
+    admin = await asyncpg.connect(database.dsn, database="postgres")
+    try:
+        await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        await _drop_connections(database)
+        try:
+            yield
+        finally:
+            await admin.execute(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+    finally:
+        await admin.close()
 
 
 async def _drop_connections(database: Database) -> None:

@@ -38,6 +38,15 @@ class PoolUnavailable(DatabaseError):
         self.pool = pool
 
 
+class ConnectionNotAccepted(ConnectionRefusedError):
+    """The server answers and lets nobody in: the database takes no connections (`ALLOW_CONNECTIONS false`, SQLSTATE
+    55000), was renamed, or the password is just being changed. `reason` is what the server said."""
+
+    def __init__(self, reason: asyncpg.PostgresError):
+        super().__init__(str(reason))
+        self.reason = reason
+
+
 # What is raised when the database is away, restarting or has no connection left: not the request's fault.
 DATABASE_AWAY = (
     PoolUnavailable,
@@ -99,8 +108,9 @@ class Database:
         self._outage = Outage(f"requests to {name}")
 
     async def open(self) -> None:
+        """Where it is open already, connections made from now on are new ones, and those of before are closed."""
         try:
-            self._pool = await asyncpg.create_pool(
+            pool = await asyncpg.create_pool(
                 self.dsn,
                 min_size=1,
                 max_size=self._settings.connections,
@@ -122,19 +132,20 @@ class Database:
             )
         except CANNOT_CONNECT as error:
             raise DatabaseError(unreachable(self.name, self.dsn, error)) from error
+        before, self._pool = self._pool, pool
+        await _close(before)
 
     async def _connect(self, *_: Any, **options: Any) -> asyncpg.Connection[asyncpg.Record]:
-        # The address of this moment: an embedded server that was killed may come back on another port.
-        return await asyncpg.connect(self.dsn, **options)
+        try:
+            # The address of this moment: an embedded server that was killed may come back on another port.
+            return await asyncpg.connect(self.dsn, **options)
+        except asyncpg.PostgresError as error:
+            # Some of these mean something else when a statement raises them.
+            raise ConnectionNotAccepted(error) from error
 
     async def close(self) -> None:
         pool, self._pool = self._pool, None
-        if pool is None:
-            return
-        # A statement that many wait for belongs to none of them, so nobody who leaves ends it: it may hang on a lock.
-        with suppress(TimeoutError):
-            async with asyncio.timeout(CLOSE_SECONDS):
-                await pool.close()
+        await _close(pool)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
@@ -206,6 +217,8 @@ async def create_database(dsn: str, name: str, database: str) -> None:
 
 
 def unreachable(name: str, dsn: str, error: BaseException) -> str:
+    if isinstance(error, ConnectionNotAccepted):
+        error = error.reason
     if isinstance(error, ValueError):
         # Not quoted, nor the error: where it was misread, a piece of the password can stand anywhere.
         return (
@@ -220,6 +233,8 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
             hint = "Check user and password in its DSN."
         case asyncpg.InvalidCatalogNameError():
             hint = "Create the database, or name another one in the DSN."
+        case asyncpg.ObjectNotInPrerequisiteStateError():
+            hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
         case _:
             hint = "Is PostgreSQL running there, and is the address right?"
     return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
@@ -232,6 +247,15 @@ def shown_address(dsn: str) -> tuple[str, str]:
         return "(unreadable)", ""  # an unescaped character in the password: what looks like the host is a part of it
     host = parts.netloc.rpartition("@")[2] or parse_qs(parts.query).get("host", ["localhost"])[0]
     return host, unquote(parts.path.removeprefix("/"))
+
+
+async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:
+    if pool is None:
+        return
+    # A statement that many wait for belongs to none of them, so nobody who leaves ends it: it may hang on a lock.
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await pool.close()
 
 
 async def _prepare_connection(connection: Connection) -> None:

@@ -50,6 +50,7 @@ class Databases:
         self._role = role
         self._keepers: dict[str, PoolKeeper] = {}
         self._opening = asyncio.Lock()
+        self._is_closed = False
 
     @property
     def pools(self) -> Sequence[Database]:
@@ -85,6 +86,8 @@ class Databases:
         async with self._opening:
             async with self.central.connection() as connection:
                 rows = await SQL["list_pools"].rows(connection)
+            if self._is_closed:
+                return
             addresses = _addresses(self._settings, self.central.dsn, rows)
             due = [(self._keeper(one.name), one) for one in addresses if self._keeper(one.name).is_due(one)]
             if not due:
@@ -111,6 +114,8 @@ class Databases:
             self.central.dsn = self.embedded.dsn(CENTRAL)
 
     async def close(self) -> None:
+        """Central last, so a request may still ask for a pool meanwhile; none is opened again."""
+        self._is_closed = True
         async with AsyncExitStack() as stack:
             if self.embedded is not None:
                 stack.push_async_callback(self.embedded.close)

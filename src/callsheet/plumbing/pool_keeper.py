@@ -71,6 +71,7 @@ class PoolKeeper:
         self._failures = 0
         self._seen_lease: datetime | None = None
         self._seen_renewals = 0
+        self._is_closed = False
 
     @property
     def database(self) -> Database | None:
@@ -79,6 +80,8 @@ class PoolKeeper:
     @property
     def reason(self) -> str | None:
         """Why the pool is not served; None where it is."""
+        if self._is_closed:
+            return f"Pool {self.name} is closed: this process is stopping."
         if self.problem is None and self.database is None:
             return f"Pool {self.name} is being opened."
         return self.problem
@@ -99,9 +102,11 @@ class PoolKeeper:
         self, address: PoolAddress, central: Central, look_again: Callable[[], Awaitable[Central]]
     ) -> None:
         """Opens the pool, or renews its claim where it is open. What stands in the way becomes `problem`."""
+        if self._is_closed:
+            return
         try:
             if self.database is not None and address.readable_dsn not in (None, self.database.dsn):
-                await self.close()  # it has moved
+                await self._database.close()  # it has moved
             if self.database is None:
                 await self._open(address.dsn, central)
             else:
@@ -129,6 +134,8 @@ class PoolKeeper:
                 await release(connection, self._claimed_with)
 
     async def close(self) -> None:
+        """For good: whoever is opening the pool at this moment closes it again."""
+        self._is_closed = True
         await self._database.close()
 
     async def _open(self, dsn: str, central: Central) -> None:
@@ -137,6 +144,8 @@ class PoolKeeper:
             await self._claim(connection, central)
         self._database.dsn = dsn
         await self._database.open()
+        if self._is_closed:
+            await self._database.close()
 
     async def _renew(self, database: Database, central: Central, look_again: Callable[[], Awaitable[Central]]) -> None:
         async with asyncio.timeout(CLAIM_SECONDS), database.connection() as connection:
@@ -161,7 +170,7 @@ class PoolKeeper:
         self.problem = str(error)
         if isinstance(error, WrongOwner):
             # Whatever is under way in this process must not finish there.
-            await self.close()
+            await self._database.close()
 
     def _watch_rival(self, held: LeaseHeld) -> None:
         if self._seen_lease is not None and held.renewed_at > self._seen_lease:
