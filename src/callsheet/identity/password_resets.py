@@ -17,7 +17,7 @@ from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, Row
 from callsheet.settings import Settings
-from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.errors import FieldProblem, Forbidden, NotFound
 from callsheet.wire.identity import ChangePasswordRequest, ResetLink
 
 # Mails that one address can be made to get within a window.
@@ -97,15 +97,20 @@ class PasswordResets:
         async with self._databases.central.connection() as connection:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
         if not await self._passwords.matches(checked, request.current_password):
-            raise InvalidRequest.field("current_password", "is not your password")
+            raise _wrong_password("is not your password")
         fresh = await self._passwords.hash(request.new_password)
         names = {"user_id": principal.user_id}
         async with self._databases.central.transaction() as connection:
             await self._attempts.forgive(connection, buckets)
             if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
-                raise InvalidRequest.field("current_password", "was changed at this moment by another request")
+                raise _wrong_password("is not your password any more: another request changed it at this moment")
             kept_hash = hash_secret(kept) if kept is not None else None
             await SQL["end_other_sessions"].run(connection, **names, kept=kept_hash)
             await SQL["delete_links_of_user"].run(connection, **names)
             actor = f"user:{principal.user_id}"
             await record(connection, actor, "user.password", "user", principal.user_id, principal.tenant_id)
+
+
+def _wrong_password(reason: str) -> Forbidden:
+    # Not 422: what it should be is nothing that a schema could say. Not 401 either: the caller is signed in.
+    return Forbidden(f"current_password: {reason}", errors=[FieldProblem("current_password", reason)])

@@ -84,13 +84,17 @@ class _StandardHandler(logging.StreamHandler[TextIO]):
 
 
 class _Output:
-    """The stream, written a whole line at a time by any thread. A full disk or a closed pipe loses lines, not work."""
+    """The stream, written a whole line at a time by any thread. A full disk or a closed pipe loses lines, not work.
 
-    def __init__(self, stream: TextIO) -> None:
+    None where the process was started without standard error (`2>&-`)."""
+
+    def __init__(self, stream: TextIO | None) -> None:
         self._stream = stream
         self._lock = threading.Lock()
 
     def write(self, line: str) -> int:
+        if self._stream is None:
+            return 0
         with self._lock:
             try:
                 written = self._stream.write(line)
@@ -104,7 +108,7 @@ class _Output:
 
     def isatty(self) -> bool:
         try:
-            return self._stream.isatty()
+            return self._stream is not None and self._stream.isatty()
         except (OSError, ValueError):
             return False
 

@@ -22,11 +22,9 @@ def printable(value: object) -> object:
 
 
 # The patterns only document what the validators check: their messages would quote a regular expression at people.
+PRINTABLE = Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"})
 OptionalLine = Annotated[
-    str,
-    StringConstraints(strip_whitespace=True, max_length=200),
-    BeforeValidator(printable),
-    Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]*$"}),
+    str, StringConstraints(strip_whitespace=True, max_length=200), BeforeValidator(printable), PRINTABLE
 ]
 Line = Annotated[
     str,
@@ -42,6 +40,9 @@ def _not_boolean(value: object) -> object:
         raise ValueError("should be a whole number")
     return value
 
+
+# A boolean and nothing that could be taken for one: 0 and "no" are as wrong as the document says.
+Switch = Annotated[bool, Field(strict=True)]
 
 # After the bounds, which the documentation would lose otherwise: Annotated[int, Field(ge=0), WHOLE].
 WHOLE = BeforeValidator(_not_boolean)

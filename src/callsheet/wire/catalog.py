@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
 from callsheet.wire.media import UploadRequest
 
@@ -103,7 +103,7 @@ class Limits(UserRequest):
     step: Annotated[float, Field(gt=0, le=LARGEST_NUMBER)] | None = Field(
         None, description="Numbers are this far apart, counted from `min`, or from 0."
     )
-    integer: bool = Field(False, description="Whether numbers must be whole.")
+    integer: Switch = Field(False, description="Whether numbers must be whole.")
     max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(None, description="Of texts.")
     choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
     max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(None, description="Of a user's file.")
@@ -118,9 +118,9 @@ class Property(UserRequest):
     description: Paragraph = ""
     placeholder: Placeholder
     default: PropertyValue | None = Field(None, description="For an image or video: the id of a catalog asset.")
-    required: bool = Field(False, description="Whether a job without a value is refused.")
-    user_configurable: bool = Field(False, description="Whether a user may set it.")
-    is_primary_input: bool = Field(
+    required: Switch = Field(False, description="Whether a job without a value is refused.")
+    user_configurable: Switch = Field(False, description="Whether a user may set it.")
+    is_primary_input: Switch = Field(
         False, description="Whether the user's video or file goes here; one image or video of a workflow at most."
     )
     limits: Limits = Field(default_factory=Limits)
@@ -150,7 +150,7 @@ class CreateWorkflow(UserRequest):
     max_attempts: Attempts | None = Field(
         None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
     )
-    is_active: bool = True
+    is_active: Switch = True
 
 
 class UpdateWorkflow(UserRequest):
@@ -171,7 +171,7 @@ class UpdateWorkflow(UserRequest):
     max_attempts: Attempts | None = Field(
         None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
     )
-    is_active: bool | None = None
+    is_active: Switch | None = None
 
 
 class WorkflowSummary(Answer):
@@ -203,7 +203,7 @@ class CreateEffect(UserRequest):
     workflow: WorkflowSlug
     overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
     credits_cost: Credits = Field(0, description="Tokens a job costs. Required where is_published is true.")
-    is_published: bool = False
+    is_published: Switch = False
     provider: Provider = "self_hosted"
     stage: Slug = "production"
 
@@ -218,7 +218,7 @@ class UpdateEffect(UserRequest):
     credits_cost: Credits | None = Field(
         None, description="Required where is_published becomes true and the price is still 0; 0 makes it free."
     )
-    is_published: bool | None = None
+    is_published: Switch | None = None
     provider: Provider | None = None
     stage: Slug | None = None
 

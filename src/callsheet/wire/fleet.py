@@ -8,7 +8,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
@@ -17,7 +17,6 @@ WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 
 Count = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
-Switch = Annotated[bool, Field(strict=True)]
 
 
 class RegisterRequest(WorkerRequest):

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import BeforeValidator, Field, StringConstraints
 
-from callsheet.wire.base import Answer, Line, OptionalLine, UserRequest, printable
+from callsheet.wire.base import PRINTABLE, Answer, Line, OptionalLine, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
@@ -155,7 +155,10 @@ class AcceptInvitationRequest(UserRequest):
 class AskPasswordReset(UserRequest):
     # Anything is taken: whether an address could exist at all is not told either.
     email: Annotated[
-        str, StringConstraints(strip_whitespace=True, to_lower=True, max_length=254), BeforeValidator(printable)
+        str,
+        StringConstraints(strip_whitespace=True, to_lower=True, max_length=254),
+        BeforeValidator(printable),
+        PRINTABLE,
     ]
 
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
+from callsheet.wire.base import WHOLE, Answer, Document, Line, Switch, UserRequest
 from callsheet.wire.catalog import Paragraph, PropertyValue, Values
 from callsheet.wire.forms import PropertyKey, Slug, WorkflowSlug
 from callsheet.wire.media import File
@@ -107,12 +107,18 @@ class NewStep(UserRequest):
         None, description="The published effect of the workflow that prices it. Needed where there are several."
     )
     values: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    needs_run_prompt: bool = Field(False, description="Whether `{{prompt}}` is the run's.")
-    needs_parent_image_path: bool = Field(False, description="Whether `{{parent_image_path}}` is the parent's picture.")
-    needs_run_variables: bool = Field(False, description="Whether the run's variables fill the placeholders they name.")
+    needs_run_prompt: Switch = Field(False, description="Whether `{{prompt}}` is the run's.")
+    needs_parent_image_path: Switch = Field(
+        False, description="Whether `{{parent_image_path}}` is the parent's picture."
+    )
+    needs_run_variables: Switch = Field(
+        False, description="Whether the run's variables fill the placeholders they name."
+    )
     max_children: Children = Field(DEFAULT_CHILDREN, description="N: how many children each candidate may have.")
     top_k: Children | None = Field(None, description="Only so many, the best by ELO, go on; in `breadth_first` runs.")
-    requires_approval: bool = Field(False, description="Whether its candidates wait until a person approves the step.")
+    requires_approval: Switch = Field(
+        False, description="Whether its candidates wait until a person approves the step."
+    )
 
 
 Steps = Annotated[list[NewStep], Field(min_length=1, max_length=MOST_STEPS)]
