@@ -161,6 +161,16 @@ async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_fiel
     assert "is no published effect" in problems(answer)["steps.0.effect"]
 
 
+async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict_and_no_fault_of_the_request(
+    desk: Desk,
+) -> None:
+    made = await desk.pipeline()
+    await desk.studio.call("PATCH", f"/api/admin/workflows/{made['steps'][1]['workflow']}", {"is_active": False})
+    refused = await desk.begin(made)
+    assert "is switched off" in problems(refused, 409)["steps.1.workflow"]
+    assert refused.json()["code"] == "wrong_state"
+
+
 async def test_a_placeholder_that_nothing_fills_is_refused(desk: Desk) -> None:
     styled = await desk.workflow(STYLED)
     answer = await desk.define([{"name": "Base", "workflow": styled}])

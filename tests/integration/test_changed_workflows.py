@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from callsheet.wire.catalog import UpdateWorkflow
-from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.errors import WrongState
 from callsheet.wire.pipelines import RunReason, RunStatus
 from tests.support.core import Core, Member
 from tests.support.shoot import NOW, Shoot, open_shoot
@@ -56,7 +56,7 @@ async def test_a_step_that_does_not_fit_its_workflow_any_more_is_not_filled(
     run = await shoot.shown(run)
     assert (run.status, run.reason) == (RunStatus.ACTIVE, RunReason.CANNOT_BUILD)
     assert reason in (run.reason_detail or "")
-    with pytest.raises(InvalidRequest, match=reason) as refused:
+    with pytest.raises(WrongState, match=reason) as refused:
         await shoot.run(pipeline, **given)
     assert refused.value.errors[0].field == "steps.0.workflow"
 

@@ -122,16 +122,20 @@ class Runs:
     async def _check(self, steps: list[Row], request: CreateRun) -> None:
         given = Given(request.prompt, request.variables, 0)
         problems: list[FieldProblem] = []
+        unusable: list[FieldProblem] = []
         taken: set[str] = set()
         for step in steps:
             try:
                 wrong, names = await self._step_jobs.check_given(step, given)
             except InvalidRequest as refusal:
                 place = step["position"] - 1
-                problems += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
+                unusable += [FieldProblem(f"steps.{place}.{each.field}", each.reason) for each in refusal.errors]
                 continue
             problems += wrong
             taken |= names
+        if unusable:
+            # Nothing of the request is wrong: what the pipeline is made of was changed after it was defined.
+            raise WrongState(f"{unusable[0].field}: {unusable[0].reason}", errors=unusable)
         problems += [
             FieldProblem(f"variables.{name}", "is taken by no step of this pipeline")
             for name in request.variables
