@@ -366,6 +366,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         settings.jobs.queue_wait_alert_seconds,
         rooms.pipelines.numbers.look,
         settings.pipelines.error_share_alert,
+        identity.links.mails,
     )
     return [
         account_router(identity.accounts, authentication),

@@ -53,6 +53,11 @@ class Office:
         answer = await self.client.get("/api/admin/mails", headers=self.operator.headers)
         return list(answer.json()["items"])
 
+    async def alert(self) -> str | None:
+        """What operators are told about mails."""
+        alerts = (await self.client.get("/api/admin/alerts", headers=self.operator.headers)).json()["alerts"]
+        return next((alert["message"] for alert in alerts if alert["code"] == "mails_not_sent"), None)
+
 
 @asynccontextmanager
 async def office(started: Started, mail: dict[str, Any], *, still: bool = False) -> AsyncIterator[Office]:
@@ -164,6 +169,26 @@ async def test_a_server_that_stays_away_is_given_up_in_the_end(started: Started)
         assert not await at.sender.tick(SystemClock().now() + LATER)
         [mail] = await at.mails()
         assert (mail["attempts"], mail["failed_at"] is not None) == (MOST_ATTEMPTS, True)
+
+
+async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(
+    started: Started, server: SmtpServer
+) -> None:
+    async def change(what: str) -> None:
+        async with at.plane.databases.central.connection() as connection:
+            await connection.execute(f"UPDATE mails SET {what}")
+
+    async with office(started, server.settings, still=True) as at:
+        await at.invite()
+        assert await at.alert() is None
+        await change("created_at = created_at - interval '11 minutes'")
+        assert "1 are late and tried again, 0 were given up" in (await at.alert() or "")
+        server.refusal = "550 No such user"
+        assert await at.sender.tick(SystemClock().now())
+        assert "0 are late and tried again, 1 were given up" in (await at.alert() or "")
+        assert "new@example.com" not in (await at.alert() or "")
+        await change("failed_at = failed_at - interval '25 hours'")
+        assert await at.alert() is None
 
 
 @pytest.mark.parametrize("point", [Failpoint.MAIL_CLAIMED_BEFORE_SEND, Failpoint.MAIL_SENT_BEFORE_ROW])

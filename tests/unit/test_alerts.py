@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
+from callsheet.identity.mail_sender import UnsentMails
 from callsheet.pipelines.numbers import MOST_SETTLED, numbers_view
 from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
 
@@ -66,6 +67,8 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(runs=[runs(6, 4)]), [("failing_runs", "warning", "pool_1")]),
         (AlertFacts(runs=[runs(6, 4)], highest_failed_share=0.5), []),
         (AlertFacts(runs=[runs(0, 0, broken=1)]), [("broken_runs", "warning", "pool_1")]),
+        (AlertFacts(mails=UnsentMails(late=1)), [("mails_not_sent", "warning", "mails")]),
+        (AlertFacts(mails=UnsentMails(given_up=2)), [("mails_not_sent", "warning", "mails")]),
         (AlertFacts(reconciled={"missing_dispatch": 0}), []),
         (AlertFacts(reconciled={"missing_dispatch": 3}), [("reconciled", "warning", "missing_dispatch")]),
     ],

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from callsheet.identity.mail_sender import UnsentMails
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
 
 # A tick that failed once was bad luck.
 FAILURES_IN_A_ROW = 3
+NOTHING_UNSENT = UnsentMails()
 # Fewer finished jobs say nothing about the rest.
 TELLING_JOBS = 10
 
@@ -42,6 +44,7 @@ class AlertFacts:
     loops: Sequence[LoopMetrics] = ()
     paused_limits: Sequence[str] = ()
     paused_providers: Sequence[PausedProvider] = ()
+    mails: UnsentMails = NOTHING_UNSENT
     reconciled: Mapping[str, int] | None = None
     longest_wait_seconds: int = 900
     runs: Sequence[RunsMetrics] = ()
@@ -59,6 +62,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_workers(facts.unapproved_workers),
         *_limits(facts.paused_limits),
         *_providers(facts.paused_providers),
+        *_mails(facts.mails),
         *_healed(facts.reconciled or {}),
     ]
     return sorted(found, key=lambda alert: alert.severity != "critical")
@@ -181,6 +185,19 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
             f"its jobs wait. The last error: {each.last_error}",
             action="See how it does and when it is tried again: GET /api/admin/providers. Once it is well: "
             "POST /api/admin/providers/{provider}/reset.",
+        )
+
+
+def _mails(unsent: UnsentMails) -> Iterator[Alert]:
+    if unsent.late or unsent.given_up:
+        yield Alert(
+            code="mails_not_sent",
+            severity="warning",
+            subject="mails",
+            message=f"Mails that were not sent: {unsent.late} are late and tried again, "
+            f"{unsent.given_up} were given up in the last 24 hours. The people they are for wait for a link.",
+            action="Read the errors: GET /api/admin/mails. Check the mail settings and the mail server; late mails are "
+            "sent then. Instead of a mail that was given up, invite or reset again, or hand over a link.",
         )
 
 

@@ -10,6 +10,7 @@ import asyncpg
 from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
+from callsheet.identity.mail_sender import MailSender
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.toolbox.loops import Loop
@@ -30,6 +31,7 @@ class FleetOverview:
         longest_wait_seconds: int,
         runs: Callable[[], Awaitable[list[RunsMetrics]]],
         highest_failed_share: float,
+        mails: MailSender,
     ):
         """`runs` knows how runs of pipelines do; of a share of failures above the highest an admin is told."""
         self._databases = databases
@@ -39,6 +41,7 @@ class FleetOverview:
         self._longest_wait_seconds = longest_wait_seconds
         self._runs = runs
         self._highest_failed_share = highest_failed_share
+        self._mails = mails
 
     async def metrics(self) -> Metrics:
         metrics, _ = await self._look()
@@ -57,6 +60,7 @@ class FleetOverview:
             loops=metrics.loops,
             paused_limits=paused,
             paused_providers=providers,
+            mails=await self._mails.unsent(),
             reconciled=metrics.reconciled,
             longest_wait_seconds=self._longest_wait_seconds,
             runs=metrics.runs,

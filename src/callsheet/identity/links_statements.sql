@@ -102,6 +102,12 @@ FROM mails m LEFT JOIN invitations i ON i.id = m.invitation_id
 WHERE :before::bigint IS NULL OR m.id < :before
 ORDER BY m.id DESC LIMIT :limit
 
+-- name: count_unsent_mails
+-- Of the newest ones, however many there are: by the primary key.
+SELECT count(*) FILTER (WHERE failed_at IS NULL AND created_at < clock_timestamp() - make_interval(secs => :late_seconds)) AS late,
+    count(*) FILTER (WHERE failed_at > clock_timestamp() - make_interval(secs => :failed_seconds)) AS given_up
+FROM (SELECT created_at, failed_at FROM mails ORDER BY id DESC LIMIT :most) m
+
 -- name: sweep_links
 DELETE FROM account_links WHERE expires_at < :now
 

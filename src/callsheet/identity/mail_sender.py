@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import smtplib
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from callsheet.identity.links import SQL, Links
@@ -18,6 +19,11 @@ from callsheet.wire.identity import Mail
 log = get_logger(__name__)
 # Put off twice as long each time, an hour at most: the last one is about six hours after the first.
 MOST_ATTEMPTS = 12
+# Sent within seconds where all is well; three attempts have failed by then.
+LATE_SECONDS = 600
+# For how long a mail that was given up is worth an alert.
+FAILED_SECONDS = 86_400
+MOST_COUNTED = 1000
 LONGEST_ERROR = 500
 
 INVITATION = """You are invited to {tenant} on Callsheet, as {role}.
@@ -34,6 +40,14 @@ Open this link to set one:
 
 The link works once, until {expires}. If it was not you, do nothing: your password stays as it is.
 """
+
+
+@dataclass(frozen=True, slots=True)
+class UnsentMails:
+    """Mails that the server should have by now: those still tried, and those given up in the last day."""
+
+    late: int = 0
+    given_up: int = 0
 
 
 class MailSender(Loop):
@@ -74,6 +88,14 @@ class MailSender(Loop):
             rows = await SQL["list_mails"].rows(connection, before=before, limit=limit + 1)
         items = [Mail(**row) for row in rows[:limit]]
         return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def unsent(self) -> UnsentMails:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["count_unsent_mails"].row(
+                connection, late_seconds=LATE_SECONDS, failed_seconds=FAILED_SECONDS, most=MOST_COUNTED
+            )
+        assert row is not None
+        return UnsentMails(**row)
 
     async def _write(self, connection: Connection, mail: Row) -> tuple[str, str, str] | None:
         """Recipient, subject and text; `None` where nobody is to get a mail any more."""

@@ -188,6 +188,7 @@ class Alert(Answer):
         "many_failures",
         "failing_runs",
         "broken_runs",
+        "mails_not_sent",
         "reconciled",
     ]
     severity: Literal["critical", "warning"]
