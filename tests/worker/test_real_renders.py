@@ -112,6 +112,22 @@ async def test_a_node_that_fails_fails_the_job_with_its_words(studio: Studio) ->
     assert job["error"]["message"] == "the film tore"
 
 
+@pytest.mark.parametrize("studio", ["self_hosted"], indirect=True)
+async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_at_the_engine(studio: Studio) -> None:
+    def at_engine() -> list[Path]:
+        return list((studio.lightbox.directory / "input").rglob("*.mp4"))
+
+    agent = studio.site.agent(engines=[studio.engine])
+    person = await studio.site.person()
+    # Longer than the test takes. The second one is prepared meanwhile.
+    graph = video_graph("__INPUT_PATH__", ("ProbeSleep", {"seconds": 600.0, "steps": 6000, "preview": False}))
+    for _ in range(2):
+        await studio.submit(person, graph)
+    await until(lambda: len(at_engine()) == 2)
+    await studio.site.leave(agent)
+    assert at_engine() == []
+
+
 async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
     studio.site.agent(engines=[studio.engine])
     person = await studio.site.person()

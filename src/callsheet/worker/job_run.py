@@ -79,6 +79,8 @@ class JobRun:
         self._keeper = LeaseKeeper(job, place.plane, config.heartbeat_seconds, config.progress_seconds)
         self._folder = config.directory / "work" / str(job.lease_token)
         self._submitted = False
+        # Whether a file of the user may be at the engine, also of an upload that was cut off.
+        self._uploaded = False
         self._made: list[Deliverable] | None = None
         self._reason = ""
 
@@ -243,6 +245,7 @@ class JobRun:
         try:
             if asset.shared_name is not None:
                 return await engine.share(path, asset.shared_name)
+            self._uploaded = True
             return await engine.upload(path, name, self.run_id)
         finally:
             path.unlink(missing_ok=True)
@@ -279,7 +282,7 @@ class JobRun:
 
     async def _forgotten(self) -> None:
         engine = self._place.engines.get(self.job.provider)
-        if self._submitted and engine is not None:
+        if (self._submitted or self._uploaded) and engine is not None:
             await forget_run(engine, self.run_id)
 
     def _requeue(self, reason: str) -> Report:
