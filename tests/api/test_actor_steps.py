@@ -229,6 +229,7 @@ async def test_a_kill_cancels_what_the_service_was_making_and_refunds_it(floor: 
     assert len(await floor.candidates(run)) == 1
 
 
+@pytest.mark.thorough
 async def test_a_replay_of_what_an_actor_made_is_made_by_it_again(floor: Floor) -> None:
     run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
     [_, leaf] = await floor.candidates(run)

@@ -347,6 +347,7 @@ async def test_what_is_wrong_with_a_task_for_an_engine_is_named_where_the_user_w
     assert (await troupe.ask(ann, "GET", "/api/task")).json()["items"] == []
 
 
+@pytest.mark.thorough
 async def test_g7_a_payload_that_looks_like_an_engines_gets_no_addresses(troupe: Troupe, ann: Person) -> None:
     """A user's own word must not be signed for: it may name what a colleague has in storage."""
     path = f"tenants/{ann.tenant.id}/uploads/somebody-elses/clip.mp4"

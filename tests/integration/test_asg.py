@@ -10,34 +10,29 @@ from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
 from callsheet.fleet.asg import AutoscalingGroups
 from callsheet.fleet.room import FleetRoom
 from callsheet.settings import FleetSettings
 from callsheet.wire.errors import Forbidden
+from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.core import Core, Row
 from tests.support.fleet import join, registry
 from tests.support.ports import free_port
 
-REGION = "eu-central-1"
 STRANGER = "i-0123456789abcdef0"
 
 
 @pytest.fixture(autouse=True)
 def _credentials(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"ACCESS_KEY_ID": "testing", "SECRET_ACCESS_KEY": "testing", "DEFAULT_REGION": REGION}.items():
-        monkeypatch.setenv(f"AWS_{name}", value)
-    monkeypatch.setenv("NO_PROXY", "*")
+    for name, value in (CREDENTIALS | {"NO_PROXY": "*"}).items():
+        monkeypatch.setenv(name, value)
 
 
 @pytest.fixture(scope="module")
 def aws() -> Iterator[str]:
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+    with aws_server() as url:
+        yield url
 
 
 @pytest.fixture
@@ -47,14 +42,12 @@ async def groups(aws: str) -> dict[str, str]:
 
 
 def _create_groups(aws: str) -> dict[str, str]:
-    given: dict[str, Any] = {"region_name": REGION, "endpoint_url": aws}
-    ec2, client = boto3.client("ec2", **given), boto3.client("autoscaling", **given)
-    image = ec2.describe_images()["Images"][0]["ImageId"]
+    client = boto3.client("autoscaling", region_name=REGION, endpoint_url=aws)
     instances = {}
     for name in ("face-swap", "upscale"):
         if not client.describe_launch_configurations(LaunchConfigurationNames=[name])["LaunchConfigurations"]:
             client.create_launch_configuration(
-                LaunchConfigurationName=name, ImageId=image, InstanceType="g5.xlarge", KeyName="key"
+                LaunchConfigurationName=name, ImageId=IMAGE, InstanceType="g5.xlarge", KeyName="key"
             )
             client.create_auto_scaling_group(
                 AutoScalingGroupName=name,

@@ -19,6 +19,7 @@ from callsheet.settings import Settings, load_settings
 from tests.support.waiting import until
 
 
+@pytest.mark.thorough
 async def test_g12_a_server_killed_under_us_comes_back_on_another_port_and_is_followed(tmp_path: Path) -> None:
     databases = await open_databases(load_settings(home=tmp_path / "home"))
     listener = Listener(databases.central)

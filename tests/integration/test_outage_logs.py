@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres, stop
@@ -30,6 +31,7 @@ def counted(logged: io.StringIO, event: str) -> Counter[str]:
     return Counter(line["component"] for line in lines(logged) if line["event"] == event)
 
 
+@pytest.mark.thorough
 async def test_a_server_that_stops_and_starts_is_told_once_per_component(tmp_path: Path, logged: io.StringIO) -> None:
     server = await EmbeddedPostgres.start(tmp_path / "server")
     settings = load_settings(

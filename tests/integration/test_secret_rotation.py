@@ -159,6 +159,7 @@ def with_keys(settings: Settings, first: str, second: str | None = None) -> Sett
     return settings.model_copy(update=given)
 
 
+@pytest.mark.thorough
 async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settings: Settings, tmp_path: Path) -> None:
     """Every control plane accepts the new key before any of them uses it."""
     assert settings.database.dsn is not None

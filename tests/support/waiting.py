@@ -11,10 +11,15 @@ PATIENCE_SECONDS = 180.0
 
 
 async def until(condition: Callable[[], object], seconds: float = PATIENCE_SECONDS, every: float = 0.005) -> None:
-    """Asks again and again; `condition` may be a plain function or answer something to await."""
+    """Asks again and again; `condition` may be a plain function or answer something to await.
+
+    The latter mostly asks a server, which has better things to do: it is asked less and less often.
+    """
     async with asyncio.timeout(seconds):
         while True:
             answer = condition()
-            if await answer if inspect.isawaitable(answer) else answer:
+            is_question = inspect.isawaitable(answer)
+            if await answer if is_question else answer:
                 return
             await asyncio.sleep(every)
+            every = min(every * 1.3, max(every, 0.05)) if is_question else every

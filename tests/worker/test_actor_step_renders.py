@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
 
+import pytest
 from PIL import Image
 
 from callsheet.app import running_control_plane
@@ -29,6 +30,7 @@ OVER = {"image_url": "{{parent_image_path}}", "strength": 0.5, "steps": 1, "seed
 WORDS = {"workflow": "actor:media", "needs_run_prompt": True, "needs_run_variables": True, "max_children": 1}
 
 
+@pytest.mark.thorough
 async def test_actors_and_workflows_take_each_others_pictures(settings: Settings, tmp_path: Path) -> None:
     async with lightbox_here(tmp_path / "lightbox") as lightbox:
         provider = settings.providers.lightbox.model_copy(update={"url": lightbox.url})

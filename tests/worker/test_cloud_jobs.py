@@ -129,6 +129,7 @@ async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkey
     assert listed["status"] == "cancelled"
 
 
+@pytest.mark.thorough
 async def test_more_outputs_than_one_heartbeat_announces_are_all_delivered(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

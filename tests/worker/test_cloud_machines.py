@@ -7,24 +7,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
+from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.metadata_service import MetadataService, metadata_service
 from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import Site
 from tests.worker.processes import worker_process
 from tests.worker.test_interruptions import processing, put_back
 
-REGION = "eu-central-1"
-# One of those that moto knows; to ask for all of them takes it nine seconds.
-IMAGE = "ami-03cf127a"
 NOTICE = "spot/instance-action"
 REBALANCE = "events/recommendations/rebalance"
 LIFECYCLE = "autoscaling/target-lifecycle-state"
@@ -75,7 +72,7 @@ async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
     assert site.engine.running is None
 
 
-@pytest.mark.parametrize("name", [REBALANCE, NOTICE])
+@pytest.mark.parametrize("name", [REBALANCE, pytest.param(NOTICE, marks=pytest.mark.thorough)])
 async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_and_no_other_taken(
     site: Site, tmp_path: Path, metadata: MetadataService, name: str
 ) -> None:
@@ -131,27 +128,25 @@ class Group:
 
 
 @pytest.fixture
-async def aws(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("NO_PROXY", "*")
-    server = ThreadedMotoServer("127.0.0.1", 0, verbose=False)
-    await asyncio.to_thread(server.start)
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    await asyncio.to_thread(server.stop)
+    with aws_server() as url:
+        yield url
 
 
+@pytest.mark.thorough
 async def test_an_autoscaling_group_ends_the_machine_between_its_jobs_and_never_under_one(
     site: Site, tmp_path: Path, metadata: MetadataService, aws: str
 ) -> None:
     group = await asyncio.to_thread(Group, aws)
     metadata.said["instance-id"] = group.instance_id
-    credentials = {"AWS_ACCESS_KEY_ID": "testing", "AWS_SECRET_ACCESS_KEY": "testing", "NO_PROXY": "*"}
     variables = on(
         metadata,
         ASG_NAME="gpus",
         CALLSHEET_WORKER__ASG_REGION=REGION,
         CALLSHEET_WORKER__ASG_ENDPOINT_URL=aws,
-        **credentials,
+        NO_PROXY="*",
+        **CREDENTIALS,
     )
     site.engine.scenario = "held"
     person = await site.person()

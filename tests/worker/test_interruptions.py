@@ -164,7 +164,7 @@ async def test_an_engine_that_was_killed_costs_one_attempt_and_the_job_is_done_b
     await site.ends(person, job_id, hurry=True)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 async def test_the_command_stops_on_a_signal_and_puts_its_job_back(
     site: Site, tmp_path: Path, number: signal.Signals
 ) -> None:

@@ -55,11 +55,16 @@ async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_nex
 async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
     """The most leases that each worker held at any one moment; filled at the end."""
     most: dict[str, int] = {}
-    async with site.shop.plane.databases.central.connection() as connection:
+    central = site.shop.plane.databases.central
+    async with central.connection() as connection:
         await connection.execute(WATCH)
-    yield most
-    for row in await site.shop.central("SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"):
-        most[row["worker_id"]] = row["live"]
+    try:
+        yield most
+        for row in await site.shop.central("SELECT worker_id, max(live) AS live FROM live_leases GROUP BY 1"):
+            most[row["worker_id"]] = row["live"]
+    finally:
+        async with central.connection() as connection:
+            await connection.execute("DROP FUNCTION count_leases CASCADE; DROP TABLE live_leases")
 
 
 @pytest.mark.parametrize(

@@ -58,7 +58,7 @@ class Studio:
         return target
 
 
-@pytest.fixture(params=["self_hosted", "cloud"])
+@pytest.fixture(params=["self_hosted", pytest.param("cloud", marks=pytest.mark.thorough)])
 async def studio(request: pytest.FixtureRequest, plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Studio]:
     clip = tmp_path / "clip.mp4"
     make_clip(clip)

@@ -90,6 +90,7 @@ async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Sit
     await site.ends(person, job_id, hurry=True)
 
 
+@pytest.mark.thorough
 async def test_a_node_that_hangs_in_a_real_engine_costs_its_own_job_an_attempt_and_no_other(
     site: Site, tmp_path: Path
 ) -> None:
@@ -144,6 +145,7 @@ async def test_a_long_silent_node_is_waited_for_although_an_idle_engine_would_no
         await engine.close()
 
 
+@pytest.mark.thorough
 async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory_that_rests_does_not() -> None:
     async with replaying() as server:
         server.scenario = "held"

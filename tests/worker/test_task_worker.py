@@ -261,6 +261,7 @@ async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
     assert await balance(site) == 100
 
 
+@pytest.mark.thorough
 async def test_a_worker_takes_tasks_of_its_queues_only(site: Site) -> None:
     site.pages.gate.set()
     async with site.worker("at-night", "--queues", "night"):
@@ -270,12 +271,14 @@ async def test_a_worker_takes_tasks_of_its_queues_only(site: Site) -> None:
         assert (await site.get(day))["status"] == "queued"
 
 
+@pytest.mark.thorough
 async def test_a_queue_that_no_control_plane_has_is_named_with_the_setting_that_makes_it(site: Site) -> None:
     with pytest.raises(AssertionError, match=r"actor:copy:nowhere.*tasks\.queues"):
         async with site.worker("lost", "--queues", "nowhere"):
             raise AssertionError("it registered")
 
 
+@pytest.mark.thorough
 async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", cwd=tmp_path, stderr=PIPE
