@@ -334,6 +334,13 @@ async def test_g11_a_statement_touches_no_more_blocks_in_large_tables_than_in_sm
     assert large.buffers <= small.buffers * 1.6 + 15
 
 
+@pytest.mark.parametrize("when", WHENS)
+async def test_a_lease_for_many_does_not_compare_each_who_asks_with_each_head(crowd: Crowd, when: str) -> None:
+    seen = crowd.seen[crowd.rows, when, "lease for fifty"]
+    assert seen.rows == 50
+    assert seen.rows_dropped <= 50
+
+
 async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(crowd: Crowd) -> None:
     """Of every fifty rows one was leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
     central = crowd.databases.central

@@ -107,10 +107,12 @@ SELECT max_concurrent FROM concurrency_limits WHERE identifier = :identifier FOR
 -- the same reason they are then locked where they were found (ctid): a plan made while the table was empty looked them up
 -- in all of dispatches_queued, which took 600,000 blocks at a million rows.
 WITH asking AS MATERIALIZED (
-    SELECT a.*, row_number() OVER (ORDER BY a.asked) AS place
-    FROM unnest(:workers::text[], :poll_ids::text[], :tokens::uuid[]) WITH ORDINALITY
-        AS a (worker_id, poll_id, token, asked)
-    WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
+    -- One row, whose array is read by place. A row for each who asks would be joined with the heads in a nested loop, a
+    -- hundred times a hundred rows, because a plan that is made for any array expects a short one.
+    SELECT ARRAY (
+        SELECT a.asked FROM unnest(:workers::text[]) WITH ORDINALITY AS a (worker_id, asked)
+        WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
+        ORDER BY a.asked) AS places
 ), lane AS MATERIALIZED (
     SELECT l.lane_id, l.priority, l.low_water, l.concurrency_identifier,
         CASE WHEN l.concurrency_identifier <> '' THEN coalesce(
@@ -159,16 +161,17 @@ WITH asking AS MATERIALIZED (
     WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
       AND d.deadline_at > coalesce(:now, clock_timestamp())
     ORDER BY candidate.priority DESC, d.dispatch_id
-    LIMIT (SELECT count(*) FROM asking)
+    LIMIT (SELECT cardinality(places) FROM asking)
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), given AS (
-    SELECT place_locked, row_number() OVER (ORDER BY priority DESC, dispatch_id) AS place FROM chosen
+    SELECT place_locked, (SELECT places FROM asking)[row_number() OVER (ORDER BY priority DESC, dispatch_id)] AS asked
+    FROM chosen
 ), leased AS (
     UPDATE ai_job_dispatches d SET
         status = 'leased',
-        worker_id = asking.worker_id,
-        lease_token = asking.token,
-        poll_id = asking.poll_id,
+        worker_id = (:workers::text[])[given.asked],
+        lease_token = (:tokens::uuid[])[given.asked],
+        poll_id = (:poll_ids::text[])[given.asked],
         lease_seq = d.lease_seq + 1,
         attempts = d.attempts + 1,
         lease_expires_at = coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
@@ -176,13 +179,14 @@ WITH asking AS MATERIALIZED (
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
-    FROM given JOIN asking USING (place) WHERE d.ctid = given.place_locked
-    RETURNING asking.asked, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
+    FROM given WHERE d.ctid = given.place_locked
+    RETURNING given.asked, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
         d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id, d.attempts,
         d.run_limit_seconds
 )
 SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates,
-    (SELECT count(*) FROM asking) AS asking, leased.asked, leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
+    (SELECT cardinality(places) FROM asking) AS asking, leased.asked, leased.dispatch_id, leased.tenant_id,
+    leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
     leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id, leased.attempts,
     leased.run_limit_seconds
 FROM limited LEFT JOIN leased ON true
