@@ -308,8 +308,10 @@ async def test_an_effect_is_made_changed_and_published(studio: Studio, ann: Pers
     changed = (await studio.call("PATCH", address, change)).json()
     assert "'cloud'" in changed.pop("warnings")[0]
     changed["warnings"] = []
-    assert changed == effect | change | {"updated_at": changed["updated_at"]}
+    assert changed == effect | change | {"version": 2, "updated_at": changed["updated_at"]}
     assert (await studio.call("GET", address)).json() == changed
+    outdated = {"overrides": effect["overrides"], "version": effect["version"]}
+    assert_refused(await studio.call("PATCH", address, outdated), 409, "wrong_state", "version")
     assert (await studio.call("GET", f"/api/admin/effects/{effect['slug']}")).json() == changed
     update, create = await audit(studio, subject_type="effect", subject_id=effect["id"])
     assert (create["action"], update["action"]) == ("effect.create", "effect.update")

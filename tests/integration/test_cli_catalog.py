@@ -9,7 +9,9 @@ from typing import Any
 import asyncpg
 import pytest
 
+from callsheet.catalog.effects import Effects
 from callsheet.settings import Settings
+from callsheet.wire.catalog import EffectRecord, UpdateEffect
 from tests.support.commands import Callsheet
 
 EXPORT: dict[str, Any] = {
@@ -88,6 +90,25 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
         ("operator", "effect.create"),
         ("operator", "effect.update"),
     ]
+
+
+def test_a_value_is_not_set_over_a_change_that_another_operator_made_meanwhile(
+    callsheet: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert callsheet.call("workflows", "import", export(tmp_path, name="raced.json"), "--yes").code == 0
+    assert callsheet.call("effects", "create", "raced", "--workflow", "raced", "--set", "prompt=a dog").code == 0
+    read = Effects.get
+
+    async def get_then_lose(self: Effects, id_or_slug: str) -> EffectRecord:
+        found = await read(self, id_or_slug)
+        await self.update(id_or_slug, UpdateEffect(overrides={"prompt": "a cat"}), "another operator")
+        return found
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Effects, "get", get_then_lose)
+        refused = callsheet.call("effects", "update", "raced", "--unset", "prompt").sentence
+    assert "changed meanwhile" in refused
+    assert callsheet.call("effects", "show", "raced", "--json").json["overrides"] == {"prompt": "a cat"}
 
 
 def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callsheet, tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from callsheet.media.storage import LocalStorage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
-from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound
+from callsheet.wire.errors import Conflict, InUse, InvalidRequest, NotFound, WrongState
 from tests.support.catalog import GRAPH, PNG, PRIMARY, PROMPT, SEED, STRENGTH, STYLE, TILED
 from tests.support.holding import holding, stalled_at, waiting
 
@@ -107,6 +107,27 @@ async def test_a_change_that_waits_for_an_effect_sees_it(catalogs: Two) -> None:
         [change] = await waiting(catalogs.databases.central, catalogs.one.workflows.update(slug, narrowed(), ACTOR))
     with pytest.raises(InvalidRequest, match=r"overrides\.strength"):
         await change
+
+
+async def test_of_two_changes_made_of_the_same_version_of_an_effect_the_second_is_refused(catalogs: Two) -> None:
+    effect = catalogs.effect(await catalogs.workflow(), overrides={"prompt": "a dog"})
+    read = await catalogs.one.effects.create(effect, ACTOR)
+    works: list[Any] = [
+        room.effects.update(effect.slug, UpdateEffect(overrides={**read.overrides, **change}, version=1), ACTOR)
+        for room, change in ((catalogs.one, {"strength": 2}), (catalogs.two, {"prompt": "a cat"}))
+    ]
+    async with holding(catalogs.databases.central, "SELECT 1 FROM effects WHERE slug = $1 FOR UPDATE", effect.slug):
+        tasks = await waiting(catalogs.databases.central, *works)
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    [made] = [each for each in outcomes if not isinstance(each, BaseException)]
+    [refused] = [each for each in outcomes if isinstance(each, BaseException)]
+    assert isinstance(refused, WrongState)
+    assert refused.errors[0].field == "version"
+    kept = await catalogs.one.effects.get(effect.slug)
+    assert (kept.version, kept.overrides) == (2, made.overrides)
+    # Whoever names no version changes what it names, whatever the rest is.
+    renamed = await catalogs.two.effects.update(effect.slug, UpdateEffect(name="Renamed"), ACTOR)
+    assert (renamed.version, renamed.overrides) == (3, made.overrides)
 
 
 async def test_two_changes_of_a_workflow_are_both_there(catalogs: Two) -> None:

@@ -25,7 +25,7 @@ from callsheet.wire.catalog import (
     Property,
     UpdateEffect,
 )
-from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound
+from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
 
 SQL = statements("callsheet.catalog")
 # A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
@@ -100,6 +100,9 @@ class Effects:
             current = await SQL["lock_effect"].row(connection, **_named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
+            if given.pop("version", current["version"]) != current["version"]:
+                reason = f"is outdated: the effect was changed meanwhile, and its version is {current['version']}"
+                raise WrongState(f"version: {reason}. Read it again.", errors=[FieldProblem("version", reason)])
             values = {name: given.get(name, current[name]) for name in COLUMNS}
             publishes = values["is_published"] and not current["is_published"]
             if publishes and values["credits_cost"] == 0 and "credits_cost" not in given:

@@ -56,24 +56,24 @@ INSERT INTO effects (id, slug, name, description, workflow_id, overrides, credit
 VALUES (:id, :slug, :name, :description, :workflow_id, :overrides, :credits_cost, :is_published, :provider, :stage)
 ON CONFLICT (slug) DO NOTHING
 RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
-    last_processing_time_seconds, has_jobs, created_at, updated_at
+    last_processing_time_seconds, has_jobs, version, created_at, updated_at
 
 -- name: find_effect
 SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
-    e.stage, e.last_processing_time_seconds, e.has_jobs, e.created_at, e.updated_at
+    e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 
 -- name: lock_effect
 SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
-    e.stage
+    e.stage, e.version
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 FOR UPDATE OF e
 
 -- name: list_effects
 SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
-    e.stage, e.last_processing_time_seconds, e.has_jobs, e.created_at, e.updated_at
+    e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:workflow::text IS NULL OR w.slug = :workflow)
@@ -83,10 +83,10 @@ ORDER BY e.id DESC LIMIT :limit
 -- name: update_effect
 UPDATE effects SET name = :name, description = :description, workflow_id = :workflow_id, overrides = :overrides,
     credits_cost = :credits_cost, is_published = :is_published, provider = :provider, stage = :stage,
-    updated_at = clock_timestamp()
+    version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
-    last_processing_time_seconds, has_jobs, created_at, updated_at
+    last_processing_time_seconds, has_jobs, version, created_at, updated_at
 
 -- name: delete_effect
 DELETE FROM effects WHERE id = :id

@@ -370,13 +370,14 @@ def update_effect(
         "stage": stage,
     }
     changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
+    version = None
     if values or unset:
-        current = _with_catalog(lambda catalog: catalog.effects.get(effect)).overrides
-        kept = {key: value for key, value in current.items() if key not in unset}
-        changes["overrides"] = {**kept, **read_pairs(values)}
+        current = _with_catalog(lambda catalog: catalog.effects.get(effect))
+        kept = {key: value for key, value in current.overrides.items() if key not in unset}
+        changes["overrides"], version = {**kept, **read_pairs(values)}, current.version
     if not changes:
         raise OperatorError("Nothing to change. Name at least one field, for example --cost 5.")
-    changed = _changed(effect, changes)
+    changed = _changed(effect, {**changes, "version": version})
     if as_json:
         print_json(changed)
     else:

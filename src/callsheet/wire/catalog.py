@@ -221,6 +221,9 @@ class UpdateEffect(UserRequest):
     is_published: Switch | None = None
     provider: Provider | None = None
     stage: Slug | None = None
+    version: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = Field(
+        None, description="The version that was read. If the effect was changed since, the answer is 409."
+    )
 
 
 class EffectRecord(Answer):
@@ -238,6 +241,7 @@ class EffectRecord(Answer):
     stage: str
     last_processing_time_seconds: float | None = None
     has_jobs: bool = Field(description="Whether jobs were made with it; then it can be unpublished, not deleted.")
+    version: int = Field(description="Raised by every change. Send it with a change to be refused if it is outdated.")
     created_at: datetime
     updated_at: datetime
     warnings: list[str] = Field(
