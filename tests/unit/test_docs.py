@@ -8,9 +8,8 @@ from pathlib import Path
 
 import click
 import pytest
-import typer
 
-from callsheet.cli.main import app
+from tests.support.commands import whole_command
 from tools.generate_docs import pages
 
 ROOT = Path(__file__).parents[2]
@@ -34,9 +33,12 @@ def document(request: pytest.FixtureRequest) -> Path:
     return request.param
 
 
-@pytest.mark.parametrize("page", pages(), ids=name_of)
+PAGES = pages()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_a_generated_page_is_what_the_code_says(page: Path) -> None:
-    assert page.read_text(encoding="utf-8") == pages()[page], f"{name_of(page)} is stale: run `make docs`"
+    assert page.read_text(encoding="utf-8") == PAGES[page], f"{name_of(page)} is stale: run `make docs`"
 
 
 def test_every_document_is_reached_from_the_readme() -> None:
@@ -130,7 +132,7 @@ def is_test(file: str, test: str) -> bool:
 def is_command(words: list[str]) -> bool:
     """Follows the words down the commands; what stands behind a command's name is an argument, or an option it has."""
     # By what they can do, not by their class: typer may bring a click of its own.
-    command: click.Command = typer.main.get_command(app)
+    command: click.Command = whole_command()
     value_of_option = False
     for position, word in enumerate(words):
         children = getattr(command, "commands", None)

@@ -10,11 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 from callsheet import __version__
-from callsheet.cli.main import app
+from tests.support.commands import Callsheet, whole_command
 
 # What `callsheet -h` may load beside Python's own and ours: the command line itself, and the settings.
 LIGHT = {
@@ -52,18 +50,24 @@ def commands(command: Any, *names: str) -> Iterator[tuple[tuple[str, ...], Any]]
         yield from commands(child, *names, name)
 
 
-COMMANDS = dict(commands(typer.main.get_command(app)))
+COMMANDS = dict(commands(whole_command()))
 
 
-def shown(*arguments: str) -> str:
-    result = CliRunner().invoke(app, [*arguments, "-h"], env={"COLUMNS": "80", "TERMINAL_WIDTH": "80"})
-    assert result.exit_code == 0, result.output
-    return result.output
+@pytest.fixture
+def callsheet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callsheet:
+    monkeypatch.setenv("COLUMNS", "80")
+    return Callsheet(tmp_path)
+
+
+def shown(callsheet: Callsheet, *arguments: str) -> str:
+    result = callsheet.call(*arguments)
+    assert (result.code, result.err) == (0, "")
+    return result.out
 
 
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
-def test_help_fits_80_columns_and_has_no_type_beside_a_flag(names: tuple[str, ...]) -> None:
-    text = shown(*names)
+def test_help_fits_80_columns_and_has_no_type_beside_a_flag(callsheet: Callsheet, names: tuple[str, ...]) -> None:
+    text = shown(callsheet, *names, "-h")
     assert max(map(len, text.splitlines())) <= 80
     assert "<bool>" not in text
     assert "--verbose" in text or hasattr(COMMANDS[names], "commands")
@@ -76,8 +80,8 @@ def test_every_command_has_a_sentence(names: tuple[str, ...]) -> None:
     assert sentence.endswith("."), sentence
 
 
-def test_the_commands_are_grouped_by_what_they_are_for() -> None:
-    text = shown()
+def test_the_commands_are_grouped_by_what_they_are_for(callsheet: Callsheet) -> None:
+    text = shown(callsheet, "-h")
     places = [text.index(f"─ {panel} ") for panel in ("Run", "Work with jobs", "Administer")]
     assert places == sorted(places)
     assert "─ Commands ─" not in text
@@ -95,22 +99,27 @@ def test_asking_for_help_loads_neither_server_nor_client() -> None:
     assert {".".join(name.split(".")[:2]) for name in loaded if name.startswith("callsheet")} <= ROOMS
 
 
-@pytest.mark.parametrize(
-    ("shell", "variables"),
-    [
-        ("bash", {"COMP_WORDS": "callsheet jobs can", "COMP_CWORD": "2"}),
-        ("zsh", {"_TYPER_COMPLETE_ARGS": "callsheet jobs can"}),
-        ("fish", {"_TYPER_COMPLETE_ARGS": "callsheet jobs can", "_TYPER_COMPLETE_FISH_ACTION": "get-args"}),
-    ],
-)
-def test_the_shell_completes_commands(shell: str, variables: dict[str, str]) -> None:
+def test_the_shell_completes_commands() -> None:
     script = Path(sys.executable).with_name("callsheet")
-    environment = {"PATH": "/usr/bin:/bin", "_CALLSHEET_COMPLETE": f"complete_{shell}", **variables}
+    words = {"COMP_WORDS": "callsheet jobs can", "COMP_CWORD": "2"}
+    environment = {"PATH": "/usr/bin:/bin", "_CALLSHEET_COMPLETE": "complete_bash", **words}
     completed = subprocess.run([script], env=environment, capture_output=True, text=True, check=False, timeout=300)
     assert "cancel" in completed.stdout
     assert "list" not in completed.stdout
 
 
-def test_the_version_is_an_option_and_a_command() -> None:
-    for arguments in (["--version"], ["version"]):
-        assert CliRunner().invoke(app, arguments).output == f"{__version__}\n"
+@pytest.mark.parametrize(("shell", "variables"), [("zsh", {}), ("fish", {"_TYPER_COMPLETE_FISH_ACTION": "get-args"})])
+def test_other_shells_complete_commands_too(
+    callsheet: Callsheet, monkeypatch: pytest.MonkeyPatch, shell: str, variables: dict[str, str]
+) -> None:
+    words = {"_TYPER_COMPLETE_ARGS": "callsheet jobs can"}
+    for name, value in {"_CALLSHEET_COMPLETE": f"complete_{shell}", **words, **variables}.items():
+        monkeypatch.setenv(name, value)
+    completed = callsheet.call()
+    assert "cancel" in completed.out
+    assert "list" not in completed.out
+
+
+def test_the_version_is_an_option_and_a_command(callsheet: Callsheet) -> None:
+    for argument in ("--version", "version"):
+        assert shown(callsheet, argument) == f"{__version__}\n"
