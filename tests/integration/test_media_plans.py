@@ -16,7 +16,7 @@ from tests.support.crowd import TENANT, fill_pool, numbered, quiet, user_id
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, prepare
 
-ROWS = 100_000
+ROWS = 30_000
 TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps")
 WHENS = ["planned while empty", "analyzed"]
 # Every job of the crowd has an upload, an output and a video of the same number; but of a thousand uploads one is
@@ -123,7 +123,7 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
         "known_paths": ("known_paths", {"paths": ["output-5", "none"]}, {"files_path_key"}, 30),
         "find_old_videos": ("find_old_videos", old, {"videos_by_age"}, 200),
         # A dozen for each of the files that are old enough, of which nearly all are kept for their videos here.
-        "find_old_files": ("find_old_files", old, {"files_by_age"}, 40_000),
+        "find_old_files": ("find_old_files", old, {"files_by_age"}, 12_000),
         "files_in_use": ("files_in_use", {**user, "file_ids": [upload(5)]}, set(), 30),
     }
 
