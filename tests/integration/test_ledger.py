@@ -8,6 +8,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -16,16 +17,17 @@ import pytest
 from hypothesis import strategies
 
 import callsheet
-from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
-from callsheet.wallet.ledger import Holdings, audit, balance_of, credit, holdings_of
+from callsheet.wallet.ledger import Finding, Holdings, audit, balance_of, credit, holdings_of
 from callsheet.wire.errors import Conflict, InsufficientTokens, InvalidRequest
 from callsheet.wire.wallet import MOST_TOKENS
 from tests.chaos.machines import Ground
 from tests.support.commands import Callsheet
 from tests.support.core import Core, Member, open_core
-from tests.support.installation import empty
+from tests.support.installation import empty, installation, isolate
 
 SOURCE = Path(callsheet.__file__).parent
 
@@ -237,11 +239,13 @@ class Books:
     retried: UUID
     live: UUID
 
+    @property
+    def jobs(self) -> dict[str, UUID]:
+        return {name: getattr(self, name) for name in ("delivered", "refunded", "retried", "live")}
+
 
 @pytest.fixture
-async def books(databases: Databases) -> Books:
-    """In an installation of its own, whose schema may be broken."""
-    core = await open_core(databases).prepare()
+async def books(core: Core) -> Books:
     await keep_books(core, "pool_1")
     return await keep_books(core, "pool_2")
 
@@ -297,8 +301,8 @@ WRONG_ROWS = {
 }
 
 
-async def test_the_database_itself_refuses_every_wrong_row(databases: Databases, books: Books) -> None:
-    core, ann = open_core(databases), books.member
+async def test_the_database_itself_refuses_every_wrong_row(core: Core, books: Books) -> None:
+    ann = books.member
     values = (ann.tenant_id, ann.user_id, books.live, books.delivered)
     accepted = []
     for what, statement in WRONG_ROWS.items():
@@ -330,7 +334,7 @@ BROKEN = {
     ),
     "a negative balance": (
         "ALTER TABLE token_wallets DROP CONSTRAINT wallet_is_never_negative;"
-        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_check3;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS token_transactions_check3;"
         + LINE
         + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', -1000, NULL, NULL, 'p');"
         "UPDATE token_wallets SET balance = balance - 1000 WHERE {tenant}",
@@ -396,7 +400,7 @@ BROKEN = {
         {("settlements", "delivered")},
     ),
     "more than a refund can give back": (
-        "ALTER TABLE token_transactions DROP CONSTRAINT token_transactions_check3;"
+        "ALTER TABLE token_transactions DROP CONSTRAINT IF EXISTS token_transactions_check3;"
         + LINE
         + " VALUES ('{tenant_id}', '{user_id}', 'PAYMENT_CREDIT', 9223372036854775807 - 75, NULL, NULL, 'p');"
         "UPDATE token_wallets SET balance = balance + (9223372036854775807 - 75) WHERE {tenant}",
@@ -419,10 +423,14 @@ BROKEN = {
 }
 
 
-@pytest.fixture
-def command(settings: Settings, tmp_path: Path) -> Callsheet:
+def command_of(settings: Settings, directory: Path) -> Callsheet:
     assert settings.database.dsn is not None
-    return Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=settings.database.dsn.get_secret_value())
+    return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=settings.database.dsn.get_secret_value())
+
+
+@pytest.fixture
+def command(shared_settings: Settings, tmp_path: Path) -> Callsheet:
+    return command_of(shared_settings, tmp_path)
 
 
 async def test_the_audit_of_clean_books_says_so_and_exits_0(books: Books, command: Callsheet) -> None:
@@ -432,32 +440,85 @@ async def test_the_audit_of_clean_books_says_so_and_exits_0(books: Books, comman
     assert (as_json.code, as_json.json) == (0, {"pools": ["pool_1", "pool_2"], "findings": []})
 
 
-@pytest.mark.parametrize("what", BROKEN)
-async def test_the_audit_finds_what_is_wrong_names_the_row_and_exits_1(
-    books: Books, command: Callsheet, what: str
-) -> None:
-    statement, expected = BROKEN[what]
-    ann, stranger = books.member, uuid7()
-    names = {"delivered": books.delivered, "refunded": books.refunded, "retried": books.retried, "live": books.live}
-    names["stranger"] = stranger
-    ids = {"tenant_id": ann.tenant_id, "user_id": ann.user_id, "tenant": f"tenant_id = '{ann.tenant_id}'"}
-    assert await audit(ann.pool) == []
+async def test_the_audit_of_one_finding_exits_1(books: Books, command: Callsheet) -> None:
+    ann = books.member
     async with ann.pool.connection() as connection:
-        await connection.execute(statement.format(**ids, **names))
-
-    result = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
-    assert result.code == 1
-    findings = result.json["findings"]
-    by_id = {str(value): name for name, value in names.items()}
-    assert {(found["rule"], by_id.get(found["row"].get("job_id"))) for found in findings} == expected
-    assert {found["pool"] for found in findings} == {"pool_2"}
-    assert {found["row"]["tenant_id"] for found in findings} == {str(ann.tenant_id)}
+        await connection.execute("UPDATE token_wallets SET balance = balance + 1 WHERE tenant_id = $1", ann.tenant_id)
     told = await asyncio.to_thread(command.call, "wallet", "audit")
-    assert told.code == 1
+    assert (told.code, told.out.splitlines()[0]) == (1, "1 finding in 1 wallet: balances 1.")
+    as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
+    assert (as_json.code, len(as_json.json["findings"])) == (1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Books that are wrong in one way, and what the audit says of them."""
+
+    tenant_id: UUID
+    jobs: dict[str, UUID]
+    before: list[Finding]
+    findings: list[dict[str, Any]]
+    lines: list[str]
+
+
+@pytest.fixture(scope="module")
+async def broken(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Broken]:
+    """One installation, whose schema is broken, with clean books in one pool and all the wrong ones in the other."""
+    directory = tmp_path_factory.mktemp("audit")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            databases = await open_databases(settings)
+            try:
+                return await break_books(databases, command_of(settings, directory))
+            finally:
+                await databases.close()
+
+
+async def break_books(databases: Databases, command: Callsheet) -> dict[str, Broken]:
+    core = await open_core(databases).prepare()
+    await keep_books(core, "pool_1")
+    kept = {what: await keep_books(core, "pool_2") for what in BROKEN}
+    pool = await databases.pool("pool_2")
+    before = await audit(pool)
+    stranger = uuid7()
+    async with pool.connection() as connection:
+        for what, books in kept.items():
+            ann = books.member
+            ids = {"tenant_id": ann.tenant_id, "user_id": ann.user_id, "tenant": f"tenant_id = '{ann.tenant_id}'"}
+            await connection.execute(BROKEN[what][0].format(**ids, **books.jobs, stranger=stranger))
+    told = await asyncio.to_thread(command.call, "wallet", "audit", "--all")
+    as_json = await asyncio.to_thread(command.call, "wallet", "audit", "--json")
+    assert (told.code, as_json.code) == (1, 1)
     summary, *lines = told.out.splitlines()
-    assert summary.startswith(f"{len(findings)} finding")
-    for line, found in zip(lines, findings, strict=True):
-        assert line.startswith(f"pool_2: {found['rule']}: tenant_id={ann.tenant_id} ")
+    findings = as_json.json["findings"]
+    assert summary.startswith(f"{len(findings)} findings in ")
+    of_tenant = {what: str(books.member.tenant_id) for what, books in kept.items()}
+    assert {found["row"]["tenant_id"] for found in findings} <= set(of_tenant.values())
+    return {
+        what: Broken(
+            books.member.tenant_id,
+            {**books.jobs, "stranger": stranger},
+            [found for found in before if str(found.row["tenant_id"]) == of_tenant[what]],
+            [found for found in findings if found["row"]["tenant_id"] == of_tenant[what]],
+            [line for line in lines if f" tenant_id={of_tenant[what]} " in line],
+        )
+        for what, books in kept.items()
+    }
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_the_audit_finds_what_is_wrong_and_names_the_row(broken: dict[str, Broken], what: str) -> None:
+    _, expected = BROKEN[what]
+    books = broken[what]
+    assert books.before == []
+    by_id = {str(value): name for name, value in books.jobs.items()}
+    assert {(found["rule"], by_id.get(found["row"].get("job_id"))) for found in books.findings} == expected
+    assert {found["pool"] for found in books.findings} == {"pool_2"}
+    for line, found in zip(books.lines, books.findings, strict=True):
+        assert line.startswith(f"pool_2: {found['rule']}: tenant_id={books.tenant_id} ")
         assert f"user_id={found['row']['user_id']}" in line
 
 
