@@ -115,6 +115,29 @@ async def test_videos_are_listed_newest_first_page_by_page_and_by_status(local: 
         assert_refused(await local.ask("GET", f"/api/videos?{query}"), 422, "invalid_request", field)
 
 
+async def test_a_page_ends_before_its_outputs_have_too_many_bytes_and_says_where_to_go_on(local: Studio) -> None:
+    """A page has one video at least; nothing is left out, nothing comes twice."""
+    ids = []
+    for listed in (10, 1500, 2000, 2000, 5000, 10):
+        video = await local.video()
+        ids.insert(0, video["id"])
+        await local.run(video, b"the result")
+        # As many as a job may have delivered. Those that were deleted since are not shown.
+        more = """UPDATE ai_jobs SET result = jsonb_set(result, '{outputs}', result -> 'outputs' || (
+                      SELECT jsonb_agg(jsonb_build_object('file_id', gen_random_uuid())) FROM generate_series(2, $2)
+                  )) WHERE video_id = $1"""
+        await local.desk.core.rows(local.pool, more, UUID(video["id"]), listed)
+    ids.insert(0, (await local.video())["id"])
+    pages: list[list[str]] = []
+    cursor = ""
+    while cursor is not None:
+        page = (await local.ask("GET", f"/api/videos?limit=50{cursor and f'&cursor={cursor}'}")).json()
+        pages.append([video["id"] for video in page["items"]])
+        assert [len(video["outputs"]) for video in page["items"]] == [int(id != ids[0]) for id in pages[-1]]
+        cursor = page["next_cursor"]
+    assert pages == [ids[:3], ids[3:6], ids[6:]]
+
+
 async def test_a_video_follows_its_job_to_a_result_that_can_be_fetched(studio: Studio) -> None:
     video = await studio.video()
     job_id = await studio.submit(video)

@@ -12,7 +12,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
-from tests.support.crowd import TENANT, fill_pool, numbered, quiet, user_id
+from tests.support.crowd import TENANT, fill_pool, job_id, numbered, quiet, user_id
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, prepare
 
@@ -97,6 +97,12 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
         "find_video": ("find_video", one, set(), 10),
         "get_video": ("get_video", one, {"ai_jobs_pkey", "job_progress_pkey"}, 20),
         "preview_of_video": ("preview_of_video", one, {"ai_jobs_pkey", "job_progress_pkey"}, 20),
+        "outputs_of_jobs": (
+            "outputs_of_jobs",
+            {**tenant, "job_ids": [job_id(200), job_id(201)], "output_bytes": 1024, "most_bytes": 2**22},
+            {"ai_jobs_pkey"},
+            30,
+        ),
         "list_videos": ("list_videos", page, {"videos_of_user", "ai_jobs_pkey"}, 200),
         "list_videos, far back": ("list_videos", {**page, "before": video(500)}, {"videos_of_user"}, 200),
         "delete_video": ("delete_video", {**tenant, "video_id": video(200)}, {"videos_pkey"}, 30),

@@ -12,13 +12,10 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.moves import SQL
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.pages import MOST_PAGE_BYTES
 from callsheet.plumbing.sql import Connection, Row
 from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
-
-# Results and errors of one page together. With the most jobs that a page may have, each with the largest result that
-# workers may report, a page would have hundreds of megabytes.
-MOST_PAGE_BYTES = 4 * 2**20
 
 
 async def with_outcomes(

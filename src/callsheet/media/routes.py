@@ -51,7 +51,10 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Video]:
-        """Your videos, newest first."""
+        """Your videos, newest first.
+
+        A page ends early, with a `next_cursor`, where the outputs on it exceed 4 MiB.
+        """
         return await room.videos.page(principal, status=status, before=cursor, limit=limit)
 
     @router.get("/{video_id:uuid}")

@@ -103,9 +103,8 @@ LEFT JOIN LATERAL (
 WHERE v.tenant_id = :tenant_id AND v.id = :video_id AND v.user_id = :user_id
 
 -- name: list_videos
--- See jobs/statements.sql, list_jobs, for why it is written like this.
-SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at,
-    CASE WHEN j.status = 'completed' THEN j.result -> 'outputs' END AS outputs
+-- See jobs/statements.sql, list_jobs, for why it is written like this. Outputs are read by `outputs_of_jobs`.
+SELECT v.*, p.percent, p.message, p.elapsed_ms, p.updated_at AS progress_at, p.preview_at
 FROM (
     SELECT * FROM videos
     WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
@@ -114,7 +113,7 @@ FROM (
     ORDER BY id DESC LIMIT :limit
 ) v
 LEFT JOIN LATERAL (
-    SELECT status, charge_cycle, lease_seq, result FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
+    SELECT status, charge_cycle, lease_seq FROM ai_jobs WHERE tenant_id = v.tenant_id AND id = v.job_id LIMIT 1
 ) j ON true
 LEFT JOIN LATERAL (
     SELECT * FROM job_progress
@@ -123,6 +122,22 @@ LEFT JOIN LATERAL (
     LIMIT 1
 ) p ON true
 ORDER BY v.id DESC
+
+-- name: outputs_of_jobs
+-- What the results list as outputs, in the order of the ids, the first in any case, until a page has this many bytes: one
+-- after the other, as in jobs/statements.sql, outcomes_of_jobs. An output counts with what is shown of it, an address that
+-- is signed above all, not with what is stored.
+WITH RECURSIVE told AS (
+    SELECT 0 AS place, NULL::jsonb AS outputs, 0 AS bytes
+    UNION ALL
+    SELECT told.place + 1, job.outputs, told.bytes + coalesce(jsonb_array_length(job.outputs), 0) * :output_bytes::integer
+    FROM told LEFT JOIN LATERAL (
+        SELECT CASE WHEN jsonb_typeof(result -> 'outputs') = 'array' THEN result -> 'outputs' END AS outputs FROM ai_jobs
+        WHERE tenant_id = :tenant_id AND id = (:job_ids::uuid[])[told.place + 1] LIMIT 1
+    ) job ON true
+    WHERE told.place < cardinality(:job_ids) AND told.bytes < :most_bytes::integer
+)
+SELECT outputs FROM told WHERE place > 0 ORDER BY place
 
 -- name: preview_of_video
 SELECT p.preview, p.preview_type FROM videos v

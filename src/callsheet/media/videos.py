@@ -11,12 +11,15 @@ from callsheet.identity.principal import Principal
 from callsheet.media.files import SQL, Files, listed_files
 from callsheet.media.uploads import Uploads
 from callsheet.plumbing.database import Database
-from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Row
+from callsheet.plumbing.pages import MOST_PAGE_BYTES
+from callsheet.plumbing.sql import Connection, Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.media import CreateVideo, Progress, Video, VideoStatus
+
+# Of one output in an answer: 600 and more, most of it the signed address.
+OUTPUT_BYTES = 1024
 
 
 class Videos:
@@ -70,7 +73,9 @@ class Videos:
                 status=status.value if status else None,
                 limit=limit + 1,
             )
-        return page_of(await self._views(pool, rows), limit)
+            told = await _with_outputs(connection, rows[:limit])
+        videos = await self._views(pool, told)
+        return Page(items=videos, next_cursor=str(videos[-1].id) if len(told) < len(rows) else None)
 
     async def preview(self, principal: Principal, video_id: UUID) -> tuple[bytes, str]:
         """The newest picture of the run that goes on, and its type."""
@@ -120,6 +125,23 @@ class Videos:
 
     async def _pool(self, principal: Principal) -> Database:
         return await self._files.databases.pool(principal.pool)
+
+
+async def _with_outputs(connection: Connection, rows: Sequence[Row]) -> list[Row]:
+    """The first of these videos with what their jobs made: fewer, but one at least, where that is more than a page has.
+
+    A video says `completed` together with its job.
+    """
+    if not rows:
+        return []
+    found = await SQL["outputs_of_jobs"].rows(
+        connection,
+        tenant_id=rows[0]["tenant_id"],
+        job_ids=[row["job_id"] if row["status"] == VideoStatus.COMPLETED else None for row in rows],
+        output_bytes=OUTPUT_BYTES,
+        most_bytes=MOST_PAGE_BYTES,
+    )
+    return [{**row, **outputs} for row, outputs in zip(rows, found, strict=False)]
 
 
 def _files_of(row: Row) -> Iterator[UUID]:

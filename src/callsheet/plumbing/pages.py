@@ -11,6 +11,9 @@ from callsheet.wire.base import Page
 
 DEFAULT_LIMIT = 50
 MAXIMUM_LIMIT = 200
+# Results, errors and outputs of one page together. With the most items that a page may have, each with the largest
+# result that workers may report, a page would have hundreds of megabytes.
+MOST_PAGE_BYTES = 4 * 2**20
 
 CURSOR = Query(None, description="`next_cursor` of the page before.")
 LIMIT = Query(DEFAULT_LIMIT, ge=1, le=MAXIMUM_LIMIT, description="Most items on the page.")
