@@ -1,14 +1,17 @@
-"""One control plane for all tests that leave nothing behind; `started` gives a test one of its own."""
+"""Control planes for many tests: `plane`, and `strict` with its `neighbour`; `started` gives a test one of its own."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -22,11 +25,46 @@ from tests.support.workshop import Workshop, open_workshop
 
 Started = Callable[..., AbstractAsyncContextManager[tuple[ControlPlane, httpx.AsyncClient]]]
 
+SHOP = "https://shop.example.com"
+# What tests of settings look at, all at once: none is in the way of the others.
+STRICT: dict[str, dict[str, Any]] = {
+    # Windows are cut at fixed times: of a day's length, so that none ends in the middle of a test.
+    "identity": {"login_attempts": 2, "login_attempts_per_address": 1, "login_window_seconds": 86_400},
+    "fleet": {
+        "secret": SecretStr("sixteen-or-more!"),
+        "secret_attempts_per_address": 3,
+        "output_validation": "warn",
+    },
+    "jobs": {"streams_per_user": 2},
+    "media": {
+        "allowed_types": ("image/png", "audio/*", "video/mp4"),
+        "pending_uploads_per_user": 3,
+        "retention_days": 30,
+    },
+    "storage": {"max_upload_bytes": 4000},
+}
+STRICT_SERVER: dict[str, Any] = {
+    "cors_origins": (SHOP, "http://localhost:5173"),
+    "metrics_token": SecretStr("open sesame"),
+    "trusted_proxies": (ip_network("127.0.0.0/8"), ip_network("10.0.0.0/8")),
+}
+_addresses = itertools.count(1)
+
+
+def new_address() -> str:
+    """Of somebody who was never here. As a client's X-Forwarded-For it is counted by itself where proxies are trusted.
+
+    One subscriber of IPv6 has a whole /64.
+    """
+    high, low = divmod(next(_addresses), 65_536)
+    return f"2001:db8:{high:x}:{low:x}::1"
+
 
 @asynccontextmanager
-async def _shared_plane(
+async def shared_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path, **sections: dict[str, Any]
 ) -> AsyncIterator[ControlPlane]:
+    """Of an installation of its own, for many tests: with limits that they do not meet, unless the sections say so."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         isolate(monkeypatch, directory)
         async with installation(postgres, templates, directory / "home") as settings:
@@ -39,12 +77,21 @@ async def _shared_plane(
                 yield plane
 
 
+@asynccontextmanager
+async def calling(plane: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    """From an address of its own."""
+    forwarded = {"x-forwarded-for": new_address()}
+    address = plane.settings.public_url
+    async with httpx.AsyncClient(base_url=address, headers=forwarded, trust_env=False, timeout=30) as client:
+        yield client
+
+
 @pytest.fixture(scope="session")
 async def plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     """Starting one takes half a second, and most requests of these tests are refused and change nothing."""
-    async with _shared_plane(postgres, templates, tmp_path_factory.mktemp("shared")) as plane:
+    async with shared_plane(postgres, templates, tmp_path_factory.mktemp("shared")) as plane:
         yield plane
 
 
@@ -57,8 +104,42 @@ async def s3_plane(
 ) -> AsyncIterator[ControlPlane]:
     """The same with its objects on a real S3 server."""
     storage = {"backend": "s3", "s3": S3Settings.model_validate(s3_server.settings)}
-    async with _shared_plane(postgres, templates, tmp_path_factory.mktemp("shared"), storage=storage) as plane:
+    async with shared_plane(postgres, templates, tmp_path_factory.mktemp("shared"), storage=storage) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+async def strict(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """With the settings of STRICT. Who uses it is somebody whom no other test knows, with a client of its own."""
+    server = {"port": free_port(), **STRICT_SERVER}
+    directory = tmp_path_factory.mktemp("strict")
+    async with shared_plane(postgres, templates, directory, server=server, **STRICT) as plane:
+        yield plane
+
+
+@pytest.fixture
+async def strict_client(strict: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(strict) as client:
+        yield client
+
+
+@pytest.fixture(scope="session")
+async def neighbour(strict: ControlPlane) -> AsyncIterator[ControlPlane]:
+    """Another control plane of the installation of `strict`, whose pages may also use the cookie.
+
+    Tests may take its databases away if they give them back.
+    """
+    server = {"port": free_port(), "cors_credentials": True}
+    async with running_control_plane(changed(strict.settings, server=server)) as plane:
+        yield plane
+
+
+@pytest.fixture
+async def neighbour_client(neighbour: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(neighbour) as client:
+        yield client
 
 
 @pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.thorough)])

@@ -7,14 +7,12 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.plumbing.cors import EXPOSED
-from tests.api.conftest import Started
+from tests.api.conftest import SHOP, Started, calling
 from tests.support.answers import assert_refused
 from tests.support.catalog import MP4, Studio
-from tests.support.people import PASSWORD, People, Person
+from tests.support.people import PASSWORD, People
 
-SHOP = "https://shop.example.com"
 OTHER = "https://evil.example.com"
-CORS = {"cors_origins": (SHOP, "http://localhost:5173")}
 
 
 def preflight(client: httpx.AsyncClient, path: str, origin: str = SHOP, **headers: str) -> httpx.Request:
@@ -26,90 +24,92 @@ def allowed(answer: httpx.Response) -> str | None:
     return answer.headers.get("access-control-allow-origin")
 
 
-async def open_studio(plane: ControlPlane, client: httpx.AsyncClient) -> tuple[Studio, Person]:
-    studio = await Studio.open(plane, client, People(plane.accounts, plane.keys))
-    return studio, await studio.person()
+async def test_a_named_origin_may_call_and_reads_every_answer(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    person = await People(strict.accounts, strict.keys).user()
+    origin = {"origin": SHOP}
+    answers = [
+        await strict_client.get("/api/me", headers=person.headers | origin),
+        await strict_client.get("/api/me", headers=origin),
+        await strict_client.get("/api/ai-jobs/none", headers=person.headers | origin),
+        await strict_client.get("/no/such/path", headers=origin),
+        await strict_client.post(
+            "/api/task", content=b"{" * (strict.settings.server.max_body_bytes + 1), headers=person.headers | origin
+        ),
+        await strict_client.put("/api/me", headers=origin),
+        await strict_client.get("/healthz", headers=origin),
+        await strict_client.get("/docs", headers=origin),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 401, 422, 404, 413, 405, 200, 200]
+    for answer in answers:
+        assert allowed(answer) == SHOP, answer.request.url
+        assert answer.headers["access-control-expose-headers"] == EXPOSED.decode()
+        assert "Origin" in answer.headers["vary"]
+        assert "access-control-allow-credentials" not in answer.headers
 
 
-async def test_a_named_origin_may_call_and_reads_every_answer(started: Started) -> None:
-    async with started(server={**CORS, "max_body_bytes": 2000}) as (plane, client):
-        _, person = await open_studio(plane, client)
-        origin = {"origin": SHOP}
-        answers = [
-            await client.get("/api/me", headers=person.headers | origin),
-            await client.get("/api/me", headers=origin),
-            await client.get("/api/ai-jobs/none", headers=person.headers | origin),
-            await client.get("/no/such/path", headers=origin),
-            await client.post("/api/task", content=b"{" * 3000, headers=person.headers | origin),
-            await client.put("/api/me", headers=origin),
-            await client.get("/healthz", headers=origin),
-            await client.get("/openapi.json", headers=origin),
-        ]
-        assert [answer.status_code for answer in answers] == [200, 401, 422, 404, 413, 405, 200, 200]
-        for answer in answers:
-            assert allowed(answer) == SHOP, answer.request.url
-            assert answer.headers["access-control-expose-headers"] == EXPOSED.decode()
-            assert "Origin" in answer.headers["vary"]
-            assert "access-control-allow-credentials" not in answer.headers
+async def test_a_stream_and_its_refusal_have_the_headers(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    person = await People(strict.accounts, strict.keys).user()
+    headers = person.headers | {"origin": SHOP}
+    async with (
+        strict_client.stream("GET", "/api/ai-jobs/stream", headers=headers) as stream,
+        strict_client.stream("GET", "/api/ai-jobs/stream", headers=headers) as other,
+    ):
+        assert (stream.status_code, allowed(stream)) == (200, SHOP)
+        # Kept: an iterator that nothing holds would be closed, and the stream with it.
+        chunks = [each.aiter_bytes() for each in (stream, other)]
+        for each in chunks:
+            await anext(each)
+        refused = await strict_client.get("/api/ai-jobs/stream", headers=headers)
+        assert (refused.status_code, allowed(refused)) == (429, SHOP)
 
 
-async def test_a_stream_and_its_refusal_have_the_headers(started: Started) -> None:
-    async with started(server=CORS, jobs={"streams_per_user": 1}) as (plane, client):
-        _, person = await open_studio(plane, client)
-        headers = person.headers | {"origin": SHOP}
-        async with client.stream("GET", "/api/ai-jobs/stream", headers=headers) as stream:
-            assert (stream.status_code, allowed(stream)) == (200, SHOP)
-            # Kept: an iterator that nothing holds would be closed, and the stream with it.
-            chunks = stream.aiter_bytes()
-            await anext(chunks)
-            refused = await client.get("/api/ai-jobs/stream", headers=headers)
-            assert (refused.status_code, allowed(refused)) == (429, SHOP)
+async def test_a_browser_asks_first_without_credentials_and_body_limits(strict_client: httpx.AsyncClient) -> None:
+    for path in ("/api/task", "/api/ai-jobs/stream", "/api/admin/users", "/storage/any/key", "/no/such/path"):
+        answer = await strict_client.send(preflight(strict_client, path, **{"content-length": "0"}))
+        assert (answer.status_code, answer.content) == (204, b"")
+        assert allowed(answer) == SHOP
+        assert answer.headers["access-control-allow-headers"] == "authorization, content-type"
+        assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
+            answer.headers["access-control-allow-methods"].split(", ")
+        )
+        assert int(answer.headers["access-control-max-age"]) > 0
+        assert answer.headers["x-request-id"]
 
 
-async def test_a_browser_asks_first_without_credentials_and_body_limits(started: Started) -> None:
-    async with started(server={**CORS, "max_header_bytes": 4096}) as (_, client):
-        for path in ("/api/task", "/api/ai-jobs/stream", "/api/admin/users", "/storage/any/key", "/no/such/path"):
-            answer = await client.send(preflight(client, path, **{"content-length": "0"}))
-            assert (answer.status_code, answer.content) == (204, b"")
-            assert allowed(answer) == SHOP
-            assert answer.headers["access-control-allow-headers"] == "authorization, content-type"
-            assert {"GET", "POST", "PUT", "PATCH", "DELETE"} <= set(
-                answer.headers["access-control-allow-methods"].split(", ")
-            )
-            assert int(answer.headers["access-control-max-age"]) > 0
-            assert answer.headers["x-request-id"]
+async def test_other_origins_are_told_why_and_get_no_headers(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    person = await People(strict.accounts, strict.keys).user()
+    for origin in (
+        OTHER,
+        "null",
+        f"{SHOP}.evil.example",
+        SHOP.replace("https", "http"),
+        SHOP.upper(),
+        f"{SHOP}:8443",
+    ):
+        refused = await strict_client.send(preflight(strict_client, "/api/task", origin))
+        problem = assert_refused(refused, 403, "forbidden")
+        assert "server.cors_origins" in problem["detail"]
+        answer = await strict_client.get("/api/me", headers=person.headers | {"origin": origin})
+        assert (allowed(refused), allowed(answer)) == (None, None)
+        # A cache must not give this answer to a page that may have it.
+        assert "Origin" in answer.headers["vary"]
+    assert "Origin" in (await strict_client.get("/healthz")).headers["vary"]
 
 
-async def test_other_origins_are_told_why_and_get_no_headers(started: Started) -> None:
-    async with started(server=CORS) as (plane, client):
-        _, person = await open_studio(plane, client)
-        for origin in (
-            OTHER,
-            "null",
-            f"{SHOP}.evil.example",
-            SHOP.replace("https", "http"),
-            SHOP.upper(),
-            f"{SHOP}:8443",
-        ):
-            refused = await client.send(preflight(client, "/api/task", origin))
-            problem = assert_refused(refused, 403, "forbidden")
-            assert "server.cors_origins" in problem["detail"]
-            answer = await client.get("/api/me", headers=person.headers | {"origin": origin})
-            assert (allowed(refused), allowed(answer)) == (None, None)
-            # A cache must not give this answer to a page that may have it.
-            assert "Origin" in answer.headers["vary"]
-        assert "Origin" in (await client.get("/healthz")).headers["vary"]
-
-
-async def test_header_names_that_are_none_are_not_repeated(started: Started) -> None:
-    async with started(server=CORS) as (_, client):
-        request = preflight(client, "/api/task", **{"access-control-request-headers": "x-a; <script>"})
-        assert (await client.send(request)).headers["access-control-allow-headers"] == ""
+async def test_header_names_that_are_none_are_not_repeated(strict_client: httpx.AsyncClient) -> None:
+    request = preflight(strict_client, "/api/task", **{"access-control-request-headers": "x-a; <script>"})
+    assert (await strict_client.send(request)).headers["access-control-allow-headers"] == ""
 
 
 async def test_every_origin_may_call_where_the_settings_say_so(started: Started) -> None:
     async with started(server={"cors_origins": ("*",)}) as (plane, client):
-        _, person = await open_studio(plane, client)
+        person = await People(plane.accounts, plane.keys).user()
         answer = await client.get("/api/me", headers=person.headers | {"origin": OTHER})
         assert (answer.status_code, allowed(answer)) == (200, "*")
         assert "access-control-allow-credentials" not in answer.headers
@@ -124,55 +124,60 @@ async def test_without_the_setting_nothing_is_allowed(client: httpx.AsyncClient)
     assert_refused(await client.send(preflight(client, "/api/me")), 405, "method_not_allowed")
 
 
-async def test_workers_and_providers_need_no_page(started: Started) -> None:
-    async with started(server=CORS) as (_, client):
-        for path in ("/api/worker/poll", "/api/webhooks/replicate/none", "/metrics"):
-            answer = await client.get(path, headers={"origin": SHOP})
-            asked = await client.send(preflight(client, path))
-            assert (allowed(answer), allowed(asked)) == (None, None)
+async def test_workers_and_providers_need_no_page(strict_client: httpx.AsyncClient) -> None:
+    for path in ("/api/worker/poll", "/api/webhooks/replicate/none", "/metrics"):
+        answer = await strict_client.get(path, headers={"origin": SHOP})
+        asked = await strict_client.send(preflight(strict_client, path))
+        assert (allowed(answer), allowed(asked)) == (None, None)
 
 
-async def test_a_page_uploads_and_reads_files_of_local_storage(started: Started) -> None:
-    async with started(server=CORS) as (plane, client):
-        studio, person = await open_studio(plane, client)
-        declared = {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(MP4)}
-        created = await studio.made("/api/videos/uploads", declared, person=person)
-        upload = created["upload"]
-        names = ", ".join(name.lower() for name in upload["headers"])
-        asked = await client.send(preflight(client, upload["url"], **{"access-control-request-headers": names}))
-        assert (asked.status_code, asked.headers["access-control-allow-headers"]) == (204, names)
-        stored = await client.put(upload["url"], content=MP4, headers={**upload["headers"], "origin": SHOP})
-        assert (stored.status_code, allowed(stored)) == (200, SHOP)
-        confirm = await studio.call("POST", f"/api/videos/uploads/{created['file']['id']}/confirm", {}, person=person)
-        shown = confirm.json()
-        part = await client.get(shown["url"], headers={"origin": SHOP, "range": "bytes=0-3"})
-        assert (part.status_code, allowed(part), part.content) == (206, SHOP, MP4[:4])
-        assert "Content-Range" in part.headers["access-control-expose-headers"]
-        # An <img> or <video> sends no origin; what it cached must not be taken for a script's answer.
-        assert "Origin" in (await client.get(shown["url"])).headers["vary"]
-        denied = await client.put(f"{upload['url']}x", content=MP4, headers={"origin": SHOP})
-        assert (denied.status_code, allowed(denied)) == (403, SHOP)
+async def test_a_page_uploads_and_reads_files_of_local_storage(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    studio = await Studio.open(strict, strict_client, People(strict.accounts, strict.keys))
+    person = await studio.person()
+    declared = {"name": "clip.mp4", "mime_type": "video/mp4", "size": len(MP4)}
+    created = await studio.made("/api/videos/uploads", declared, person=person)
+    upload = created["upload"]
+    names = ", ".join(name.lower() for name in upload["headers"])
+    asked = await strict_client.send(
+        preflight(strict_client, upload["url"], **{"access-control-request-headers": names})
+    )
+    assert (asked.status_code, asked.headers["access-control-allow-headers"]) == (204, names)
+    stored = await strict_client.put(upload["url"], content=MP4, headers={**upload["headers"], "origin": SHOP})
+    assert (stored.status_code, allowed(stored)) == (200, SHOP)
+    confirm = await studio.call("POST", f"/api/videos/uploads/{created['file']['id']}/confirm", {}, person=person)
+    shown = confirm.json()
+    part = await strict_client.get(shown["url"], headers={"origin": SHOP, "range": "bytes=0-3"})
+    assert (part.status_code, allowed(part), part.content) == (206, SHOP, MP4[:4])
+    assert "Content-Range" in part.headers["access-control-expose-headers"]
+    # An <img> or <video> sends no origin; what it cached must not be taken for a script's answer.
+    assert "Origin" in (await strict_client.get(shown["url"])).headers["vary"]
+    denied = await strict_client.put(f"{upload['url']}x", content=MP4, headers={"origin": SHOP})
+    assert (denied.status_code, allowed(denied)) == (403, SHOP)
 
 
-async def test_only_a_named_origin_uses_the_cookie_and_only_with_credentials(started: Started) -> None:
-    for credentials in (False, True):
-        async with started(server={**CORS, "cors_credentials": credentials}) as (plane, client):
-            person = await People(plane.accounts, plane.keys).user()
-            login = {"email": person.user.email, "password": PASSWORD}
-            assert_refused(
-                await client.post("/api/auth/login", json=login, headers={"origin": OTHER}), 403, "csrf_failed"
-            )
-            signed_in = await client.post("/api/auth/login", json=login)
-            csrf = {"x-csrf-token": signed_in.json()["csrf_token"]}
-            for origin, may in ((SHOP, credentials), (OTHER, False), ("null", False)):
-                read = await client.get("/api/me", headers={"origin": origin})
-                wrote = await client.post("/api/keys", json={"name": "k"}, headers=csrf | {"origin": origin})
-                assert (read.status_code, wrote.status_code) == ((200, 201) if may else (403, 403))
-                assert (read.headers.get("access-control-allow-credentials") == "true") is may
-            # The token is needed too: a page that may read it is one that may call.
-            assert (await client.post("/api/keys", json={"name": "k"}, headers={"origin": SHOP})).status_code == 403
-            own = {"origin": plane.settings.public_url}
-            assert (await client.get("/api/me", headers=own)).status_code == 200
+@pytest.mark.parametrize("credentials", [False, True])
+async def test_only_a_named_origin_uses_the_cookie_and_only_with_credentials(
+    strict: ControlPlane, neighbour: ControlPlane, credentials: bool
+) -> None:
+    plane = neighbour if credentials else strict
+    assert plane.settings.server.cors_credentials is credentials
+    async with calling(plane) as client:
+        person = await People(plane.accounts, plane.keys).user()
+        login = {"email": person.user.email, "password": PASSWORD}
+        assert_refused(await client.post("/api/auth/login", json=login, headers={"origin": OTHER}), 403, "csrf_failed")
+        signed_in = await client.post("/api/auth/login", json=login)
+        csrf = {"x-csrf-token": signed_in.json()["csrf_token"]}
+        for origin, may in ((SHOP, credentials), (OTHER, False), ("null", False)):
+            read = await client.get("/api/me", headers={"origin": origin})
+            wrote = await client.post("/api/keys", json={"name": "k"}, headers=csrf | {"origin": origin})
+            assert (read.status_code, wrote.status_code) == ((200, 201) if may else (403, 403))
+            assert (read.headers.get("access-control-allow-credentials") == "true") is may
+        # The token is needed too: a page that may read it is one that may call.
+        assert (await client.post("/api/keys", json={"name": "k"}, headers={"origin": SHOP})).status_code == 403
+        own = {"origin": plane.settings.public_url}
+        assert (await client.get("/api/me", headers=own)).status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/api/me", "/api/ai-jobs/stream"])

@@ -20,7 +20,6 @@ import pytest
 from asyncpg.exceptions._base import DataError  # the driver's own, not the server's of the same name
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
-from pydantic import SecretStr
 from starlette.responses import StreamingResponse
 
 from callsheet.app import ControlPlane, running_control_plane
@@ -31,9 +30,8 @@ from callsheet.plumbing.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, Inter
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
-from tests.api.conftest import Started
 from tests.support.answers import assert_refused
-from tests.support.outages import accepting_no_connections
+from tests.support.outages import accepting_no_connections, closed
 from tests.support.people import People
 from tests.support.ports import free_port
 from tests.support.waiting import until
@@ -115,28 +113,39 @@ def samples(text: str, name: str) -> dict[str, float]:
     return {labels: float(value) for labels, value in found}
 
 
-async def test_metrics_count_requests_by_route_and_never_by_what_clients_make_up(started: Started) -> None:
-    async with started() as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
-        for _ in range(3):
-            await client.delete(f"/api/keys/{uuid4()}", headers=person.headers)
-            await client.get(f"/{uuid4().hex}")
-            await client.request(f"M{uuid4().hex[:6]}", "/api/me")
-            await client.get(f"/storage/{uuid4()}")
-            await client.get(f"/docs/assets/{uuid4()}")
-        answer = await client.get("/metrics")
-    assert answer.headers["content-type"].startswith("text/plain; version=")
-    assert samples(answer.text, "callsheet_http_requests_total") == {
+def added(before: str, after: str, name: str) -> dict[str, float]:
+    """What was counted in between."""
+    earlier = samples(before, name)
+    grown = {labels: value - earlier.get(labels, 0) for labels, value in samples(after, name).items()}
+    return {labels: value for labels, value in grown.items() if value}
+
+
+async def test_metrics_count_requests_by_route_and_never_by_what_clients_make_up(
+    client: httpx.AsyncClient, people: People
+) -> None:
+    person = await people.user()
+    before = await client.get("/metrics")
+    for _ in range(3):
+        await client.delete(f"/api/keys/{uuid4()}", headers=person.headers)
+        await client.get(f"/{uuid4().hex}")
+        await client.request(f"M{uuid4().hex[:6]}", "/api/me")
+        await client.get(f"/storage/{uuid4()}")
+        await client.get(f"/docs/assets/{uuid4()}")
+    after = await client.get("/metrics")
+    assert after.headers["content-type"].startswith("text/plain; version=")
+    assert added(before.text, after.text, "callsheet_http_requests_total") == {
         'method="DELETE",route="/api/keys/{key_id}",status="404"': 3,
         'method="GET",route="(none)",status="404"': 6,
         'method="other",route="/api/me",status="405"': 3,
         'method="GET",route="/storage/{key:path}",status="403"': 3,
+        'method="GET",route="/metrics",status="200"': 1,
     }
-    assert samples(answer.text, "callsheet_http_request_seconds_count").keys() == {
-        'method="DELETE",route="/api/keys/{key_id}"',
-        'method="GET",route="(none)"',
-        'method="other",route="/api/me"',
-        'method="GET",route="/storage/{key:path}"',
+    assert added(before.text, after.text, "callsheet_http_request_seconds_count") == {
+        'method="DELETE",route="/api/keys/{key_id}"': 3,
+        'method="GET",route="(none)"': 6,
+        'method="other",route="/api/me"': 3,
+        'method="GET",route="/storage/{key:path}"': 3,
+        'method="GET",route="/metrics"': 1,
     }
 
 
@@ -151,14 +160,15 @@ async def test_metrics_show_loops_and_connections(plane: ControlPlane, client: h
     assert 'callsheet_build_info{version="' in text
 
 
-async def test_metrics_ask_for_their_token_where_one_is_set(started: Started) -> None:
-    async with started(server={"metrics_token": SecretStr("open sesame")}) as (plane, client):
-        key = (await People(plane.accounts, plane.keys).admin()).key
-        for value in (None, b"open sesame", b"Bearer open", b"Bearer " + key.encode(), b"Bearer \xff", b"Basic x"):
-            headers = [] if value is None else [(b"authorization", value)]
-            assert_refused(await client.get("/metrics", headers=headers), 401, "not_authenticated")
-        granted = await client.get("/metrics", headers={"authorization": "Bearer open sesame"})
-        assert (granted.status_code, "callsheet_build_info" in granted.text) == (200, True)
+async def test_metrics_ask_for_their_token_where_one_is_set(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    key = (await People(strict.accounts, strict.keys).admin()).key
+    for value in (None, b"open sesame", b"Bearer open", b"Bearer " + key.encode(), b"Bearer \xff", b"Basic x"):
+        headers = [] if value is None else [(b"authorization", value)]
+        assert_refused(await strict_client.get("/metrics", headers=headers), 401, "not_authenticated")
+    granted = await strict_client.get("/metrics", headers={"authorization": "Bearer open sesame"})
+    assert (granted.status_code, "callsheet_build_info" in granted.text) == (200, True)
 
 
 @pytest.fixture
@@ -245,34 +255,37 @@ async def test_every_refusal_has_a_status_and_a_sentence() -> None:
     assert STATUS_OF_CODE[InternalError.code] == 500
 
 
-async def test_while_the_database_is_away_requests_are_told_to_come_back(started: Started) -> None:
-    async with started() as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
-        await plane.databases.central.close()
+async def test_while_the_database_is_away_requests_are_told_to_come_back(
+    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+) -> None:
+    person = await People(neighbour.accounts, neighbour.keys).user()
+    async with closed(neighbour.databases.central):
         for method, path, body in [
             ("GET", "/api/me", None),
             ("POST", "/api/keys", {"name": "x"}),
             ("POST", "/api/auth/login", {"email": "a", "password": "b"}),
         ]:
-            answer = await client.request(method, path, json=body, headers=person.headers)
+            answer = await neighbour_client.request(method, path, json=body, headers=person.headers)
             assert_refused(answer, 503, "unavailable")
-        assert_refused(await client.get("/readyz"), 503, "unavailable")
-        assert (await client.get("/healthz")).status_code == 200
-        assert (await client.get("/metrics")).status_code == 200
-        await plane.databases.central.open()
-        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
-        assert (await client.get("/readyz")).json()["databases"] == dict.fromkeys(("central", "pool_1", "pool_2"), "ok")
+        assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
+        assert (await neighbour_client.get("/healthz")).status_code == 200
+        scraped = await neighbour_client.get("/metrics", headers={"authorization": "Bearer open sesame"})
+        assert scraped.status_code == 200
+    assert (await neighbour_client.get("/api/me", headers=person.headers)).status_code == 200
+    ready = (await neighbour_client.get("/readyz")).json()
+    assert ready["databases"] == dict.fromkeys(("central", "pool_1", "pool_2"), "ok")
 
 
-async def test_a_database_that_accepts_no_connections_is_away_like_one_that_is_down(started: Started) -> None:
-    async with started() as (plane, client):
-        person = await People(plane.accounts, plane.keys).user()
-        async with accepting_no_connections(plane.databases.central):
-            problem = assert_refused(await client.get("/api/me", headers=person.headers), 503, "unavailable")
-            assert problem["detail"] == "The database cannot be reached."
-            with pytest.raises(DatabaseError, match="ALTER DATABASE … ALLOW_CONNECTIONS true"):
-                await plane.databases.central.open()
-        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+async def test_a_database_that_accepts_no_connections_is_away_like_one_that_is_down(
+    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+) -> None:
+    person = await People(neighbour.accounts, neighbour.keys).user()
+    async with accepting_no_connections(neighbour.databases.central):
+        problem = assert_refused(await neighbour_client.get("/api/me", headers=person.headers), 503, "unavailable")
+        assert problem["detail"] == "The database cannot be reached."
+        with pytest.raises(DatabaseError, match="ALTER DATABASE … ALLOW_CONNECTIONS true"):
+            await neighbour.databases.central.open()
+    assert (await neighbour_client.get("/api/me", headers=person.headers)).status_code == 200
 
 
 async def test_g12_a_killed_database_costs_requests_a_503_and_nobody_has_to_repair_it(tmp_path: Path) -> None:

@@ -10,7 +10,6 @@ import pytest
 
 from callsheet import __version__
 from callsheet.app import ControlPlane
-from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.outages import away
 
@@ -26,22 +25,26 @@ async def test_readyz_has_asked_every_database(client: httpx.AsyncClient) -> Non
     assert answer.json() == {"status": "ready", "databases": {"central": "ok", "pool_1": "ok", "pool_2": "ok"}}
 
 
-async def test_readyz_names_the_database_that_does_not_answer(started: Started) -> None:
-    async with started() as (plane, client):
-        # The watch would find that they have moved.
-        await plane.loops.stop()
-        first, second = [await plane.databases.pool(name) for name in ("pool_1", "pool_2")]
+async def test_readyz_names_the_database_that_does_not_answer(
+    neighbour: ControlPlane, neighbour_client: httpx.AsyncClient
+) -> None:
+    # The watch would find that they have moved.
+    await neighbour.loops.stop()
+    try:
+        first, second = [await neighbour.databases.pool(name) for name in ("pool_1", "pool_2")]
         async with away(second):
             # The tenants of the other pool are served.
-            answer = await client.get("/readyz")
+            answer = await neighbour_client.get("/readyz")
             assert answer.status_code == 200
             assert answer.json() == {
                 "status": "degraded",
                 "databases": {"central": "ok", "pool_1": "ok", "pool_2": "unavailable"},
             }
             async with away(first):
-                problem = assert_refused(await client.get("/readyz"), 503, "unavailable")
+                problem = assert_refused(await neighbour_client.get("/readyz"), 503, "unavailable")
         assert problem["detail"] == "No answer from the database pool_1, pool_2."
+    finally:
+        neighbour.loops.start()
 
 
 async def test_while_draining_only_readyz_says_no(plane: ControlPlane, client: httpx.AsyncClient) -> None:

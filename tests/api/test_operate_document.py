@@ -6,8 +6,8 @@ import re
 from pathlib import Path
 from typing import get_args
 
+from callsheet.app import ControlPlane
 from callsheet.wire.operations import Alert
-from tests.api.conftest import Started
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "operate.md"
 
@@ -26,12 +26,11 @@ def test_the_page_says_what_to_do_for_every_alert() -> None:
     assert rows_under("What each alert asks for").keys() == set(get_args(Alert.model_fields["code"].annotation))
 
 
-async def test_the_page_names_every_loop_and_how_often_it_runs(started: Started) -> None:
+async def test_the_page_names_every_loop_and_how_often_it_runs(strict: ControlPlane) -> None:
     told = rows_under("What runs in the background")
-    async with started(media={"retention_days": 30}) as (plane, _):
-        assert told.keys() == {loop.name for loop in plane.loops}
-        for loop in plane.loops:
-            assert spoken(loop.interval_seconds) in told[loop.name]
+    assert told.keys() == {loop.name for loop in strict.loops}
+    for loop in strict.loops:
+        assert spoken(loop.interval_seconds) in told[loop.name]
 
 
 def spoken(seconds: float) -> str:

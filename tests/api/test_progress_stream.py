@@ -16,7 +16,6 @@ from callsheet.app import ControlPlane
 from callsheet.jobs.progress import ProgressReport
 from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.databases import Databases
-from tests.api.conftest import Started
 from tests.support.core import Core, Member, open_core, report
 from tests.support.event_stream import Event, EventStream, opened
 from tests.support.jobs import Desk
@@ -144,15 +143,16 @@ async def test_all_running_jobs_of_a_user_are_in_their_stream_and_nobody_elses(d
         assert (event.data["job_id"], event.data["percent"]) == (second, 2)
 
 
-async def test_what_another_control_plane_hears_is_told_here(started: Started) -> None:
-    async with started() as (plane, client), started() as (other, _):
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        ann = await desk.person("pool_1", tokens=100)
-        job_id, leased = await running(desk, ann)
-        async with watching(desk, ann, "job", job_id, 3) as stream:
-            await stream.comment("open")
-            await say(Core(other.databases, other.jobs, []), leased, percent=42)
-            assert [told(event) for event in await stream.next(1)] == [(None, "progress", 42)]
+async def test_what_another_control_plane_hears_is_told_here(
+    strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
+) -> None:
+    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann = await desk.person("pool_1", tokens=100)
+    job_id, leased = await running(desk, ann)
+    async with watching(desk, ann, "job", job_id, 3) as stream:
+        await stream.comment("open")
+        await say(Core(neighbour.databases, neighbour.jobs, []), leased, percent=42)
+        assert [told(event) for event in await stream.next(1)] == [(None, "progress", 42)]
 
 
 async def shown(desk: Desk, person: Person, job_id: str) -> dict[str, Any] | None:

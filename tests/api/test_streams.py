@@ -137,23 +137,22 @@ async def test_a_session_that_ended_ends_its_streams(desk: Desk, ann: Person) ->
         assert await stream.rest() == []
 
 
-async def test_a_user_has_only_so_many_streams_open(started: Started) -> None:
-    async with started(jobs={"streams_per_user": 2}) as (plane, client):
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        ann, bob = await desk.person(), await desk.person()
-        async with opened(client, ann, ALL) as one, opened(client, ann, ALL) as two:
-            await one.comment("open")
-            await two.comment("open")
-            refused = await client.get(ALL, headers=ann.headers)
-            assert assert_refused(refused, 429, "too_many_streams")["limit"] == 2
-            async with opened(client, bob, ALL) as other:
-                await other.comment("open")
+async def test_a_user_has_only_so_many_streams_open(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
+    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann, bob = await desk.person(), await desk.person()
+    async with opened(strict_client, ann, ALL) as one, opened(strict_client, ann, ALL) as two:
+        await one.comment("open")
+        await two.comment("open")
+        refused = await strict_client.get(ALL, headers=ann.headers)
+        assert assert_refused(refused, 429, "too_many_streams")["limit"] == 2
+        async with opened(strict_client, bob, ALL) as other:
+            await other.comment("open")
 
-        async def has_room() -> bool:
-            async with opened(client, ann, ALL) as again:
-                return again.answer.status_code == 200
+    async def has_room() -> bool:
+        async with opened(strict_client, ann, ALL) as again:
+            return again.answer.status_code == 200
 
-        await until(has_room)
+    await until(has_room)
 
 
 async def test_an_idle_stream_says_now_and_then_that_it_is_alive(
@@ -186,20 +185,21 @@ async def test_a_reader_that_hangs_up_is_forgotten(plane: ControlPlane, desk: De
     await until(forgotten)
 
 
-async def test_what_another_control_plane_does_is_told_at_once(started: Started) -> None:
-    async with started() as (plane, client), started() as (other, _):
-        desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-        ann = await desk.person("pool_1", tokens=100)
-        job = await desk.submit(ann)
-        async with opened(client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
-            await stream.next(2)
-            leased = await other.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
-            assert leased is not None
-            await other.jobs.execution.complete(report(leased), {})
-            # Well before the reader would have looked by itself.
-            seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
-            assert [event.to_status for event in seen] == ["processing", "completed"]
-            assert await stream.rest() == []
+async def test_what_another_control_plane_does_is_told_at_once(
+    strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour: ControlPlane
+) -> None:
+    desk = await Desk.open(strict, strict_client, People(strict.accounts, strict.keys))
+    ann = await desk.person("pool_1", tokens=100)
+    job = await desk.submit(ann)
+    async with opened(strict_client, ann, f"/api/ai-jobs/{job['id']}/stream") as stream:
+        await stream.next(2)
+        leased = await neighbour.jobs.execution.lease_and_start(desk.core.criteria(), "worker-1")
+        assert leased is not None
+        await neighbour.jobs.execution.complete(report(leased), {})
+        # Well before the reader would have looked by itself.
+        seen = await stream.next(2, seconds=feeds_module.LOOK_ANYWAY_SECONDS - 5)
+        assert [event.to_status for event in seen] == ["processing", "completed"]
+        assert await stream.rest() == []
 
 
 async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_the_next_one(started: Started) -> None:

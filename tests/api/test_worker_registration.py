@@ -5,17 +5,20 @@ from __future__ import annotations
 import hashlib
 import itertools
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
-from pydantic import SecretStr
 
 from callsheet.app import ControlPlane
+from callsheet.fleet.secret import fleet_secret
+from callsheet.plumbing.secrets import master_secret
+from callsheet.settings import FleetSettings
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
-from tests.support.fleet import Agent, Crew
+from tests.support.fleet import Agent, Crew, join, registry
 from tests.support.jobs import Desk
-from tests.support.people import People
+from tests.support.people import People, sign_in
 
 numbers = itertools.count(1)
 
@@ -153,30 +156,31 @@ async def test_no_secret_a_wrong_one_and_a_users_key_are_refused(crew: Crew) -> 
     assert await crew.rows("SELECT 1 FROM comfyui_workers WHERE worker_id = 'stranger'") == []
 
 
-async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(started: Started) -> None:
-    async with started(fleet={"secret_attempts_per_address": 3}) as (plane, client):
-        crew = await crew_of(plane, client)
-        wrong = [
-            await client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
-        ]
-        assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
-        limited = assert_refused(wrong[-1], 429, "rate_limited")
-        assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
-        assert (await crew.register()).status_code == 201
-        # Sign-ins of the same address are counted apart.
-        person = await crew.desk.person()
-        assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+async def test_wrong_secrets_are_limited_by_address_and_the_right_one_never_is(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    crew = await crew_of(strict, strict_client)
+    wrong = [
+        await strict_client.post("/api/worker/register", json={}, headers={"x-fleet-secret": "wrong"}) for _ in range(4)
+    ]
+    assert [answer.status_code for answer in wrong] == [401, 401, 401, 429]
+    limited = assert_refused(wrong[-1], 429, "rate_limited")
+    assert int(wrong[-1].headers["retry-after"]) == limited["retry_after_seconds"] > 0
+    assert (await crew.register()).status_code == 201
+    # Sign-ins of the same address are counted apart.
+    assert (await sign_in(strict_client, await crew.desk.person())).status_code == 200
 
 
-async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(started: Started) -> None:
-    async with started() as (plane, client):
-        derived = (await crew_of(plane, client)).secret
-    async with started(fleet={"secret": SecretStr("sixteen-or-more!")}) as (plane, client):
-        crew = await crew_of(plane, client)
-        assert crew.secret == {"x-fleet-secret": "sixteen-or-more!"}
-        assert (await crew.register()).status_code == 201
-        body = {"worker_id": "late", "workflow_slugs": [crew.desk.workflow]}
-        assert_refused(await client.post("/api/worker/register", json=body, headers=derived), 401, "not_authenticated")
+async def test_a_secret_of_the_settings_takes_the_place_of_the_derived_one(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    crew = await crew_of(strict, strict_client)
+    assert crew.secret == {"x-fleet-secret": "sixteen-or-more!"}
+    assert (await crew.register()).status_code == 201
+    derived = {"x-fleet-secret": fleet_secret(FleetSettings(), master_secret(strict.settings))}
+    body = {"worker_id": "late", "workflow_slugs": [crew.desk.workflow]}
+    answer = await strict_client.post("/api/worker/register", json=body, headers=derived)
+    assert_refused(answer, 401, "not_authenticated")
 
 
 async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(started: Started) -> None:
@@ -244,15 +248,14 @@ async def test_a_revoked_id_stays_out_until_an_admin_approves_it(crew: Crew) -> 
     assert await crew.is_known(again)
 
 
-async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(started: Started) -> None:
-    async with started(fleet={"auto_approve": False}) as (plane, client):
-        crew = await crew_of(plane, client)
-        answer = (await crew.register("new")).json()
-        assert answer["is_approved"] is False
-        agent = Agent("new", answer["token"])
-        await crew.done("POST", "workers/new/approve")
-        await crew.silent_for(agent, 91)
-        assert (await crew.register("new")).json()["is_approved"] is True
+async def test_without_automatic_approval_a_worker_waits_for_an_admin_and_stays_approved(crew: Crew) -> None:
+    cautious = registry(crew.plane.databases, crew.plane.jobs.execution, auto_approve=False)
+    name = f"waits-{uuid4().hex}"
+    registered = await join(cautious, name, crew.desk.workflow)
+    assert registered.is_approved is False
+    await crew.done("POST", f"workers/{name}/approve")
+    await crew.silent_for(Agent(name, registered.token), 91)
+    assert (await join(cautious, name, crew.desk.workflow)).is_approved is True
 
 
 async def test_a_worker_that_deregisters_gives_its_jobs_back_with_their_attempts(crew: Crew) -> None:

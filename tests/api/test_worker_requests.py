@@ -8,9 +8,10 @@ from uuid import uuid4
 import pytest
 import structlog
 
+from callsheet.app import ControlPlane
 from callsheet.plumbing.sql import Statement
-from tests.api.conftest import Started
 from tests.support.answers import assert_refused
+from tests.support.outages import closed
 from tests.support.scripted_worker import REPORTS, described, in_an_hour
 from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
 
@@ -95,14 +96,13 @@ class TestRequests:
         metrics = (await shop.client.get("/metrics")).text
         assert 'callsheet_http_requests_total{method="POST",route="/api/worker/poll",status="200"}' in metrics
 
-    async def test_a_database_that_is_away_is_said_to_be_away(self, started: Started) -> None:
-        async with started() as (plane, _), open_workshop(plane) as shop:
+    async def test_a_database_that_is_away_is_said_to_be_away(self, neighbour: ControlPlane) -> None:
+        async with open_workshop(neighbour) as shop:
             worker = await shop.worker()
-            await plane.databases.central.close()
-            answer = await worker.post("/api/worker/poll", {})
+            async with closed(neighbour.databases.central):
+                answer = await worker.post("/api/worker/poll", {})
             assert_refused(answer, 503, "unavailable")
             assert answer.headers["retry-after"] == "1"
-            await plane.databases.central.open()
             assert (await worker.poll())["reason"] == "empty"
 
     async def test_the_document_describes_every_message(self, shop: Workshop) -> None:

@@ -27,6 +27,16 @@ async def away(database: Database) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
+async def closed(database: Database) -> AsyncIterator[None]:
+    """This process has no connection to it, and makes none."""
+    await database.close()
+    try:
+        yield
+    finally:
+        await database.open()
+
+
+@asynccontextmanager
 async def accepting_no_connections(database: Database) -> AsyncIterator[None]:
     """The server is there, and an administrator has closed this one database (SQLSTATE 55000)."""
     async with database.connection() as connection:
