@@ -14,6 +14,7 @@ from callsheet.fleet import polls as polls_module
 from callsheet.wire.errors import Unavailable
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
+from tests.support.holding import holding
 from tests.support.scripted_worker import ScriptedWorker, described
 from tests.support.waiting import until
 from tests.support.workshop import OUTPUT, Workshop, open_workshop
@@ -185,6 +186,43 @@ class TestLongPolls:
         await waits(shop)
         submitted = await shop.engine_job(person)
         assert (await polling)["job_id"] == submitted["id"]
+
+    async def test_a_poll_that_is_repeated_ends_the_one_before_which_nobody_hears(self, shop: Workshop) -> None:
+        worker = await shop.worker()
+        before = asyncio.create_task(worker.poll(wait_seconds=55, poll_id="same"))
+        await waits(shop)
+        repeated = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
+        # Not after 55 seconds, which is longer than the client waits.
+        assert await before == {"job": None, "reason": "empty"}
+        submitted = await shop.engine_job(await shop.desk.person(tokens=10))
+        assert (await repeated)["job_id"] == submitted["id"]
+
+    async def test_what_a_poll_is_given_while_it_is_repeated_is_repeated(
+        self, shop: Workshop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Not missed until its worker is found not to know it, a minute later."""
+        worker, person = await shop.worker(), await shop.desk.person(tokens=10)
+        submitted = await shop.engine_job(person)
+        repeats, end = asyncio.Event(), polls_module.Polls._end
+
+        async def notice(polls: polls_module.Polls, predecessors: Any) -> None:
+            if predecessors:
+                repeats.set()
+            await end(polls, predecessors)
+
+        async def is_leased() -> bool:
+            query = "SELECT 1 FROM ai_job_dispatches WHERE tenant_job_id = $1 AND status = 'leased'"
+            return bool(await shop.central(query, UUID(submitted["id"])))
+
+        monkeypatch.setattr(polls_module.Polls, "_end", notice)
+        pool = await shop.plane.databases.pool(person.tenant.pool)
+        # Leased in central, not started yet in the pool.
+        async with holding(pool, "SELECT 1 FROM ai_jobs WHERE id = $1 FOR UPDATE", UUID(submitted["id"])):
+            before = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
+            await until(is_leased)
+            repeated = asyncio.create_task(worker.job(wait_seconds=55, poll_id="same"))
+            await repeats.wait()
+        assert (await before)["lease_token"] == (await repeated)["lease_token"]
 
     async def test_a_wait_without_work_ends(self, shop: Workshop) -> None:
         assert await (await shop.worker()).poll(wait_seconds=0.2) == {"job": None, "reason": "empty"}

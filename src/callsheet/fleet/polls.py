@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 from uuid import UUID
 
@@ -47,9 +47,11 @@ class _Asking:
 
     since: float
     is_alone: bool
+    poll_id: str | None
+    over: asyncio.Event = field(default_factory=asyncio.Event)
     worker_id: str = ""
     criteria: Criteria | None = None
-    # Since its worker was drained, or assigned other workflows than it asked with.
+    # Since its worker was drained, or assigned other workflows than it asked with, or asked again with the same id.
     is_outdated: bool = False
 
 
@@ -77,13 +79,16 @@ class Polls:
         under_way = self._under_way.setdefault(token, [])
         if len(under_way) >= MOST_AT_ONCE:
             raise RateLimited(1)
-        asking = _Asking(time.monotonic(), is_alone=not under_way)
+        asking = _Asking(time.monotonic(), is_alone=not under_way, poll_id=request.poll_id)
+        predecessors = [other for other in under_way if other.poll_id is not None and other.poll_id == asking.poll_id]
         for other in under_way:
             other.is_alone = False
         under_way.append(asking)
         try:
+            await self._end(predecessors)
             return await self._answer(header, request, receive, asking)
         finally:
+            asking.over.set()
             under_way.remove(asking)
             if not under_way:
                 self._under_way.pop(token, None)
@@ -93,8 +98,21 @@ class Polls:
         poll, within a minute; until then a drained worker is leased nothing all the same."""
         for asking in [each for polls in self._under_way.values() for each in polls]:
             if asking.criteria is not None and asking.worker_id == worker_id:
-                asking.is_outdated = True
-                self._room.waiters.look_again(asking.criteria)
+                self._outdate(asking)
+
+    async def _end(self, predecessors: Sequence[_Asking]) -> None:
+        """A worker that asks again with the same id does not hear the answer to the polls before, which may not be
+        known yet. What they were given by the time they end is found among what the worker holds, and repeated; what
+        they were given later would be missed until the worker is found not to know it."""
+        for each in predecessors:
+            self._outdate(each)
+        for each in predecessors:
+            await each.over.wait()
+
+    def _outdate(self, asking: _Asking) -> None:
+        asking.is_outdated = True
+        if asking.criteria is not None:
+            self._room.waiters.look_again(asking.criteria)
 
     async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
