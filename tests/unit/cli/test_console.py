@@ -6,53 +6,87 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
 
 import pytest
 
-COMMAND = [sys.executable, "-m", "callsheet"]
+COMMANDS = {
+    "text": ["settings"],
+    "json": ["settings", "--json"],
+    "version": ["version"],
+    "held back": [],
+}
+# The command line is loaded once, which takes most of a second, and forked for each command: once where standard output
+# cannot be written, and once where standard error cannot either.
+FORKING = """
+import json, os, sys
+from callsheet.cli import main
 
-# A command that leaves what it prints in the buffer.
-HOLDING_BACK = "import sys; from callsheet.cli import main; main.app = lambda: sys.stdout.write('held'); main.main()"
+# A file that is open for reading takes no more than a full disk does.
+unwritable = os.open(os.devnull, os.O_RDONLY)
+
+def end(arguments, stderr):
+    child = os.fork()
+    if child:
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    os.dup2(unwritable, 1)
+    os.dup2(stderr, 2)
+    sys.argv = ["callsheet", *arguments]
+    if not arguments:
+        # A command that leaves what it prints in the buffer.
+        main.app = lambda: sys.stdout.write("held")
+    main.main()
+    sys.exit(0)
+
+for name, arguments in json.loads(sys.argv[1]).items():
+    with open(f"{name}.err", "wb") as written:
+        code = end(arguments, written.fileno())
+    silent = end(arguments, unwritable)
+    with open(f"{name}.json", "w") as ended:
+        json.dump([code, silent], ended)
+"""
 
 
-def run(directory: Path, *command: str, **channels: IO[bytes] | int) -> subprocess.CompletedProcess[bytes]:
+@dataclass(frozen=True, slots=True)
+class Ended:
+    code: int
+    err: str
+    # Where standard error could not be written either.
+    silent_code: int
+
+
+@pytest.fixture(scope="module")
+def unwritten(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
+    directory = tmp_path_factory.mktemp("console")
     # What is written waits in a buffer, as it does for nearly everybody.
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     environment["CALLSHEET_HOME"] = str(directory)
-    return subprocess.run(command, cwd=directory, env=environment, check=False, timeout=300, **channels)  # type: ignore[call-overload, no-any-return]
+    forking = [sys.executable, "-c", FORKING, json.dumps(COMMANDS)]
+    subprocess.run(forking, cwd=directory, env=environment, check=True, timeout=300)
+    ended = {}
+    for name in COMMANDS:
+        code, silent_code = json.loads((directory / f"{name}.json").read_text())
+        ended[name] = Ended(code, (directory / f"{name}.err").read_text(), silent_code)
+    return ended
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        (*COMMAND, "settings"),
-        (*COMMAND, "settings", "--json"),
-        (*COMMAND, "version"),
-        (sys.executable, "-c", HOLDING_BACK),
-    ],
-    ids=["text", "json", "version", "held back"],
-)
-def test_output_that_cannot_be_written_is_one_sentence(tmp_path: Path, command: tuple[str, ...]) -> None:
-    # A file that is open for reading takes no more than a full disk does.
-    with open(os.devnull, "rb") as unwritable:
-        ended = run(tmp_path, *command, stdout=unwritable, stderr=subprocess.PIPE)
-        assert ended.returncode == 1
-        sentence = "What was to be printed cannot be written: Bad file descriptor."
-        problem = json.dumps({"code": "failed", "detail": sentence, "errors": []})
-        assert ended.stderr.decode() == (f"{problem}\n" if "--json" in command else f"callsheet: {sentence}\n")
-        assert run(tmp_path, *command, stdout=unwritable, stderr=unwritable).returncode == 1
+@pytest.mark.parametrize("name", COMMANDS)
+def test_output_that_cannot_be_written_is_one_sentence(unwritten: dict[str, Ended], name: str) -> None:
+    sentence = "What was to be printed cannot be written: Bad file descriptor."
+    problem = json.dumps({"code": "failed", "detail": sentence, "errors": []})
+    expected = f"{problem}\n" if name == "json" else f"callsheet: {sentence}\n"
+    assert unwritten[name] == Ended(1, expected, 1)
 
 
-def test_without_standard_output_or_standard_error_commands_work(tmp_path: Path) -> None:
-    for closed in (">&-", "2>&-", ">&- 2>&-"):
-        ended = subprocess.run(
-            ["sh", "-c", f'"$@" {closed}', "sh", *COMMAND, "settings", "--json"],
-            cwd=tmp_path,
-            env={**os.environ, "CALLSHEET_HOME": str(tmp_path)},
-            capture_output=True,
-            check=False,
-            timeout=300,
-        )
-        assert (ended.returncode, ended.stderr) == (0, b""), ended
+@pytest.mark.parametrize("closed", [">&-", pytest.param("2>&-", marks=pytest.mark.thorough), ">&- 2>&-"])
+def test_without_standard_output_or_standard_error_commands_work(tmp_path: Path, closed: str) -> None:
+    ended = subprocess.run(
+        ["sh", "-c", f'"$@" {closed}', "sh", sys.executable, "-m", "callsheet", "settings", "--json"],
+        cwd=tmp_path,
+        env={**os.environ, "CALLSHEET_HOME": str(tmp_path)},
+        capture_output=True,
+        check=False,
+        timeout=300,
+    )
+    assert (ended.returncode, ended.stderr) == (0, b""), ended
