@@ -106,11 +106,11 @@ class UserProcess:
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     home = tmp_path_factory.mktemp("embedded") / "template"
 
-    async def initialise() -> None:
+    async def start_once() -> None:
         async with using(home) as server, connected(server) as connection:
             await connection.execute("CREATE TABLE kept (word text); INSERT INTO kept VALUES ('täglich')")
 
-    asyncio.run(initialise())
+    asyncio.run(start_once())
     (home / "postgres" / "server.json").unlink()
     return home
 
@@ -123,10 +123,15 @@ async def empty_home(tmp_path: Path) -> AsyncIterator[Path]:
     await until(lambda: is_down(home))
 
 
+def initialise(home: Path, template: Path) -> None:
+    """Owners and modes too: PostgreSQL refuses a data directory of somebody else."""
+    subprocess.run(["cp", "-a", template, home], check=True)
+
+
 @pytest.fixture
 def home(empty_home: Path, template: Path) -> Path:
     """A home with an initialised cluster that is not running."""
-    subprocess.run(["cp", "-a", template, empty_home], check=True)
+    initialise(empty_home, template)
     return empty_home
 
 
@@ -223,7 +228,10 @@ async def test_a_killed_server_comes_back_on_its_port_with_what_was_committed(
         assert await server.ensure_running() is False
 
 
-async def test_a_server_whose_keeper_was_killed_does_not_run_on_unsupervised(home: Path, open_directory: Path) -> None:
+async def test_a_server_whose_keeper_was_killed_does_not_run_on_unsupervised(
+    home: Path, open_directory: Path, template: Path
+) -> None:
+    initialise(open_directory / "home", template)
     for place in (home, open_directory / "home"):
         async with using(place):
             os.kill(keeper_of(place), signal.SIGKILL)
@@ -322,6 +330,7 @@ async def test_status_tells_and_does_not_start(empty_home: Path, template: Path)
     down = await status(template)
     assert (down.running, down.port, is_down(template)) == (False, None, True)
     assert down.size_bytes > 10_000_000
+    initialise(empty_home, template)
     async with using(empty_home) as server:
         up = await status(empty_home)
         assert (up.running, up.port, up.data_directory) == (True, server.port, server.data_directory)
@@ -386,8 +395,9 @@ def open_directory() -> Iterator[Path]:
     shutil.rmtree(directory)
 
 
-async def test_where_everybody_may_enter_the_server_has_no_special_rights(open_directory: Path) -> None:
+async def test_where_everybody_may_enter_the_server_has_no_special_rights(open_directory: Path, template: Path) -> None:
     home = open_directory / "home"
+    initialise(home, template)
     async with using(home):
         server = postmaster_of(home)
         assert owner_of_process(server) != 0
@@ -395,10 +405,11 @@ async def test_where_everybody_may_enter_the_server_has_no_special_rights(open_d
     await until(lambda: is_down(home))
 
 
-async def test_below_a_closed_directory_it_runs_and_the_directory_stays_closed(tmp_path: Path) -> None:
+async def test_below_a_closed_directory_it_runs_and_the_directory_stays_closed(tmp_path: Path, template: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(0o700)
     home = closed / "home"
+    initialise(home, template)
     async with using(home):
         assert owner_of_process(postmaster_of(home)) != 0
     assert stat.S_IMODE(closed.stat().st_mode) == 0o700

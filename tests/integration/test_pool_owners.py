@@ -27,7 +27,7 @@ from callsheet.settings import Settings, load_settings
 from tests.support.commands import Callsheet
 from tests.support.copies import Copies, copies_on
 from tests.support.core import Core, open_core
-from tests.support.installation import changed
+from tests.support.installation import changed, installation, isolate
 
 POOLS = ("pool_1", "pool_2")
 
@@ -52,10 +52,38 @@ class Production:
         return {pool.name: pool.dsn for pool in self.databases.pools}
 
 
+@asynccontextmanager
+async def in_production(settings: Settings, copies: Copies) -> AsyncIterator[Production]:
+    async with opened(settings) as databases:
+        workflow = (await open_core(databases).prepare()).workflow
+    # While nobody is connected to it: a quarter of what a dump takes.
+    copy = with_central(settings, await copies.duplicate(dsn_of(settings)))
+    async with opened(settings) as databases:
+        core = open_core(databases)
+        core.workflow = workflow
+        yield Production(settings, databases, core, copy)
+
+
 @pytest.fixture
-async def production(settings: Settings, databases: Databases, copies: Copies) -> Production:
-    core = await open_core(databases).prepare()
-    return Production(settings, databases, core, with_central(settings, await copies.of(databases.central.dsn)))
+async def production(settings: Settings, copies: Copies) -> AsyncIterator[Production]:
+    async with in_production(settings, copies) as production:
+        yield production
+
+
+@pytest.fixture(scope="module")
+async def untouched(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Production]:
+    """For tests that leave it as it is."""
+    directory = tmp_path_factory.mktemp("untouched")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with (
+            copies_on(postgres) as copies,
+            installation(postgres, templates, directory / "home") as settings,
+            in_production(settings, copies) as production,
+        ):
+            yield production
 
 
 def with_central(settings: Settings, dsn: str) -> Settings:
@@ -80,6 +108,13 @@ async def rows_of(core: Core, pool: Any) -> dict[str, Any]:
     """Everything of a pool that a stranger could have changed."""
     tables = ("ai_jobs", "job_events", "outbox", "token_transactions", "token_wallets")
     return {table: await core.rows(pool, f"SELECT * FROM {table} ORDER BY 1, 2, 3") for table in tables}
+
+
+async def renew_leases(databases: Databases) -> None:
+    """As a control plane does every few seconds."""
+    for keeper in databases._keepers.values():
+        keeper._renewed = float("-inf")
+    await databases.refresh_pools()
 
 
 async def expire_leases(dsns: dict[str, str]) -> None:
@@ -131,11 +166,11 @@ async def test_a_copy_of_central_with_the_same_key_changes_no_production_job_and
     assert await core.lease("worker-1") is not None
 
 
-async def test_the_refusal_names_both_centrals_and_the_two_commands(production: Production) -> None:
-    async with opened(production.copy) as stranger:
+async def test_the_refusal_names_both_centrals_and_the_two_commands(untouched: Production) -> None:
+    async with opened(untouched.copy) as stranger:
         reason = stranger.unavailable["pool_2"]
     here, there = (
-        dsn_of(settings).rpartition("@")[2].partition("?")[0] for settings in (production.settings, production.copy)
+        dsn_of(settings).rpartition("@")[2].partition("?")[0] for settings in (untouched.settings, untouched.copy)
     )
     assert f"belongs to the central at {here}, and this central at {there} is a restored or copied one" in reason
     assert "callsheet db adopt" in reason
@@ -169,9 +204,7 @@ async def test_central_restored_alone_takes_over_when_told_and_the_old_one_is_re
         assert await core.lease() is not None
     # The old one was not stopped: it loses the pools at its next renewal, and whatever it has open there.
     old = await production.databases.pool("pool_1")
-    for keeper in production.databases._keepers.values():
-        keeper._renewed = float("-inf")
-    await production.databases.refresh_pools()
+    await renew_leases(production.databases)
     assert set(production.databases.unavailable) == set(POOLS)
     with pytest.raises(asyncpg.InterfaceError):
         async with old.connection():
@@ -222,27 +255,26 @@ async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
         await add_pool(production.settings, production.databases.central.dsn, "pool_1", copied["pool_1"])
 
 
-async def test_repoint_takes_no_original_for_a_copy(production: Production, copies: Copies) -> None:
-    central = dsn_of(production.copy)
+async def test_repoint_takes_no_original_for_a_copy(untouched: Production, copies: Copies) -> None:
+    central = dsn_of(untouched.copy)
+    await renew_leases(untouched.databases)
     with pytest.raises(DatabaseError, match="Pool pool_1 is still the original at"):
-        await repoint(production.copy, central, {})
-    copied = await copies.of(production.pool_dsns["pool_1"])
-    given = {"pool_1": copied, "pool_2": production.pool_dsns["pool_2"]}
+        await repoint(untouched.copy, central, {})
+    copied = await copies.of(untouched.pool_dsns["pool_1"])
+    given = {"pool_1": copied, "pool_2": untouched.pool_dsns["pool_2"]}
     with pytest.raises(DatabaseError, match="is the original of pool pool_2, not a copy restored from a dump"):
-        await repoint(production.copy, central, given)
+        await repoint(untouched.copy, central, given)
     with pytest.raises(DatabaseError, match=r"used pool pool_2 \d+ seconds ago. Stop its control planes"):
-        await repoint(production.copy, central, given, physical_copy=True)
+        await repoint(untouched.copy, central, given, physical_copy=True)
     with pytest.raises(DatabaseError, match=r"has no pool pool_9. It has: pool_1, pool_2"):
-        await repoint(production.copy, central, {"pool_9": copied})
+        await repoint(untouched.copy, central, {"pool_9": copied})
     with pytest.raises(DatabaseError, match="The database for pool pool_2 is empty"):
-        await repoint(production.copy, central, {"pool_1": copied, "pool_2": await copies.database()})
+        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": await copies.database()})
     with pytest.raises(DatabaseError, match="is pool 'pool_1' already; it cannot be pool 'pool_2' too"):
-        await repoint(production.copy, central, {"pool_1": copied, "pool_2": copied})
+        await repoint(untouched.copy, central, {"pool_1": copied, "pool_2": copied})
     # None of it has changed an owner.
-    for keeper in production.databases._keepers.values():
-        keeper._renewed = float("-inf")
-    await production.databases.refresh_pools()
-    assert production.databases.unavailable == {}
+    await renew_leases(untouched.databases)
+    assert untouched.databases.unavailable == {}
 
 
 async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
@@ -261,11 +293,11 @@ async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
 
 
 async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
-    production: Production, copies: Copies
+    untouched: Production, copies: Copies
 ) -> None:
     dsn = await copies.database()
     await migrate(dsn, "pool", "pool_3")
-    first, second = await central_of(production.settings), await central_of(production.copy)
+    first, second = await central_of(untouched.settings), await central_of(untouched.copy)
     async with connected(dsn, "pool_3") as one, connected(dsn, "pool_3") as other:
         claims = await asyncio.gather(
             claim(one, "pool_3", first), claim(other, "pool_3", second), return_exceptions=True
@@ -277,12 +309,12 @@ async def test_of_two_centrals_that_find_a_pool_without_owner_one_gets_it(
     assert owner.central_database == winner.database
 
 
-async def test_the_lease_of_a_physical_copy_and_its_original(production: Production, copies: Copies) -> None:
+async def test_the_lease_of_a_physical_copy_and_its_original(untouched: Production, copies: Copies) -> None:
     """Both have the same id, server and database; only the start times of their servers differ."""
     dsn = await copies.database()
     await migrate(dsn, "pool", "pool_3")
     start = datetime(2026, 1, 1, tzinfo=UTC)
-    original = replace(await central_of(production.settings), started_at=start)
+    original = replace(await central_of(untouched.settings), started_at=start)
     copy = replace(original, started_at=start + timedelta(days=1))
     async with connected(dsn, "pool_3") as connection:
         await claim(connection, "pool_3", original)
@@ -325,16 +357,16 @@ async def test_central_and_pool_on_one_server_need_no_lease(production: Producti
         await claim(connection, "pool_1", await central_of(production.settings))
 
 
-async def test_status_shows_where_everything_is_and_what_does_not_match(production: Production, tmp_path: Path) -> None:
+async def test_status_shows_where_everything_is_and_what_does_not_match(untouched: Production, tmp_path: Path) -> None:
     def status(settings: Settings) -> Any:
         command = Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=dsn_of(settings))
         shown = command.succeed("db", "status").out
         assert all(part not in shown for part in (dsn_of(settings).split(":")[2].split("@")[0],))
         return {row["name"]: row for row in command.succeed("db", "status", "--json").json["databases"]}
 
-    here, copy = status(production.settings), status(production.copy)
-    installation = str((await central_of(production.settings)).installation_id)
-    for name, dsn in {"central": production.databases.central.dsn, **production.pool_dsns}.items():
+    here, copy = status(untouched.settings), status(untouched.copy)
+    installation = str((await central_of(untouched.settings)).installation_id)
+    for name, dsn in {"central": untouched.databases.central.dsn, **untouched.pool_dsns}.items():
         address = dsn.rpartition("@")[2].partition("?")[0]
         assert f"{here[name]['host']}/{here[name]['database']}" == address
         assert here[name]["installation"] == installation
@@ -364,9 +396,7 @@ async def test_a_physical_copy_of_central_is_refused_while_production_runs_and_s
         assert set(stranger.unavailable) == {"pool_2"}
         assert "Another server with the data of this central" in stranger.unavailable["pool_2"]
         for _ in range(3):
-            for keeper in databases._keepers.values():
-                keeper._renewed = float("-inf")
-            await databases.refresh_pools()
+            await renew_leases(databases)
             await stranger.refresh_pools()
         assert databases.unavailable == {}
     await expire_leases({"pool_2": pool_dsn})

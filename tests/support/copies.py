@@ -1,4 +1,4 @@
-"""Copies of databases, made as operators make them: pg_dump and psql."""
+"""Copies of databases, made as operators make them: pg_dump and psql; or quicker, where that is not the point."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -36,6 +37,13 @@ class Copies:
         copy = await self.database()
         await dump_and_restore(dsn, copy)
         return copy
+
+    async def duplicate(self, dsn: str) -> str:
+        """The same content, by PostgreSQL itself, of a database that nobody is connected to; its DSN."""
+        copy, source = f"copy_{next(_numbers)}", urlsplit(dsn).path.removeprefix("/")
+        await self._admin.execute(f'CREATE DATABASE {copy} TEMPLATE "{source}" STRATEGY FILE_COPY')
+        self.made.append(copy)
+        return self._postgres.dsn(copy)
 
 
 async def dump_and_restore(source: str, target: str) -> None:
