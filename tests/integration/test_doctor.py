@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -48,6 +49,15 @@ SYSTEM_STATS = {
         }
     ],
 }
+
+
+@pytest.fixture
+def settings(shared_settings: Settings, tmp_path: Path) -> Settings:
+    """Databases that are only looked at, and a data directory of the test's own."""
+    home = tmp_path / "home"
+    home.mkdir(0o700)
+    shutil.copy2(shared_settings.home / "secret_key", home)
+    return shared_settings.model_copy(update={"home": home})
 
 
 class Quiet(BaseHTTPRequestHandler):
@@ -208,9 +218,14 @@ async def test_a_data_directory_that_is_none_is_a_problem_of_each_part_that_need
 async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_it(settings: Settings) -> None:
     assert settings.database.dsn is not None
     central = await asyncpg.connect(settings.database.dsn.get_secret_value())
-    await central.execute("DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations)")
-    await central.close()
-    found = (await findings(settings))["database"]
+    query = "DELETE FROM schema_migrations WHERE version = (SELECT max(version) FROM schema_migrations) RETURNING *"
+    last = await central.fetchrow(query)
+    assert last is not None
+    try:
+        found = (await findings(settings))["database"]
+    finally:
+        await central.copy_records_to_table("schema_migrations", records=[tuple(last)], columns=list(last.keys()))
+        await central.close()
     assert (found.status, found.advice) == ("warning", "callsheet db migrate")
     assert "Behind: central" in found.message
 

@@ -407,26 +407,25 @@ async def test_adding_a_pool_again_changes_nothing_but_its_address(
 
 
 async def test_an_empty_database_cannot_take_the_place_of_a_pool(
-    server: Server, empty: str, settings: Settings, databases: Databases
+    server: Server, empty: str, shared_settings: Settings, shared_databases: Databases
 ) -> None:
     with pytest.raises(DatabaseError, match="an empty database cannot take its place"):
-        await add_pool(settings, databases.central.dsn, "pool_2", server.dsn(empty))
+        await add_pool(shared_settings, shared_databases.central.dsn, "pool_2", server.dsn(empty))
     assert await server.tables(empty) == set()
 
 
 async def test_a_pool_with_a_wrong_name_is_refused_and_its_database_stays_empty(
-    server: Server, empty: str, settings: Settings
+    server: Server, empty: str, shared_settings: Settings, shared_databases: Databases
 ) -> None:
-    assert settings.database.dsn is not None
     for name in ("", "Pool", "2nd", "a-b", "a b", "a" * 64, "ä", "pool_3\n"):
         with pytest.raises(DatabaseError, match="cannot be the name of a pool"):
-            await add_pool(settings, settings.database.dsn.get_secret_value(), name, server.dsn(empty))
+            await add_pool(shared_settings, shared_databases.central.dsn, name, server.dsn(empty))
     assert await server.tables(empty) == set()
 
 
-async def test_the_address_of_a_pool_cannot_be_read_from_its_row(settings: Settings, databases: Databases) -> None:
-    pool = await databases.pool("pool_2")
-    async with databases.central.connection() as connection:
+async def test_the_address_of_a_pool_cannot_be_read_from_its_row(shared_databases: Databases) -> None:
+    pool = await shared_databases.pool("pool_2")
+    async with shared_databases.central.connection() as connection:
         row = await connection.fetchrow("SELECT * FROM pools WHERE name = 'pool_2'")
     assert row is not None
     parts = urlsplit(pool.dsn)
@@ -436,8 +435,8 @@ async def test_the_address_of_a_pool_cannot_be_read_from_its_row(settings: Setti
         assert piece.encode() not in row["sealed_dsn"]
 
 
-async def test_a_wrong_secret_key_is_told_with_what_to_do(settings: Settings) -> None:
-    other = settings.model_copy(update={"secret_key": SecretStr("another secret key of 32 characters")})
+async def test_a_wrong_secret_key_is_told_with_what_to_do(shared_settings: Settings) -> None:
+    other = shared_settings.model_copy(update={"secret_key": SecretStr("another secret key of 32 characters")})
     problems = await unavailable(other)
     assert set(problems) == {"pool_2"}
     assert "pool pool_2 was sealed with another secret key. Set CALLSHEET_SECRET_KEY" in problems["pool_2"]
@@ -494,8 +493,8 @@ async def test_after_a_crash_in_a_gap_the_next_attempt_succeeds(
     await CRASHES[point](scene)
 
 
-async def test_a_tenant_whose_creation_crashed_is_not_there(databases: Databases) -> None:
-    accounts = Accounts(databases, Passwords())
+async def test_a_tenant_whose_creation_crashed_is_not_there(shared_databases: Databases) -> None:
+    accounts = Accounts(shared_databases, Passwords())
     request = CreateTenantRequest(slug="half", name="Half", pool="pool_1")
     with armed({Failpoint.CREATE_TENANT_BEFORE_CENTRAL: crash}), pytest.raises(Crashed):
         await accounts.create_tenant(request)
