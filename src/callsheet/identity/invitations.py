@@ -6,14 +6,13 @@ from collections.abc import Callable
 from uuid import UUID
 
 from callsheet.identity.audit import record
-from callsheet.identity.keys import hash_secret
-from callsheet.identity.links import ACCOUNTS, SQL, UNUSABLE, Links
+from callsheet.identity.links import ACCOUNTS, INVITATION, SQL, Links, find_by_link, using_link
 from callsheet.identity.mail import Mailer
 from callsheet.identity.managers import Manager
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
-from callsheet.plumbing.sql import Connection, Row
+from callsheet.plumbing.sql import Connection
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
@@ -106,27 +105,18 @@ class Invitations:
             revoked_at = row["revoked_at"]
             if revoked_at is None:
                 revoked_at = await SQL["revoke_invitation"].value(connection, id=invitation_id)
-                await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation_id)
-                await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation_id)
+                await _close(connection, invitation_id)
                 await record(connection, manager.actor, "user.uninvite", "user", invitation_id, row["tenant_id"])
         shown = {**row, "revoked_at": revoked_at}
         return Invitation.model_validate({name: shown.get(name) for name in Invitation.model_fields})
 
     async def find(self, token: str) -> OpenInvitation:
-        async with self._databases.central.connection() as connection:
-            return OpenInvitation(**await self._open(connection, token))
+        return OpenInvitation(**await find_by_link(self._databases, INVITATION, token))
 
     async def accept(self, token: str, request: AcceptInvitationRequest) -> User:
         """Creates the user the invitation is for, once."""
-        async with self._databases.central.connection() as connection:
-            await self._open(connection, token)
-        password_hash = await self._passwords.hash(request.password)
-        async with self._databases.central.transaction() as connection:
-            found = await self._open(connection, token)
-            invitation = await SQL["lock_invitation"].row(connection, id=found["id"])
-            assert invitation is not None, "it was there in this transaction, and none is deleted"
-            if invitation["accepted_at"] is not None or invitation["revoked_at"] is not None:
-                raise NotFound(UNUSABLE)
+        async with using_link(self._databases, self._passwords, INVITATION, token, request.password) as used:
+            connection, invitation, password_hash = used
             row = await ACCOUNTS["create_user"].row(
                 connection,
                 id=invitation["id"],
@@ -139,17 +129,16 @@ class Invitations:
             if row is None:
                 raise _taken()
             await SQL["accept_invitation"].run(connection, id=invitation["id"])
-            await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation["id"])
-            await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation["id"])
+            await _close(connection, invitation["id"])
             actor = f"user:{row['id']}"
             await record(connection, actor, "user.accept", "user", row["id"], invitation["tenant_id"])
-        return User(**row, tenant=found["tenant"])
+        return User(**row, tenant=invitation["tenant"])
 
-    async def _open(self, connection: Connection, token: str) -> Row:
-        row = await SQL["find_invitation_by_link"].row(connection, token_hash=hash_secret(token))
-        if row is None:
-            raise NotFound(UNUSABLE)
-        return row
+
+async def _close(connection: Connection, invitation_id: UUID) -> None:
+    """Its links stop working, and none is mailed."""
+    await SQL["delete_links_of_invitation"].run(connection, invitation_id=invitation_id)
+    await SQL["delete_mail_of_invitation"].run(connection, invitation_id=invitation_id)
 
 
 def _taken() -> Conflict:

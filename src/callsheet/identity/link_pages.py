@@ -14,7 +14,7 @@ from pydantic import ValidationError
 from starlette.requests import ClientDisconnect
 
 from callsheet.identity.invitations import Invitations
-from callsheet.identity.links import INVITATION_PATH, RESET_PATH
+from callsheet.identity.links import INVITATION, RESET
 from callsheet.identity.password_resets import PasswordResets
 from callsheet.identity.room import AccountLinks
 from callsheet.plumbing.problems import STATUS_OF_CODE
@@ -55,19 +55,19 @@ def link_page_router(links: AccountLinks) -> APIRouter:
     router = APIRouter(include_in_schema=False)
     invitation, reset = _InvitationPage(links.invitations), _ResetPage(links.resets)
 
-    @router.get(INVITATION_PATH + "/{token}")
+    @router.get(INVITATION.path + "/{token}")
     async def show_invitation(token: str) -> HTMLResponse:
         return await _answered(invitation.form(token))
 
-    @router.post(INVITATION_PATH + "/{token}")
+    @router.post(INVITATION.path + "/{token}")
     async def accept_invitation(token: str, request: Request) -> HTMLResponse:
         return await _answered(invitation.accept(token, request))
 
-    @router.get(RESET_PATH + "/{token}")
+    @router.get(RESET.path + "/{token}")
     async def show_reset(token: str) -> HTMLResponse:
         return await _answered(reset.form(token))
 
-    @router.post(RESET_PATH + "/{token}")
+    @router.post(RESET.path + "/{token}")
     async def set_password(token: str, request: Request) -> HTMLResponse:
         return await _answered(reset.set_password(token, request))
 

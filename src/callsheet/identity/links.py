@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.identity.keys import hash_secret
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, Row, Statement, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import secret_token
+from callsheet.wire.errors import NotFound
 from callsheet.wire.identity import ResetLink
 
 SQL = statements("callsheet.identity", "links_statements.sql")
 ACCOUNTS = statements("callsheet.identity")
 PREFIX = "csl"
-INVITATION_PATH = "/account/invitation"
-RESET_PATH = "/account/password"
 UNUSABLE = "This link does not work: it was used, it has expired, or it was replaced by a newer one. Ask for a new one."
+
+
+@dataclass(frozen=True, slots=True)
+class LinkKind:
+    """The page it leads to, what a link of a token is for, and the lock that is taken before one is used."""
+
+    path: str
+    find: Statement
+    lock: Statement
+
+
+INVITATION = LinkKind("/account/invitation", SQL["find_invitation_by_link"], SQL["lock_invitation"])
+RESET = LinkKind("/account/password", SQL["find_user_by_link"], SQL["lock_user_of_link"])
 
 
 class Links:
@@ -26,16 +43,49 @@ class Links:
         self._reset_minutes = settings.identity.reset_minutes
 
     async def to_invitation(self, connection: Connection, invitation_id: UUID) -> str:
-        token = secret_token(PREFIX)
-        await SQL["add_invitation_link"].run(connection, token_hash=hash_secret(token), invitation_id=invitation_id)
-        return f"{self._public_url}{INVITATION_PATH}/{token}"
+        link, token_hash = self._made(INVITATION)
+        await SQL["add_invitation_link"].run(connection, token_hash=token_hash, invitation_id=invitation_id)
+        return link
 
     async def to_reset(self, connection: Connection, user_id: UUID) -> ResetLink:
-        token = secret_token(PREFIX)
+        link, token_hash = self._made(RESET)
         expires_at = await SQL["add_reset_link"].value(
-            connection, token_hash=hash_secret(token), user_id=user_id, minutes=self._reset_minutes
+            connection, token_hash=token_hash, user_id=user_id, minutes=self._reset_minutes
         )
-        return ResetLink(link=f"{self._public_url}{RESET_PATH}/{token}", expires_at=expires_at)
+        return ResetLink(link=link, expires_at=expires_at)
+
+    def _made(self, kind: LinkKind) -> tuple[str, bytes]:
+        token = secret_token(PREFIX)
+        return f"{self._public_url}{kind.path}/{token}", hash_secret(token)
+
+
+async def find_by_link(databases: Databases, kind: LinkKind, token: str) -> Row:
+    """What a link is for. Reading it does not use it up."""
+    async with databases.central.connection() as connection:
+        return await _found(connection, kind, token)
+
+
+@asynccontextmanager
+async def using_link(
+    databases: Databases, passwords: Passwords, kind: LinkKind, token: str, password: str
+) -> AsyncIterator[tuple[Connection, Row, str]]:
+    """For whoever sets a password by a link: the transaction to do so in, what the link is for, and the hash.
+
+    Hashing takes long, and is done outside the transaction, only for links that work. Of links for the same that are
+    used at once, the second finds nothing when the first is done: whoever uses one deletes them all.
+    """
+    found = await find_by_link(databases, kind, token)
+    password_hash = await passwords.hash(password)
+    async with databases.central.transaction() as connection:
+        await kind.lock.row(connection, id=found["id"])
+        yield connection, await _found(connection, kind, token), password_hash
+
+
+async def _found(connection: Connection, kind: LinkKind, token: str) -> Row:
+    row = await kind.find.row(connection, token_hash=hash_secret(token))
+    if row is None:
+        raise NotFound(UNUSABLE)
+    return row
 
 
 async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> None:

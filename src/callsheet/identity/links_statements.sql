@@ -43,7 +43,7 @@ VALUES (:token_hash, :user_id, clock_timestamp() + make_interval(mins => :minute
 RETURNING expires_at
 
 -- name: find_invitation_by_link
-SELECT i.id, t.slug AS tenant, t.name AS tenant_name, i.email, i.role, i.expires_at
+SELECT i.id, i.tenant_id, t.slug AS tenant, t.name AS tenant_name, i.email, i.role, i.expires_at
 FROM account_links l JOIN invitations i ON i.id = l.invitation_id JOIN tenants t ON t.id = i.tenant_id
 WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND t.disabled_at IS NULL
   AND i.accepted_at IS NULL AND i.revoked_at IS NULL
@@ -53,9 +53,8 @@ SELECT u.id, u.tenant_id, u.email FROM account_links l JOIN users u ON u.id = l.
 WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
 -- name: lock_user_of_link
--- Before the links, as whoever changes a user does. Of two links of a user that are used at once, the second is gone when
--- the first has set the password.
-SELECT 1 FROM users WHERE id = :user_id FOR NO KEY UPDATE
+-- Before the links, as whoever changes a user does.
+SELECT 1 FROM users WHERE id = :id FOR NO KEY UPDATE
 
 -- name: delete_links_of_user
 DELETE FROM account_links WHERE user_id = :user_id

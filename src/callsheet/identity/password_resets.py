@@ -8,16 +8,15 @@ from uuid import UUID
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import record
 from callsheet.identity.keys import hash_secret
-from callsheet.identity.links import SQL, UNUSABLE, Links, replace_password
+from callsheet.identity.links import RESET, SQL, Links, find_by_link, replace_password, using_link
 from callsheet.identity.mail import Mailer
 from callsheet.identity.management import held_user
 from callsheet.identity.managers import Manager
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, Row
 from callsheet.settings import Settings
-from callsheet.wire.errors import FieldProblem, Forbidden, NotFound
+from callsheet.wire.errors import FieldProblem, Forbidden
 from callsheet.wire.identity import ChangePasswordRequest, ResetLink
 
 # Mails that one address can be made to get within a window.
@@ -68,25 +67,14 @@ class PasswordResets:
 
     async def find(self, token: str) -> str:
         """The e-mail address that a link is for."""
-        async with self._databases.central.connection() as connection:
-            return str((await self._user_of(connection, token))["email"])
+        return str((await find_by_link(self._databases, RESET, token))["email"])
 
     async def set_password(self, token: str, password: str) -> None:
         """Once per link. Ends every session of the user and every other link."""
-        async with self._databases.central.connection() as connection:
-            user_id = (await self._user_of(connection, token))["id"]
-        password_hash = await self._passwords.hash(password)
-        async with self._databases.central.transaction() as connection:
-            await SQL["lock_user_of_link"].value(connection, user_id=user_id)
-            user = await self._user_of(connection, token)
-            await replace_password(connection, user_id, password_hash)
-            await record(connection, f"user:{user_id}", "user.password", "user", user_id, user["tenant_id"])
-
-    async def _user_of(self, connection: Connection, token: str) -> Row:
-        row = await SQL["find_user_by_link"].row(connection, token_hash=hash_secret(token))
-        if row is None:
-            raise NotFound(UNUSABLE)
-        return row
+        async with using_link(self._databases, self._passwords, RESET, token, password) as used:
+            connection, user, password_hash = used
+            await replace_password(connection, user["id"], password_hash)
+            await record(connection, f"user:{user['id']}", "user.password", "user", user["id"], user["tenant_id"])
 
     async def change(
         self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
