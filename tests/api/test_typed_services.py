@@ -13,8 +13,10 @@ import httpx
 import pytest
 from aiohttp import web
 
+from callsheet.app import ControlPlane
+from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.providers.config import ProvidersConfig
-from tests.api.conftest import Started
+from tests.api.conftest import shared_plane
 from tests.support.answers import assert_refused
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
@@ -49,8 +51,9 @@ class Agency:
     async def made(self, kind: str, status: str = "completed", **body: Any) -> Json:
         answer = await self.generate(kind, **body)
         assert answer.status_code == 201, answer.text
-        job_id = answer.json()["id"]
+        return await self.ended(answer.json()["id"], status)
 
+    async def ended(self, job_id: str, status: str = "completed") -> Json:
         async def has_ended() -> bool:
             return (await self.shown(job_id))["completed_at"] is not None
 
@@ -76,7 +79,7 @@ class Agency:
         return int((await self.desk.get(self.ann, "/api/wallet")).json()["balance"])
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def shop() -> AsyncIterator[str]:
     async def show(request: web.Request) -> web.Response:
         if request.path == "/inside":
@@ -92,19 +95,37 @@ async def shop() -> AsyncIterator[str]:
     await runner.cleanup()
 
 
-@pytest.fixture
-async def agency(started: Started, shop: str) -> AsyncIterator[Agency]:
+@pytest.fixture(scope="module")
+async def service() -> AsyncIterator[ReplicateServer]:
     async with replicate_server() as replicate:
-        models = {"token": TOKEN, "url": replicate.url, "models": MODELS}
-        providers = dict(ProvidersConfig.model_validate({"replicate": models}))
-        async with started(providers=providers, outgoing={"allow_networks": (LOCAL,)}, tasks={"in_process": 4}) as (
-            plane,
-            client,
-        ):
-            assert plane.task_runner is not None
-            await until(lambda: plane.task_runner and plane.task_runner.is_ready)
-            desk = await Desk.open(plane, client, People(plane.accounts, plane.keys))
-            yield Agency(desk, await desk.person(tokens=100), replicate, shop)
+        yield replicate
+
+
+@pytest.fixture(scope="module")
+async def making_plane(
+    postgres: EmbeddedPostgres,
+    templates: dict[str, str],
+    tmp_path_factory: pytest.TempPathFactory,
+    service: ReplicateServer,
+) -> AsyncIterator[ControlPlane]:
+    models = {"token": TOKEN, "url": service.url, "models": MODELS}
+    sections: dict[str, Any] = {
+        "providers": dict(ProvidersConfig.model_validate({"replicate": models})),
+        "outgoing": {"allow_networks": (LOCAL,)},
+        "tasks": {"in_process": 4},
+    }
+    async with shared_plane(postgres, templates, tmp_path_factory.mktemp("typed"), **sections) as plane:
+        await until(lambda: plane.task_runner is not None and plane.task_runner.is_ready)
+        yield plane
+
+
+@pytest.fixture
+async def agency(making_plane: ControlPlane, service: ReplicateServer, shop: str) -> AsyncIterator[Agency]:
+    service.forget()
+    address = making_plane.settings.public_url
+    async with httpx.AsyncClient(base_url=address, trust_env=False, timeout=30) as client:
+        desk = await Desk.open(making_plane, client, People(making_plane.accounts, making_plane.keys))
+        yield Agency(desk, await desk.person(tokens=100), service, shop)
 
 
 async def test_from_a_page_to_words_a_picture_and_a_film(agency: Agency) -> None:
@@ -166,6 +187,7 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     typed = await agency.made("static-ad", product={"title": "Lamp"})
     task = (await agency.task(AD)).json()
     assert task["cost"] == typed["cost"] == 5
+    await agency.ended(task["job_id"])
     assert await agency.balance() == 90
 
     unpriced = await agency.task({**AD, "action_type": "flux"})
@@ -188,10 +210,5 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
 
 async def test_words_instead_of_the_picture_of_a_media_task_are_not_charged_either(agency: Agency) -> None:
     agency.replicate.scenario = Scenario(output="I am sorry, I cannot draw.")
-    job_id = (await agency.task(AD)).json()["job_id"]
-
-    async def has_failed() -> bool:
-        return bool((await agency.shown(job_id))["status"] == "failed")
-
-    await until(has_failed)
+    await agency.ended((await agency.task(AD)).json()["job_id"], "failed")
     assert await agency.balance() == 100
