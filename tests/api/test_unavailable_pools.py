@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
+from uuid import uuid4
 
 import asyncpg
 import httpx
@@ -14,11 +17,13 @@ import pytest
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.cli.doctor import examine
 from callsheet.plumbing.databases import SEAL, SQL, open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret, seal
 from callsheet.settings import Settings
 from callsheet.wire.identity import CreateTenantRequest
 from tests.support.answers import assert_refused
 from tests.support.core import Core, Member, open_core
+from tests.support.installation import installation, isolate
 from tests.support.people import People, Person
 from tests.support.ports import free_port
 
@@ -34,17 +39,15 @@ class Half:
     bob: Person
     core: Core
     members: dict[str, Member]
+    # Where pool_2 really is.
+    address: str
 
     async def get(self, person: Person, path: str) -> httpx.Response:
         return await self.client.get(path, headers=person.headers)
 
-    async def register(self, dsn: str) -> None:
-        """Where pool_2 is from now on."""
-        await registered(self.settings, dsn)
-        await self.plane.databases.refresh_pools()
-
 
 async def registered(settings: Settings, dsn: str) -> None:
+    """Where pool_2 is from now on."""
     assert settings.database.dsn is not None
     central = await asyncpg.connect(settings.database.dsn.get_secret_value())
     try:
@@ -54,34 +57,49 @@ async def registered(settings: Settings, dsn: str) -> None:
         await central.close()
 
 
-@pytest.fixture
-async def addresses(settings: Settings) -> dict[str, str]:
-    databases = await open_databases(settings)
-    try:
-        return {pool.name: pool.dsn for pool in databases.pools}
-    finally:
-        await databases.close()
+@asynccontextmanager
+async def halved(postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path) -> AsyncIterator[Half]:
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            databases = await open_databases(settings)
+            core = await open_core(databases).prepare()
+            members = {name: await core.member(name) for name in ("pool_2", "pool_1")}
+            for member in members.values():
+                await core.submit(member)
+            address = (await databases.pool("pool_2")).dsn
+            await databases.close()
+            await registered(settings, f"postgresql://user:hidden@127.0.0.1:{free_port()}/gone")
+            async with (
+                running_control_plane(settings) as plane,
+                httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=30) as client,
+            ):
+                people = People(plane.accounts, plane.keys)
+                ann = await people.admin()
+                bob = await people.user(await _tenant_in_pool_2(plane))
+                here = open_core(plane.databases)
+                here.workflow = core.workflow
+                yield Half(settings, plane, client, ann, bob, here, members, address)
 
 
-@pytest.fixture
-async def half(settings: Settings, addresses: dict[str, str]) -> AsyncIterator[Half]:
-    databases = await open_databases(settings)
-    core = await open_core(databases).prepare()
-    members = {name: await core.member(name) for name in ("pool_2", "pool_1")}
-    for member in members.values():
-        await core.submit(member)
-    await databases.close()
-    await registered(settings, f"postgresql://user:hidden@127.0.0.1:{free_port()}/gone")
-    async with (
-        running_control_plane(settings) as plane,
-        httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=30) as client,
-    ):
-        people = People(plane.accounts, plane.keys)
-        ann = await people.admin()
-        bob = await people.user(await _tenant_in_pool_2(plane))
-        here = open_core(plane.databases)
-        here.workflow = core.workflow
-        yield Half(settings, plane, client, ann, bob, here, members)
+@pytest.fixture(scope="module")
+async def half(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Half]:
+    async with halved(postgres, templates, tmp_path_factory.mktemp("half")) as half:
+        yield half
+
+
+@pytest.fixture(scope="module")
+async def whole(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Half]:
+    """Another one, whose pool_2 can be used since."""
+    async with halved(postgres, templates, tmp_path_factory.mktemp("whole")) as whole:
+        assert_refused(await whole.get(whole.bob, "/api/wallet"), 503, "unavailable")
+        await registered(whole.settings, whole.address)
+        await whole.plane.databases.refresh_pools()
+        yield whole
 
 
 async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
@@ -125,28 +143,26 @@ async def test_its_jobs_do_not_stand_before_those_of_other_pools(half: Half) -> 
 
 
 async def test_a_new_tenant_is_not_put_there(half: Half) -> None:
-    for number in range(4):
-        created = await half.plane.accounts.create_tenant(CreateTenantRequest(slug=f"new-{number}", name="New"))
+    for _ in range(4):
+        created = await half.plane.accounts.create_tenant(CreateTenantRequest(slug=f"new-{uuid4().hex}", name="New"))
         assert created.pool == "pool_1"
     wanted = {"slug": "there", "name": "There", "pool": "pool_2"}
     answer = await half.client.post("/api/admin/tenants", json=wanted, headers=half.ann.headers)
     assert_refused(answer, 503, "unavailable")
 
 
-async def test_it_is_opened_without_a_restart_when_it_can_be_used(half: Half, addresses: dict[str, str]) -> None:
-    await half.register(addresses["pool_2"])
-    assert (await half.get(half.bob, "/api/wallet")).status_code == 200
-    assert (await half.client.get("/readyz")).json()["status"] == "ready"
-    tenants = {(await half.core.start()).lease.tenant_id for _ in range(2)}
-    assert tenants == {member.tenant_id for member in half.members.values()}
+async def test_it_is_opened_without_a_restart_when_it_can_be_used(whole: Half) -> None:
+    assert (await whole.get(whole.bob, "/api/wallet")).status_code == 200
+    assert (await whole.client.get("/readyz")).json()["status"] == "ready"
+    tenants = {(await whole.core.start()).lease.tenant_id for _ in range(2)}
+    assert tenants == {member.tenant_id for member in whole.members.values()}
 
 
 async def test_a_pool_that_goes_away_later_is_left_out_after_the_second_failed_renewal(
-    half: Half, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+    whole: Half, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await half.register(addresses["pool_2"])
-    databases = half.plane.databases
-    await half.plane.loops.stop()
+    databases = whole.plane.databases
+    await whole.plane.loops.stop()
     keeper = databases._keepers["pool_2"]
 
     async def served(outcome: Exception | None) -> list[str]:
