@@ -269,7 +269,7 @@ NOT_NOW = {
     "POST /api/task/{task_id}/retry": 409,
     "DELETE /api/pipelines/{pipeline}": 409,
     # Its steps were made of no effect.
-    "POST /api/pipelines/{pipeline}/runs": 422,
+    "POST /api/pipelines/{pipeline}/runs": 409,
     # Its job was made of no effect.
     "POST /api/candidates/{candidate_id}/replay": 422,
 }
