@@ -91,7 +91,7 @@ nodes = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(graph=st.dictionaries(ids, nodes, max_size=4))
 def test_any_graph_is_judged_and_what_is_accepted_can_be_ordered(
     graph: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
