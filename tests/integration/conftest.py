@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import asyncpg
 import pytest
 
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -27,6 +28,16 @@ async def installed(
     """One installation for all tests of a file: they name their tenants apart."""
     async with installation(postgres, templates, tmp_path_factory.mktemp("cli")) as settings:
         yield settings
+
+
+@pytest.fixture(scope="module")
+async def installed_with_one_pool(installed: Settings) -> Settings:
+    """For tests of commands that need no second one: each command connects to every pool, several times."""
+    assert installed.database.dsn is not None
+    central = await asyncpg.connect(installed.database.dsn.get_secret_value())
+    await central.execute("DELETE FROM pools WHERE name = 'pool_2'")
+    await central.close()
+    return installed
 
 
 @pytest.fixture

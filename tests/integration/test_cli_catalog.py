@@ -14,6 +14,8 @@ from callsheet.settings import Settings
 from callsheet.wire.catalog import EffectRecord, UpdateEffect
 from tests.support.commands import Callsheet
 
+pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
+
 EXPORT: dict[str, Any] = {
     "6": {
         "class_type": "CLIPTextEncode",

@@ -19,10 +19,12 @@ from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet import bearer, join
 
+pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
+
 
 @pytest.fixture(scope="module")
-async def opened(installed: Settings) -> AsyncIterator[Databases]:
-    databases = await open_databases(installed)
+async def opened(installed_with_one_pool: Settings) -> AsyncIterator[Databases]:
+    databases = await open_databases(installed_with_one_pool)
     yield databases
     await databases.close()
 

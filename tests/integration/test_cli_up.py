@@ -8,9 +8,12 @@ import time
 from typing import Any
 
 import httpx
+import pytest
 from PIL import Image
 
 from tests.support.commands import SECONDS, Callsheet
+
+pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 
 SMALL = {"width": 64, "height": 64}
 PICTURE = {"provider": "lightbox", "action_type": "txt2img", "prompt": "a red fox", "params": SMALL}
