@@ -44,6 +44,7 @@ from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.media.storage.routes import storage_router
 from callsheet.pipelines.candidate_routes import candidate_router, guidance_router, run_candidate_router
 from callsheet.pipelines.numbers import RunMetrics
@@ -139,12 +140,13 @@ async def open_control_plane(settings: Settings, providers: Registry | None = No
     async with AsyncExitStack() as undo:
         databases = await open_databases(settings)
         undo.push_async_callback(databases.close)
-        storage = open_storage(settings, secret)
+        owner = StorageOwner(databases)
+        storage = open_storage(settings, secret, owner)
         undo.push_async_callback(storage.close)
         if providers is None:
             providers = open_registry(settings.providers, allow_networks=settings.outgoing.allow_networks)
         undo.push_async_callback(providers.close)
-        plane = _assemble(settings, secret, databases, storage, providers)
+        plane = _assemble(settings, secret, databases, storage, owner, providers)
         undo.push_async_callback(plane.webhooks.close)
         await plane.tasks.actors.keep()
         plane.listener.start()
@@ -186,13 +188,18 @@ async def with_free_port(settings: Settings) -> Settings:
 
 
 def _assemble(
-    settings: Settings, secret: Master, databases: Databases, storage: Storage, providers: Registry
+    settings: Settings,
+    secret: Master,
+    databases: Databases,
+    storage: Storage,
+    owner: StorageOwner,
+    providers: Registry,
 ) -> ControlPlane:
     registry = CollectorRegistry()
     draining = Draining()
     listener = Listener(databases.central)
     notifier = Notifier(databases.central)
-    rooms = _open_rooms(settings, secret, databases, storage, notifier, registry, providers)
+    rooms = _open_rooms(settings, secret, databases, storage, owner, notifier, registry, providers)
     rooms.jobs.listen(listener)
     rooms.webhooks.listen(listener)
     listener.subscribe("assignments", rooms.protocol.polls.reassigned)
@@ -244,13 +251,14 @@ def _open_rooms(
     secret: Master,
     databases: Databases,
     storage: Storage,
+    owner: StorageOwner,
     notifier: Notifier,
     registry: CollectorRegistry,
     providers: Registry,
 ) -> Rooms:
     """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
     identity = open_identity(databases, settings, secret)
-    media = open_media(databases, storage, settings)
+    media = open_media(databases, storage, settings, owner)
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
     limits = ActiveLimits(
         jobs=settings.jobs.active_per_user,
@@ -367,6 +375,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         rooms.pipelines.numbers.look,
         settings.pipelines.error_share_alert,
         identity.links.mails,
+        rooms.media.owner,
     )
     return [
         account_router(identity.accounts, authentication),

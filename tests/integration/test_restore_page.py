@@ -40,7 +40,7 @@ async def test_the_page_backs_up_restores_and_copies(postgres: EmbeddedPostgres,
         environment["CALLSHEET_DATABASE__DSN"] = (tmp_path / "dsn").read_text().strip().partition("=")[2]
         return ended.stdout
 
-    _variables, back_up, restore_pool, restore_central, copy = BLOCK.findall(PAGE.read_text("utf-8"))
+    _variables, back_up, restore_pool, restore_central, copy, own_storage = BLOCK.findall(PAGE.read_text("utf-8"))
     admin = await asyncpg.connect(postgres.dsn("postgres"))
     try:
         await admin.execute("CREATE DATABASE callsheet")
@@ -58,6 +58,7 @@ async def test_the_page_backs_up_restores_and_copies(postgres: EmbeddedPostgres,
         said = run(copy)
         assert "with pools of its own" in said
         assert "staging_pool_1" in said
+        assert "owns the storage" in run(own_storage)
         assert "acme" in run("callsheet tenants list")
     finally:
         for name in MADE:

@@ -67,6 +67,7 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(runs=[runs(6, 4)]), [("failing_runs", "warning", "pool_1")]),
         (AlertFacts(runs=[runs(6, 4)], highest_failed_share=0.5), []),
         (AlertFacts(runs=[runs(0, 0, broken=1)]), [("broken_runs", "warning", "pool_1")]),
+        (AlertFacts(storage_problem="It is not ours."), [("storage_not_owned", "critical", "storage")]),
         (AlertFacts(mails=UnsentMails(late=1)), [("mails_not_sent", "warning", "mails")]),
         (AlertFacts(mails=UnsentMails(given_up=2)), [("mails_not_sent", "warning", "mails")]),
         (AlertFacts(reconciled={"missing_dispatch": 0}), []),

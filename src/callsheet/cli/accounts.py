@@ -362,6 +362,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     from callsheet.identity.deletion import UserDeletion
     from callsheet.jobs.room import open_jobs
     from callsheet.media.storage import open_storage
+    from callsheet.media.storage.owner import StorageOwner
     from callsheet.pipelines.definitions import Pipelines
     from callsheet.pipelines.runs import Runs
     from callsheet.pipelines.step_jobs import StepJobs
@@ -370,7 +371,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     from callsheet.plumbing.secrets import master_secret
 
     settings, databases = rooms.settings, rooms.databases
-    storage = open_storage(settings, master_secret(settings))
+    storage = open_storage(settings, master_secret(settings), StorageOwner(databases))
     notifier = Notifier(databases.central)
     try:
         steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes))

@@ -448,13 +448,14 @@ def _with_catalog(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:
 async def _opened(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:
     from callsheet.catalog.room import open_catalog
     from callsheet.media.storage import open_storage
+    from callsheet.media.storage.owner import StorageOwner
     from callsheet.plumbing.databases import open_installation
     from callsheet.plumbing.secrets import master_secret
 
     settings = load_settings()
     databases = await open_installation(settings)
     try:
-        storage = open_storage(settings, master_secret(settings, create=False))
+        storage = open_storage(settings, master_secret(settings, create=False), StorageOwner(databases))
         try:
             return await work(open_catalog(databases, storage, settings.storage.max_upload_bytes))
         finally:

@@ -6,18 +6,21 @@ import asyncio
 import os
 import shutil
 import signal
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 from uuid import UUID
 
 import typer
 
-from callsheet.cli.console import out, print_json, print_table
+from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.errors import Unavailable
 
 if TYPE_CHECKING:
+    from callsheet.media.storage import Storage
     from callsheet.plumbing.migrate import SchemaState
     from callsheet.plumbing.ownership import Central
     from callsheet.plumbing.pool_keeper import PoolAddress
@@ -63,13 +66,19 @@ def add_pool(
 
 
 @app.command()
-def adopt() -> None:
+def adopt(
+    storage: bool = typer.Option(
+        False, "--storage", help="Also take over the object storage: this installation may delete files there."
+    ),
+) -> None:
     """This central is the production, restored or moved: let it take over its pools.
 
     The central that had them before is refused from then on. Stop its control planes first.
     """
-    names = asyncio.run(_adopt(load_settings()))
+    names, place = asyncio.run(_adopt(load_settings(), storage))
     out.print(f"This central owns {', '.join(names)} now.")
+    if place is not None:
+        out.print(f"This installation owns the storage at {place} now.")
 
 
 @app.command()
@@ -83,8 +92,10 @@ def repoint(
 
     The pools must be copies as well. A pool needs no DSN here if it was copied together with central's whole server.
     """
-    new_id = asyncio.run(_repoint(load_settings(), _named_dsns(pools or []), physical_copy))
+    new_id, problem = asyncio.run(_repoint(load_settings(), _named_dsns(pools or []), physical_copy))
     out.print(f"This copy is installation {new_id} now, with pools of its own.")
+    if problem is not None:
+        err.print(f"Warning: {problem}")
 
 
 @app.command()
@@ -214,18 +225,49 @@ async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:
         return [migration.label for migration in await add_pool(settings, dsn, name, pool_dsn)]
 
 
-async def _adopt(settings: Settings) -> list[str]:
+async def _adopt(settings: Settings, with_storage: bool) -> tuple[list[str], str | None]:
+    """The pools, and the place of the storage where it was taken over too."""
+    from callsheet.media.storage.owner import mark
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL
+    from callsheet.plumbing.ownership import read_central
     from callsheet.plumbing.repoint import adopt
 
     async with _running_central(settings) as dsn:
-        return await adopt(settings, dsn)
+        names = await adopt(settings, dsn)
+        if not with_storage:
+            return names, None
+        async with connected(dsn, CENTRAL) as connection:
+            central = await read_central(connection, dsn)
+        async with _storage(settings) as storage:
+            await mark(storage, central.installation_id)
+            return names, storage.place
 
 
-async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool) -> UUID:
+async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool) -> tuple[UUID, str | None]:
+    """The new id, and why this copy may delete nothing in its storage, if that is so."""
+    from callsheet.media.storage.owner import refusal
     from callsheet.plumbing.repoint import repoint
 
     async with _running_central(settings) as dsn:
-        return await repoint(settings, dsn, dsns, physical_copy=physical_copy)
+        new_id = await repoint(settings, dsn, dsns, physical_copy=physical_copy)
+    async with _storage(settings) as storage:
+        try:
+            return new_id, await refusal(storage, new_id)
+        except Unavailable as error:
+            return new_id, f"The storage at {storage.place} was not looked at: {error}"
+
+
+@asynccontextmanager
+async def _storage(settings: Settings) -> AsyncIterator[Storage]:
+    from callsheet.media.storage import open_storage
+    from callsheet.plumbing.secrets import master_secret
+
+    storage = open_storage(settings, master_secret(settings, create=False))
+    try:
+        yield storage
+    finally:
+        await storage.close()
 
 
 def _named_dsns(given: list[str]) -> dict[str, str]:

@@ -18,6 +18,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
 
 if TYPE_CHECKING:
+    from callsheet.media.storage import Storage
     from callsheet.plumbing.migrate import Migration
     from callsheet.plumbing.ownership import Central
     from callsheet.plumbing.pool_keeper import PoolAddress
@@ -162,16 +163,38 @@ async def _storage(settings: Settings) -> list[Finding]:
     storage = open_storage(settings, master_secret(settings, create=False))
     try:
         await storage.check()
+        foreign = await _foreign_storage(settings, storage)
         # Local storage is served by the control plane, which answers for itself.
         origins = settings.server.cors_origins if settings.storage.backend == "s3" else ()
         refused = await refused_origins(storage, origins)
     finally:
         await storage.close()
     findings = [Finding("storage", "ok", f"An object was written, read and deleted ({settings.storage.backend}).")]
+    if foreign is not None:
+        findings.append(Finding("storage", "problem", foreign))
     if refused:
         message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
         findings.append(Finding("storage", "warning", message, "Set the rule of docs/how-to/use-s3-storage.md."))
     return findings
+
+
+async def _foreign_storage(settings: Settings, storage: Storage) -> str | None:
+    """Why nothing is deleted there, where central can say which installation this is."""
+    from callsheet.media.storage.owner import refusal
+    from callsheet.plumbing.database import connected
+    from callsheet.plumbing.databases import CENTRAL, reached_central
+    from callsheet.plumbing.migrate import inspect
+    from callsheet.plumbing.ownership import read_central
+
+    try:
+        async with reached_central(settings) as dsn:
+            if (await inspect(dsn, "central", CENTRAL)).pending:
+                return None
+            async with connected(dsn, CENTRAL) as connection:
+                central = await read_central(connection, dsn)
+    except OperatorError:
+        return None  # the finding of the database says why
+    return await refusal(storage, central.installation_id)
 
 
 async def _engine(settings: Settings) -> list[Finding]:

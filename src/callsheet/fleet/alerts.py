@@ -38,6 +38,8 @@ class PausedProvider:
 class AlertFacts:
     # Pools that are not served, and why.
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
+    # Why nothing is deleted in the storage.
+    storage_problem: str | None = None
     routes: Sequence[WaitingRoute] = ()
     workflows: Sequence[WorkflowMetrics] = ()
     unapproved_workers: int = 0
@@ -55,6 +57,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
     """The critical ones first."""
     found = [
         *_pools(facts.unavailable_pools),
+        *_storage(facts.storage_problem),
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_failures(facts.workflows),
@@ -77,6 +80,17 @@ def _pools(unavailable: Mapping[str, str]) -> Iterator[Alert]:
             message=f"Pool {name} is not served; its tenants get 503 and its jobs wait. {reason}",
             action="Do what the message says, or bring the database back. The pool is opened within seconds, without a "
             "restart. callsheet db status shows every database.",
+        )
+
+
+def _storage(problem: str | None) -> Iterator[Alert]:
+    if problem is not None:
+        yield Alert(
+            code="storage_not_owned",
+            severity="critical",
+            subject="storage",
+            message=problem,
+            action="Do what the message says. Deletions that were asked for are made up for within a minute.",
         )
 
 

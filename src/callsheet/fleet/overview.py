@@ -11,6 +11,7 @@ from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, ale
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.mail_sender import MailSender
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
 from callsheet.toolbox.loops import Loop
@@ -32,6 +33,7 @@ class FleetOverview:
         runs: Callable[[], Awaitable[list[RunsMetrics]]],
         highest_failed_share: float,
         mails: MailSender,
+        storage_owner: StorageOwner | None,
     ):
         """`runs` knows how runs of pipelines do; of a share of failures above the highest an admin is told."""
         self._databases = databases
@@ -42,6 +44,7 @@ class FleetOverview:
         self._runs = runs
         self._highest_failed_share = highest_failed_share
         self._mails = mails
+        self._storage_owner = storage_owner
 
     async def metrics(self) -> Metrics:
         metrics, _ = await self._look()
@@ -54,6 +57,7 @@ class FleetOverview:
             providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
         facts = AlertFacts(
             unavailable_pools=self._databases.unavailable,
+            storage_problem=self._storage_owner.problem if self._storage_owner else None,
             routes=await self._waiting_routes(heads),
             workflows=metrics.workflows,
             unapproved_workers=metrics.unapproved_workers,

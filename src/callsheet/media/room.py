@@ -8,6 +8,7 @@ from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.retention import Retention
 from callsheet.media.storage import LocalStorage, Storage
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.media.sweeper import MediaSweeper, StorageSweeper
 from callsheet.media.uploads import Uploads
 from callsheet.media.videos import Videos
@@ -25,13 +26,17 @@ class MediaRoom:
     sweeper: MediaSweeper
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
+    owner: StorageOwner | None
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         return tuple(loop for loop in (self.sweeper, self.retention, self.storage_sweeper) if loop is not None)
 
 
-def open_media(databases: Databases, storage: Storage, settings: Settings) -> MediaRoom:
+def open_media(
+    databases: Databases, storage: Storage, settings: Settings, owner: StorageOwner | None = None
+) -> MediaRoom:
+    """`owner`: the guard that the storage was opened with."""
     files = Files(databases, storage, settings)
     uploads = Uploads(files)
     deletion = Deletion(storage, files.disk)
@@ -41,7 +46,8 @@ def open_media(databases: Databases, storage: Storage, settings: Settings) -> Me
         uploads=uploads,
         videos=Videos(files, uploads),
         deletion=deletion,
-        sweeper=MediaSweeper(lambda: databases.pools, storage, settings),
+        sweeper=MediaSweeper(lambda: databases.pools, storage, settings, owner),
         retention=None if days is None else Retention(lambda: databases.pools, deletion, days),
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,
+        owner=owner,
     )

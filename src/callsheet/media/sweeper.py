@@ -12,6 +12,7 @@ from datetime import datetime, timedelta
 
 from callsheet.media.files import SQL
 from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
+from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row, Statement
@@ -19,6 +20,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
+from callsheet.wire.errors import Unavailable
 
 log = get_logger(__name__)
 BATCH = 200
@@ -62,8 +64,15 @@ class MediaSweeper(Loop):
     name = "media_sweeper"
     interval_seconds = 60.0
 
-    def __init__(self, pools: Callable[[], Sequence[Database]], storage: Storage, settings: Settings):
+    def __init__(
+        self,
+        pools: Callable[[], Sequence[Database]],
+        storage: Storage,
+        settings: Settings,
+        owner: StorageOwner | None = None,
+    ):
         super().__init__()
+        self._owner = owner
         self._pools = pools
         self._storage = storage
         self._disk = settings.storage.backend
@@ -71,7 +80,22 @@ class MediaSweeper(Loop):
         self._grace = timedelta(seconds=settings.storage.url_seconds) + UPLOAD_MARGIN
 
     async def tick(self, now: datetime) -> bool:
+        if not await self._may_delete():
+            return False
         return any(await all_of(self.sweep(pool) for pool in self._pools()))
+
+    async def _may_delete(self) -> bool:
+        """Also where nothing is to be deleted: storage is marked before anybody makes a copy of the installation."""
+        if self._owner is None:
+            return True
+        try:
+            await self._owner.require(self._storage)
+        except Unavailable:
+            if self._owner.problem is None:
+                raise
+            # An alert tells it as long as it lasts.
+            return False
+        return True
 
     async def sweep(self, pool: Database, at: datetime | None = None) -> bool:
         """True while there is more."""

@@ -179,6 +179,7 @@ class Metrics(Answer):
 class Alert(Answer):
     code: Literal[
         "pool_unavailable",
+        "storage_not_owned",
         "no_live_worker",
         "long_wait",
         "unapproved_workers",

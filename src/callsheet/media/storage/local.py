@@ -26,7 +26,7 @@ from callsheet.media.storage.keys import (
     validate_sha256,
     validate_size,
 )
-from callsheet.media.storage.port import ObjectEntry, ObjectInfo, SignedRequest
+from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
 from callsheet.media.storage.responses import clean_name
 from callsheet.media.storage.signed_urls import Grant, UrlSigner
 from callsheet.media.storage.threads import FileThreads
@@ -67,7 +67,9 @@ class LocalStorage:
         url_seconds: int,
         max_upload_bytes: int,
         clock: Clock | None = None,
+        guard: DeletionGuard | None = None,
     ) -> None:
+        self._guard = guard
         self._clock = clock or SystemClock()
         self._disk = Disk(root)
         self._threads = FileThreads(THREADS)
@@ -164,11 +166,18 @@ class LocalStorage:
         finally:
             opened.close()
 
+    @property
+    def place(self) -> str:
+        return str(self._disk.root)
+
     async def delete(self, key: str) -> None:
-        await self._run(self._disk.remove, validate_key(key))
+        await self.delete_many([key])
 
     async def delete_many(self, keys: Iterable[str]) -> None:
-        await self._run(self._disk.remove, *[validate_key(key) for key in keys])
+        valid = [validate_key(key) for key in keys]
+        if valid and self._guard is not None:
+            await self._guard.require(self)
+        await self._run(self._disk.remove, *valid)
 
     async def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
         entries = self._disk.entries(validate_folder(folder))
@@ -227,7 +236,7 @@ class LocalStorage:
             await self.put(key, content, content_type="application/octet-stream")
             if await self.read(key, len(content)) != content:
                 raise Unavailable("What was written is not what is read.")
-            await self.delete(key)
+            await self._run(self._disk.remove, key)
         except Unavailable as refusal:
             raise Unavailable(f"{self._disk.root}: {refusal}") from refusal
 

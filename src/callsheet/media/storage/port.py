@@ -41,7 +41,18 @@ class SignedRequest:
     expires_at: datetime
 
 
+class DeletionGuard(Protocol):
+    async def require(self, storage: Storage) -> None:
+        """Raises Unavailable where nothing may be deleted in this storage."""
+        ...
+
+
 class Storage(Protocol):
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        ...
+
     async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
         """Stores the object whole or not at all; one that was there before is replaced at once."""
         ...
@@ -68,7 +79,7 @@ class Storage(Protocol):
         ...
 
     async def delete(self, key: str) -> None:
-        """Afterwards it is gone, whether or not it was there."""
+        """Afterwards it is gone, whether or not it was there. Refused in storage of another installation."""
         ...
 
     async def delete_many(self, keys: Iterable[str]) -> None: ...

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import secrets
-from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -21,7 +21,7 @@ from callsheet.media.storage.keys import (
     validate_sha256,
     validate_size,
 )
-from callsheet.media.storage.port import ObjectEntry, ObjectInfo, SignedRequest
+from callsheet.media.storage.port import DeletionGuard, ObjectEntry, ObjectInfo, SignedRequest
 from callsheet.media.storage.responses import content_disposition
 from callsheet.media.storage.s3_credentials import as_obstore_provider, open_credentials
 from callsheet.media.storage.s3_signing import S3Signer, checksum_header, endpoint_of
@@ -37,7 +37,15 @@ UNKNOWN_TYPE = "application/octet-stream"
 
 
 class S3Storage:
-    def __init__(self, settings: S3Settings, *, url_seconds: int, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        settings: S3Settings,
+        *,
+        url_seconds: int,
+        clock: Clock | None = None,
+        guard: DeletionGuard | None = None,
+    ) -> None:
+        self._guard = guard
         self._clock = clock or SystemClock()
         self._url_seconds = url_seconds
         self._where = f"{endpoint_of(settings)}, bucket {settings.bucket}"
@@ -136,14 +144,23 @@ class S3Storage:
                 raise ContentMismatch(f"The object has {size} bytes, at most {max_bytes} were expected.")
             return bytes(await found.bytes_async())
 
+    @property
+    def place(self) -> str:
+        return self._where
+
     async def delete(self, key: str) -> None:
         await self.delete_many([key])
 
     async def delete_many(self, keys: Iterable[str]) -> None:
         valid = [validate_key(key) for key in keys]
-        if valid:
+        if valid and self._guard is not None:
+            await self._guard.require(self)
+        await self._remove(valid)
+
+    async def _remove(self, keys: Sequence[str]) -> None:
+        if keys:
             with _refusals():
-                await obstore.delete_async(self._store, valid)
+                await obstore.delete_async(self._store, keys)
 
     async def list(self, folder: str = "") -> AsyncIterator[ObjectEntry]:
         with _refusals():
@@ -199,7 +216,7 @@ class S3Storage:
             await self.put(key, content, content_type=UNKNOWN_TYPE)
             if await self.read(key, len(content)) != content:
                 raise Unavailable("What was written is not what is read.")
-            await self.delete(key)
+            await self._remove([key])
         except Refusal as refusal:
             reason = str(refusal.__cause__ or refusal).splitlines()[0]
             raise Unavailable(f"{self._where}: {refusal} {reason}") from refusal

@@ -1,0 +1,92 @@
+"""Whose storage it is: a small object in it names the installation that may delete there (decision 0023).
+
+A copy of an installation that was left with the original's bucket would delete the original's files when their time is
+over. Reading and writing do no harm: whatever is written has an id of its own in its key.
+"""
+
+from __future__ import annotations
+
+import time
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from callsheet.media.storage.port import Storage
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.ownership import SQL
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.base import Answer
+from callsheet.wire.errors import ContentMismatch, NotFound, Unavailable
+
+log = get_logger(__name__)
+KEY = "callsheet/installation.json"
+MOST_BYTES = 1000
+# For how long a check is good: objects are deleted in bursts, and a bucket changes hands by a command.
+TRUSTED_SECONDS = 30.0
+
+
+class Marker(Answer):
+    installation: UUID
+
+
+async def read_owner(storage: Storage) -> UUID | None:
+    """The installation that may delete there; None where nobody has marked it yet."""
+    try:
+        return Marker.model_validate_json(await storage.read(KEY, MOST_BYTES)).installation
+    except NotFound:
+        return None
+    except (ContentMismatch, ValidationError):
+        raise Unavailable(
+            f"The object {KEY} of the storage at {storage.place} cannot be read. If this installation may delete the "
+            "files there, run: callsheet db adopt --storage"
+        ) from None
+
+
+async def mark(storage: Storage, installation: UUID) -> None:
+    marker = Marker(installation=installation)
+    await storage.put(KEY, marker.model_dump_json().encode(), content_type="application/json")
+
+
+async def refusal(storage: Storage, installation: UUID) -> str | None:
+    """Why this installation may delete nothing there; None where it may.
+
+    A copy of all objects has the marker too. Nothing tells such a copy from the original under another address, so an
+    operator says what it is.
+    """
+    owner = await read_owner(storage)
+    if owner is None or owner == installation:
+        return None
+    return (
+        f"The storage at {storage.place} belongs to installation {owner}, and this is installation {installation}: "
+        "nothing is deleted there. If these are the files of the original, give this copy storage of its own: "
+        "CALLSHEET_STORAGE__S3__BUCKET, or CALLSHEET_HOME for local files. If they are this installation's own (copied "
+        "for it, or the other installation is gone), run: callsheet db adopt --storage"
+    )
+
+
+class StorageOwner:
+    """Asked before anything is deleted. Storage that nobody has marked becomes this installation's."""
+
+    def __init__(self, databases: Databases) -> None:
+        self._databases = databases
+        self._checked = float("-inf")
+        # Why nothing is deleted, as of the latest check.
+        self.problem: str | None = None
+
+    async def require(self, storage: Storage) -> None:
+        if time.monotonic() - self._checked < TRUSTED_SECONDS:
+            return
+        before, self.problem = self.problem, await self._look(storage)
+        if self.problem is not None:
+            if before is None:
+                log.error("storage.not_owned", reason=self.problem)
+            raise Unavailable(self.problem)
+        self._checked = time.monotonic()
+
+    async def _look(self, storage: Storage) -> str | None:
+        async with self._databases.central.connection() as connection:
+            installation = await SQL["read_installation"].value(connection)
+        if await read_owner(storage) is None:
+            # Another installation may do the same at this moment; one of the two stays.
+            await mark(storage, installation)
+        return await refusal(storage, installation)

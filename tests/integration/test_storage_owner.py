@@ -1,0 +1,136 @@
+"""Storage is deleted from by one installation only: a copy that was left with the original's bucket deletes nothing."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from uuid import UUID, uuid4
+
+import pytest
+
+from callsheet.media.room import open_media
+from callsheet.media.storage import Storage, open_storage
+from callsheet.media.storage.owner import KEY, StorageOwner, mark, read_owner
+from callsheet.plumbing.databases import open_databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.settings import Settings
+from callsheet.wire.errors import Unavailable
+from tests.support.commands import Callsheet
+from tests.support.copies import copies_on
+from tests.support.core import Core, Member
+from tests.support.seaweedfs import S3Server
+from tests.support.stage import SECRET, Stage
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture(params=["local", "s3"])
+def chosen(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
+    """Local storage, then a bucket of a real S3 server; nobody else has it."""
+    storage: dict[str, Any] = {}
+    if request.param == "s3":
+        server: S3Server = request.getfixturevalue("s3_server")
+        bucket = f"owned-{next(_numbers)}"
+        server.create_bucket(bucket)
+        storage = {"backend": "s3", "s3": {**server.settings, "bucket": bucket}}
+    return Settings.model_validate({"home": tmp_path, "storage": storage})
+
+
+@pytest.fixture
+async def stage(chosen: Settings, core: Core, ann: Member) -> AsyncIterator[Stage]:
+    owner = StorageOwner(core.databases)
+    storage = open_storage(chosen, SECRET, owner)
+    yield Stage(core, open_media(core.databases, storage, chosen, owner), ann)
+    await storage.close()
+
+
+@pytest.fixture
+async def elsewhere(chosen: Settings) -> AsyncIterator[Storage]:
+    """The same storage as another installation has it."""
+    storage = open_storage(chosen, SECRET)
+    yield storage
+    await storage.close()
+
+
+async def installation_of(core: Core) -> UUID:
+    [row] = await core.rows(core.databases.central, "SELECT id FROM installation")
+    found: UUID = row["id"]
+    return found
+
+
+async def tick(stage: Stage) -> bool:
+    return await stage.room.sweeper.tick(datetime.now(UTC))
+
+
+async def test_storage_that_nobody_has_marked_becomes_the_installations_own(stage: Stage, elsewhere: Storage) -> None:
+    await tick(stage)
+    assert await read_owner(elsewhere) == await installation_of(stage.core)
+    await stage.delete_file(await stage.upload())
+    assert await stage.paths() == set()
+    # Neither a deletion nor a sweep takes the marker away.
+    await stage.sweep()
+    assert await elsewhere.head(KEY) is not None
+
+
+async def test_nothing_is_deleted_in_storage_of_another_installation_until_an_operator_says_whose_it_is(
+    stage: Stage, elsewhere: Storage
+) -> None:
+    other, own = uuid4(), await installation_of(stage.core)
+    await mark(elsewhere, other)
+    file_id = await stage.upload()
+    paths = await stage.paths()
+    # What is done for people works; the objects stay.
+    await stage.delete_file(file_id)
+    assert not await tick(stage)
+    with pytest.raises(Unavailable):
+        await stage.sweep()
+    with pytest.raises(Unavailable):
+        await stage.room.files.storage.delete(next(iter(paths)))
+    assert await stage.paths() == paths
+    assert stage.room.owner is not None
+    problem = stage.room.owner.problem or ""
+    assert all(text in problem for text in (str(other), str(own), elsewhere.place, "callsheet db adopt --storage"))
+
+    await mark(elsewhere, own)
+    await stage.sweep()
+    assert await stage.paths() == set()
+    assert stage.room.owner.problem is None
+
+
+async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(stage: Stage, elsewhere: Storage) -> None:
+    await elsewhere.put(KEY, b"{}", content_type="application/json")
+    await stage.delete_file(await stage.upload())
+    with pytest.raises(Unavailable, match="callsheet db adopt --storage"):
+        await tick(stage)
+    assert len(await stage.paths()) > 0
+
+
+async def test_a_copy_is_told_that_its_storage_is_the_originals_and_may_be_given_it(
+    settings: Settings, postgres: EmbeddedPostgres, tmp_path: Path
+) -> None:
+    databases = await open_databases(settings)
+    dsns = {pool.name: pool.dsn for pool in databases.pools}
+    storage = open_storage(settings, SECRET, StorageOwner(databases))
+    await storage.delete("tenants/nobody")
+    original = await read_owner(storage)
+    await databases.close()
+    async with copies_on(postgres) as copies:
+        assert settings.database.dsn is not None
+        central = await copies.of(settings.database.dsn.get_secret_value())
+        pools = [f"{name}={await copies.of(dsn)}" for name, dsn in dsns.items()]
+        copy = Callsheet(tmp_path, HOME=str(settings.home), DATABASE__DSN=central)
+        told = copy.run("db", "repoint", *pools)
+        assert told.code == 0, told
+        new_id = told.out.split()[4]
+        assert f"belongs to installation {original}, and this is installation {new_id}" in told.err
+        found = [each for each in copy.run("doctor", "--json").json if each["part"] == "storage"]
+        assert [each["status"] for each in found] == ["ok", "problem"]
+        assert await read_owner(storage) == original
+        taken = copy.succeed("db", "adopt", "--storage").out
+        assert f"This installation owns the storage at {storage.place} now." in taken
+        assert str(await read_owner(storage)) == new_id
+        assert [each["status"] for each in copy.run("doctor", "--json").json if each["part"] == "storage"] == ["ok"]
+    await storage.close()
