@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -35,10 +36,16 @@ def callsheet(home: Path, tmp_path: Path) -> Callsheet:
     return Callsheet(tmp_path, HOME=str(home))
 
 
+@pytest.fixture(scope="module")
+def made_clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    file = tmp_path_factory.mktemp("clip") / "my clip.mp4"
+    make_clip(file, frames=12)
+    return file
+
+
 @pytest.fixture
-def clip(tmp_path: Path) -> Path:
-    make_clip(tmp_path / "my clip.mp4", frames=12)
-    return tmp_path / "my clip.mp4"
+def clip(made_clip: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made_clip, tmp_path))
 
 
 def admin(home: Path) -> httpx.Client:
