@@ -19,6 +19,7 @@ from tests.support.waiting import until
 OUTPUTS = sample("output_shapes")
 STATES = sample("history_states")
 CACHE = sample("cache_and_ids")
+MARKED = sample("output_marker_and_refusals")
 Graph = dict[str, Any]
 
 
@@ -271,6 +272,47 @@ async def test_results_are_reused_and_forgotten_as_recorded(
     entry = await render(fresh_client, moved, client_id="c")
     assert cached(entry) == CACHE["same_inputs_other_node_ids"]["cached"]
     assert entry["outputs"] == CACHE["same_inputs_other_node_ids"]["out"]
+
+
+async def test_a_node_with_an_input_it_does_not_know_runs_again_as_recorded(fresh_client: httpx.AsyncClient) -> None:
+    source = still(1, "")["1"]
+    concatenated = {"string_a": "linked", "string_b": "prefix", "delimiter": "_"}
+    linked = {
+        "1": source,
+        "3": {"class_type": "StringConcatenate", "inputs": concatenated},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": ["3", 0]}},
+    }
+    preview = {"1": source, "2": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}}}
+    graphs = {"preview_plain": preview, "preview_marked": preview, "save_marked_same_prefix": still(1, "mk")}
+    for name, graph in (graphs | {"linked_prefix_marked": linked}).items():
+        entries = []
+        for number in range(2):
+            mark = {} if name == "preview_plain" else {"callsheet_run": f"{name}-{number}"}
+            output = {**graph["2"], "inputs": {**graph["2"]["inputs"], **mark}}
+            entries.append(await render(fresh_client, {**graph, "2": output}, client_id="c"))
+        recorded = MARKED[name]
+        assert [sorted(cached(each)) for each in entries] == [sorted(cached(each)) for each in recorded]
+        assert [
+            differences(mine["outputs"], each["outputs"]) for mine, each in zip(recorded, entries, strict=True)
+        ] == [
+            [],
+            [],
+        ]
+        files = [[each["outputs"]["2"]["images"][0]["filename"] for each in runs] for runs in (recorded, entries)]
+        assert len({(first == second) for first, second in files}) == 1, "the same file again, or not"
+
+
+@pytest.mark.parametrize("name", ["missing_class", "cycle"])
+async def test_what_cannot_be_run_is_refused_as_recorded(fresh_client: httpx.AsyncClient, name: str) -> None:
+    graph = still(1, "x")
+    if name == "missing_class":
+        graph["2"]["class_type"] = "FancyNodeThatIsNotHere"
+    else:
+        graph["1"] = {"class_type": "ImageInvert", "inputs": {"image": ["3", 0]}}
+        graph["3"] = {"class_type": "ImageInvert", "inputs": {"image": ["1", 0]}}
+    answer = await fresh_client.post("/prompt", json={"prompt": graph})
+    assert answer.status_code == MARKED[name]["http_status"]
+    assert answer.json() == MARKED[name]["body"]
 
 
 async def test_an_id_may_be_given_twice_as_recorded(fresh_client: httpx.AsyncClient) -> None:

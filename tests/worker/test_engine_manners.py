@@ -69,17 +69,6 @@ async def test_one_socket_serves_all_runs_of_an_engine() -> None:
         await engine.close()
 
 
-async def test_an_answer_out_of_the_engines_cache_is_refused() -> None:
-    async with replaying() as server:
-        # The recording's own folders are kept in this one: they are not the run's.
-        server.scenario = "SaveImage_two_nodes"
-        engine = ComfyUI(server.url, patience=QUICK)
-        with pytest.raises(EngineError) as refused:
-            await engine.run(new_run(), Deaf())
-        assert refused.value.type == "foreign_output"
-        await engine.close()
-
-
 async def test_the_cloud_key_goes_nowhere_but_to_the_cloud(tmp_path: Path) -> None:
     async with replaying(as_cloud=True) as server, replaying() as storage:
         server.storage_url, storage.files = storage.url, server.files

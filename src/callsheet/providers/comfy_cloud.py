@@ -41,6 +41,7 @@ from callsheet.providers.engine import (
 from callsheet.providers.following import Following
 from callsheet.providers.graphs import marked_extra_data
 from callsheet.providers.keepsakes import Keepsakes
+from callsheet.providers.marks import Marks
 from callsheet.providers.outputs import outputs_of
 from callsheet.providers.shared_files import SharedFiles
 from callsheet.providers.submission import submitted, to_its_end
@@ -89,6 +90,7 @@ class ComfyCloud:
         self._refusal: tuple[float, EngineError] | None = None
         self._keepsakes = Keepsakes()
         self._shared = SharedFiles()
+        self._marks = Marks()
 
     async def close(self) -> None:
         self._keepsakes.close()
@@ -131,6 +133,17 @@ class ComfyCloud:
             return answer.status_code == 200 or answer.status_code in _REDIRECTS
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+        while True:
+            try:
+                return await self._attempt(run, watcher)
+            except EngineError as error:
+                if not self._marks.learn(error, run.graph):
+                    raise
+                await self.cancel(run.id)
+                self._ids.pop(run.id, None)
+                self._sent.discard(run.id)
+
+    async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         following = Following(run, watcher, self._keepsakes)
         following.missed = not await self._socket.ready()
         with ExitStack() as stack:
@@ -194,7 +207,9 @@ class ComfyCloud:
             self._doubtful.add(run.id)
         self._sent.add(run.id)
         extra = {**marked_extra_data(run.extra_data, run.id), "api_key_comfy_org": self._api_key}
-        answer = await self._http.call("POST", "/api/prompt", json={"prompt": run.graph, "extra_data": extra})
+        answer = await self._http.call(
+            "POST", "/api/prompt", json={"prompt": self._marks.put(run), "extra_data": extra}
+        )
         if answer.status_code in _REFUSALS:
             self._refusal = (time.monotonic(), refused(answer.status_code))
             raise self._refusal[1]

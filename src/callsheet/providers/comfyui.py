@@ -33,9 +33,10 @@ from callsheet.providers.engine import (
     Watcher,
 )
 from callsheet.providers.following import Following
-from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder_of
+from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
 from callsheet.providers.keepsakes import Keepsakes
-from callsheet.providers.outputs import outputs_of, refuse_foreign
+from callsheet.providers.marks import EarlierOutputs, Marks
+from callsheet.providers.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.shared_files import SharedFiles, mark_used, remove_unused
 from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
 from callsheet.providers.submission import submitted, to_its_end
@@ -92,6 +93,8 @@ class ComfyUI:
         self._version: tuple[int, ...] | None = None
         self._stuck_on: tuple[str, Place] | None = None
         self._keepsakes = Keepsakes()
+        self._marks = Marks()
+        self._earlier = EarlierOutputs()
 
     async def close(self) -> None:
         self._keepsakes.close()
@@ -143,6 +146,18 @@ class ComfyUI:
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
+        while True:
+            try:
+                return await self._attempt(run, watcher)
+            except EngineError as error:
+                if not self._marks.learn(error, run.graph):
+                    raise
+                log.info("engine.mark_refused", classes=sorted(self._marks.refusing))
+                # Other outputs of it may be running.
+                await self.cancel(run.id)
+                await self._forget_entry(run.id)
+
+    async def _attempt(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         following = Following(run, watcher, self._keepsakes)
         with self._socket.following(following):
             following.missed = not await self._socket.ready()
@@ -154,7 +169,7 @@ class ComfyUI:
         outputs = [*following.pictures(), *outputs_of(entry.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
-        refuse_foreign(outputs, run.graph, run.id, errors.cached_nodes(entry) | following.cached)
+        self._earlier.check(outputs, run, errors.cached_nodes(entry) | following.cached)
         return outputs
 
     async def cancel(self, run_id: str) -> None:
@@ -176,21 +191,36 @@ class ComfyUI:
         if here is not None:
             return here
         address = f"/view?{view_query(output)}"
-        return await again(lambda: self._http.save(address, target), self._patience.retries)
+        fetched = await again(lambda: self._http.save(address, target), self._patience.retries)
+        self._earlier.fetched(output, fetched)
+        return fetched
 
     async def forget(self, run_id: str) -> None:
         self._keepsakes.forget(run_id)
-        with suppress(EngineError):
-            await self._http.call("POST", "/history", json={"delete": [run_id]})
         if self._directory is not None:
+            await asyncio.to_thread(remove_files, self._directory, await self._written(run_id))
             for store in ("input", "output"):
                 folder = self._directory / store / folder_of(run_id)
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             await asyncio.to_thread(remove_unused, self._directory / "input" / SHARED_FOLDER, self._asset_days)
+        await self._forget_entry(run_id)
+
+    async def _forget_entry(self, run_id: str) -> None:
+        with suppress(EngineError):
+            await self._http.call("POST", "/history", json={"delete": [run_id]})
+
+    async def _written(self, run_id: str) -> list[Output]:
+        """The files of the run as the engine tells, wherever they lie: a prefix that a node made leads anywhere. What a
+        node without a mark made may be the answer to a later run."""
+        with suppress(EngineError):
+            entry = await self._entry(run_id) or {}
+            marked = marked_nodes(entry.get("prompt"), run_id)
+            return [each for each in files_of(entry.get("outputs")) if each.node_id in marked]
+        return []
 
     async def _send(self, run: Run) -> str:
         body = {
-            "prompt": run.graph,
+            "prompt": self._marks.put(run),
             "prompt_id": run.id,
             # Without one, a run answered from the cache has no outputs in its history.
             "client_id": self._client_id,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -19,6 +19,9 @@ LONGEST_CHAIN = 600
 FOLDER = "callsheet"
 # Of files that many runs use; no run's id is a word.
 SHARED_FOLDER = f"{FOLDER}/assets"
+# An input that no node has. ComfyUI ignores it when the node runs, but it is part of the key under which the node's
+# results are cached: a node that carries the id of a new run always runs, and everything before it stays cached.
+MARK = "callsheet_run"
 _UNSAFE = re.compile(r"[^\w.-]+")
 
 
@@ -71,9 +74,47 @@ def with_files(graph: Graph, names: Mapping[str, str]) -> Graph:
     return _with_inputs(graph, lambda _, value: _replaced(value, lambda text: pattern.sub(_named(names), text)))
 
 
+def with_marks(graph: Graph, run_id: str, output_node: str | None, refusing: Collection[str]) -> Graph:
+    """Every node that may write a result carries the run's id: those with a prefix, those that no other node needs, and
+    the one whose files count. Not those of the classes that refuse inputs they do not know."""
+    needed = {source for node_id in graph for source in _sources(graph, node_id)}
+
+    def may_write(node_id: str, inputs: Mapping[str, Any]) -> bool:
+        return node_id == output_node or node_id not in needed or "filename_prefix" in inputs
+
+    return {
+        node_id: {**node, "inputs": {**node["inputs"], MARK: run_id}}
+        if may_write(node_id, node["inputs"]) and node["class_type"] not in refusing
+        else node
+        for node_id, node in graph.items()
+    }
+
+
+def marked_nodes(prompt: object, run_id: str) -> set[str]:
+    """Which nodes carry the run's id, of what an engine's history keeps as its prompt."""
+    graph = prompt[2] if isinstance(prompt, list) and len(prompt) > 2 else None
+    return {
+        str(node_id)
+        for node_id, node in (graph if isinstance(graph, dict) else {}).items()
+        if isinstance(node, dict) and isinstance(node.get("inputs"), dict) and node["inputs"].get(MARK) == run_id
+    }
+
+
+def needed_by(graph: Graph, node_id: str) -> Graph:
+    """The node and everything before it: what its result depends on."""
+    found: Graph = {}
+    waiting = [node_id]
+    while waiting:
+        each = waiting.pop()
+        if each in graph and each not in found:
+            found[each] = graph[each]
+            waiting += _sources(graph, each)
+    return found
+
+
 def with_own_outputs(graph: Graph, run_id: str) -> Graph:
-    """Every `filename_prefix` leads into the run's own folder. That keeps the engine from answering with a file of an
-    earlier run out of its cache, and shows whose file it is."""
+    """Every `filename_prefix` that is a text leads into the run's own folder: it shows whose file it is, and the folder
+    is removed as a whole. A prefix that another node makes stays as it is."""
 
     def renamed(name: str, value: Any) -> Any:
         if name != "filename_prefix" or isinstance(value, list):
@@ -102,14 +143,6 @@ def refuse_shared_files(graph: Graph) -> None:
         for name, value in node["inputs"].items():
             if name != "filename_prefix" and any(map(_is_shared, _texts(value))):
                 raise invalid(f"Node {node_id} names a file of other jobs.", node_id=node_id, input=name)
-
-
-def names_own_output(graph: Graph, output_node: str | None) -> bool:
-    """Whether the files that count get a name with the run's id in it. Of any other node an engine answers with the
-    files of an earlier run where nothing in the graph is new."""
-    if output_node not in graph:
-        return False
-    return not isinstance(graph[output_node]["inputs"].get("filename_prefix", []), list)
 
 
 def invalid(message: str, **details: Any) -> EngineError:

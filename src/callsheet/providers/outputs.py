@@ -1,14 +1,15 @@
-"""What a run made, read from an engine's history. Pure."""
+"""What a run made, read from an engine's history."""
 
 from __future__ import annotations
 
 import mimetypes
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from pathlib import PurePosixPath
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
 from typing import Any
 
-from callsheet.providers.engine import EngineError, Graph, Output
+from callsheet.providers.engine import Output
 
 # What the standard library's table leaves out or calls otherwise on some systems.
 _TYPES = {
@@ -29,6 +30,8 @@ _TYPES = {
 UNKNOWN_TYPE = "application/octet-stream"
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]|[/\\]")
 LONGEST_NAME = 150
+# The folders of an engine that runs write to.
+_WRITTEN = ("output", "temp")
 
 
 def outputs_of(found: object, node_id: str | None = None) -> list[Output]:
@@ -43,18 +46,10 @@ def outputs_of(found: object, node_id: str | None = None) -> list[Output]:
     return _unique(kept or files or everything)
 
 
-def refuse_foreign(outputs: Sequence[Output], graph: Graph, run_id: str, cached: Collection[str]) -> None:
-    """An engine with a warm cache answers with the files of an earlier run, which may have been another user's. A node
-    that takes a prefix got one with the run's id in it; of any other it is enough that it ran."""
-    for output in outputs:
-        named = "filename_prefix" in graph.get(output.node_id, {}).get("inputs", {}) and output.store == "output"
-        own = run_id in f"{output.folder}/{output.name}"
-        if output.text is None and not own and (named or output.node_id in cached):
-            raise EngineError(
-                "foreign_output",
-                "The engine answered with a file of an earlier run.",
-                details={"node_id": output.node_id, "name": output.name},
-            )
+def files_of(found: object) -> list[Output]:
+    """Every file of every node, previews beside results included."""
+    nodes = found if isinstance(found, dict) else {}
+    return _unique(each for name, node in nodes.items() for each in _of_node(str(name), node) if each.text is None)
 
 
 def mime_type_of(name: str) -> str:
@@ -74,6 +69,18 @@ def public_names(outputs: Sequence[Output]) -> list[str]:
             name = f"{stem}-{number}{suffix}"
         names.append(name)
     return names
+
+
+def remove_files(directory: Path, outputs: Iterable[Output]) -> None:
+    """Below the engine's directory only, whatever a node says."""
+    for output in outputs:
+        if output.store not in _WRITTEN:
+            continue
+        store = (directory / output.store).resolve()
+        path = (store / output.folder / output.name).resolve()
+        if path.is_relative_to(store):
+            with suppress(OSError):
+                path.unlink()
 
 
 def _of_node(node_id: str, node: object) -> Iterator[Output]:

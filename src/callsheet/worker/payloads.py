@@ -14,7 +14,6 @@ from callsheet.providers.graphs import (
     checked_extra_data,
     checked_graph,
     invalid,
-    names_own_output,
     refuse_shared_files,
 )
 from callsheet.wire.worker import HeartbeatAnswer, WorkerJob
@@ -63,7 +62,7 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
     graph = checked_graph(payload["workflow"])
     refuse_shared_files(graph)
     node = None if payload.get("output_node_id") is None else str(payload["output_node_id"])
-    assets = _assets(job, may_share=names_own_output(graph, node))
+    assets = _assets(job)
     return EnginePayload(graph, assets, node, checked_extra_data(payload.get("extra_data")))
 
 
@@ -75,10 +74,10 @@ def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:
     return asset.url
 
 
-def _assets(job: WorkerJob, *, may_share: bool) -> list[Asset]:
+def _assets(job: WorkerJob) -> list[Asset]:
     payload = job.input_payload
     given = payload.get("assets") or []
-    assets = [_asset(each, job, may_share) for each in given if isinstance(each, dict) and each.get("download_url")]
+    assets = [_asset(each, job) for each in given if isinstance(each, dict) and each.get("download_url")]
     if not any(isinstance(each, dict) and each.get("is_primary_input") for each in given) and job.input_url:
         placeholder = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
         content_hash = job.input_file.content_hash if job.input_file else None
@@ -87,7 +86,7 @@ def _assets(job: WorkerJob, *, may_share: bool) -> list[Asset]:
     return assets
 
 
-def _asset(value: Mapping[str, Any], job: WorkerJob, may_share: bool) -> Asset:
+def _asset(value: Mapping[str, Any], job: WorkerJob) -> Asset:
     payload = job.input_payload
     primary = bool(value.get("is_primary_input"))
     default = str(payload.get("input_path_placeholder") or DEFAULT_PLACEHOLDER)
@@ -97,7 +96,7 @@ def _asset(value: Mapping[str, Any], job: WorkerJob, may_share: bool) -> Asset:
     name = str(payload.get("input_name") or "") if primary else str(value.get("name") or "")
     url, given = str(value["download_url"]), value.get("content_hash")
     content_hash = str(given) if given else None
-    shared = may_share and not primary and bool(value.get("asset_id")) and is_hash(content_hash)
+    shared = not primary and bool(value.get("asset_id")) and is_hash(content_hash)
     key = str(value.get("key") or "asset")
     return Asset(key, placeholder, url, content_hash, _extension(name, url), shared)
 

@@ -68,8 +68,8 @@ def job_with(asset: dict[str, Any], workflow: dict[str, Any]) -> WorkerJob:
         # Nothing says what is in it.
         ({"asset_id": "1"}, SAVING, None),
         ({"asset_id": "1", "content_hash": "../../x"}, SAVING, None),
-        # The engine would answer the second job with the file of the first.
-        ({"asset_id": "1", "content_hash": HASH}, PREVIEWING, None),
+        # Of a node that names no file, too: each run has results of its own.
+        ({"asset_id": "1", "content_hash": HASH}, PREVIEWING, f"{HASH}.png"),
     ],
 )
 def test_only_assets_of_the_catalog_are_shared_between_jobs(

@@ -13,10 +13,12 @@ from callsheet.providers.graphs import (
     LONGEST_CHAIN,
     checked_extra_data,
     checked_graph,
-    names_own_output,
+    marked_nodes,
+    needed_by,
     refuse_foreign_files,
     refuse_shared_files,
     with_files,
+    with_marks,
     with_own_outputs,
 )
 
@@ -139,22 +141,6 @@ def test_a_graph_that_names_none_is_not(value: Any) -> None:
     refuse_shared_files({"1": {"class_type": "AnyNode", "inputs": inputs}})
 
 
-@pytest.mark.parametrize(
-    ("inputs", "node_id", "expected"),
-    [
-        ({"filename_prefix": "x"}, "9", True),
-        ({"filename_prefix": ["3", 0]}, "9", False),
-        ({}, "9", False),
-        ({"filename_prefix": "x"}, "8", False),
-        ({"filename_prefix": "x"}, None, False),
-    ],
-)
-def test_only_a_node_with_a_prefix_of_ours_writes_under_a_new_name(
-    inputs: dict[str, Any], node_id: str | None, expected: bool
-) -> None:
-    assert names_own_output({"9": {"class_type": "SaveImage", "inputs": inputs}}, node_id) is expected
-
-
 def test_a_prompt_may_say_anything() -> None:
     refuse_foreign_files(
         {"1": node(image="sub/x.png"), "2": {"class_type": "CLIPTextEncode", "inputs": {"text": "/../"}}}
@@ -173,3 +159,40 @@ def test_a_prompt_may_say_anything() -> None:
 )
 def test_extra_data_that_breaks_the_engines_job_list_is_left_out(value: object, expected: dict[str, Any]) -> None:
     assert checked_extra_data(value) == expected
+
+
+def test_every_node_that_may_write_a_result_carries_the_runs_id() -> None:
+    graph = {
+        "1": {"class_type": "LoadImage", "inputs": {"image": "x.png"}},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0], "filename_prefix": "x"}},
+        "3": {"class_type": "PreviewImage", "inputs": {"images": ["1", 0]}},
+        "4": {"class_type": "PassOn", "inputs": {"images": ["1", 0]}},
+        "5": {"class_type": "SaveVideo", "inputs": {"images": ["4", 0], "filename_prefix": ["6", 0]}},
+        "6": {"class_type": "PrimitiveString", "inputs": {"value": "x"}},
+    }
+
+    def marked(output_node: str | None, refusing: tuple[str, ...] = ()) -> set[str]:
+        sent = with_marks(graph, "run-1", output_node, refusing)
+        found = marked_nodes([0, "run-1", sent], "run-1")
+        assert {node_id for node_id, node in sent.items() if node != graph[node_id]} == found
+        return found
+
+    assert marked(None) == {"2", "3", "5"}
+    assert marked("4") == {"2", "3", "4", "5"}
+    assert marked("2", ("PreviewImage",)) == {"2", "5"}
+    assert marked_nodes([0, "run-1", with_marks(graph, "run-2", None, ())], "run-1") == set()
+
+
+@pytest.mark.parametrize("prompt", [None, [], [0, "x"], [0, "x", None], [0, "x", {"1": None, "2": {"inputs": None}}]])
+def test_a_history_may_keep_anything_as_a_prompt(prompt: object) -> None:
+    assert marked_nodes(prompt, "run-1") == set()
+
+
+def test_what_a_node_needs_is_everything_before_it_also_in_a_circle() -> None:
+    graph: dict[str, dict[str, Any]] = {
+        "1": {"class_type": "A", "inputs": {"x": ["2", 0]}},
+        "2": {"class_type": "B", "inputs": {"x": ["1", 0]}},
+        "3": {"class_type": "C", "inputs": {}},
+    }
+    assert needed_by(graph, "1").keys() == {"1", "2"}
+    assert needed_by(graph, "9") == {}

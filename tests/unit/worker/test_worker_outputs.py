@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.providers.engine import EngineError, Output
+from callsheet.providers.engine import Output
 from callsheet.providers.engine_errors import cached_nodes, of_history, of_node_errors, of_refused_prompt
-from callsheet.providers.outputs import mime_type_of, outputs_of, public_names, refuse_foreign
+from callsheet.providers.outputs import mime_type_of, outputs_of, public_names, remove_files
 from tests.support.engines import SAMPLES, sample
 
 GRAPH: dict[str, Any] = {"2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "callsheet/run-1/x"}}}
@@ -80,29 +81,6 @@ def test_whatever_an_engine_says_is_read_without_a_crash(value: Any) -> None:
         of_history({"status": value})
 
 
-@pytest.mark.parametrize(
-    ("output", "cached"),
-    [
-        (Output("2", "other_00001_.png"), set[str]()),
-        (Output("2", "x_00001_.png", "callsheet/run-0"), set[str]()),
-        (Output("7", "old.png", store="temp"), {"7"}),
-    ],
-)
-def test_a_file_this_run_did_not_write_is_refused(output: Output, cached: set[str]) -> None:
-    with pytest.raises(EngineError) as refused:
-        refuse_foreign([output], GRAPH, "run-1", cached)
-    assert refused.value.type == "foreign_output"
-
-
-def test_a_file_this_run_wrote_is_taken() -> None:
-    own = [
-        Output("2", "x_00001_.png", "callsheet/run-1"),
-        Output("7", "new.png", store="temp"),
-        Output("7", "t", text="t"),
-    ]
-    refuse_foreign(own, GRAPH, "run-1", set())
-
-
 def test_names_are_made_unique_and_harmless() -> None:
     names = ["a.png", "a.png", "../../b.png", "c\x00\n.png", "", "x" * 300 + ".png"]
     public = public_names([Output("1", name) for name in names])
@@ -117,3 +95,23 @@ def test_names_are_made_unique_and_harmless() -> None:
 )
 def test_the_kind_of_a_file_comes_from_its_extension(name: str, kind: str) -> None:
     assert mime_type_of(name) == kind
+
+
+def test_files_below_the_engines_folders_are_removed_and_no_others(tmp_path: Path) -> None:
+    for name in ("output/album/a.png", "temp/b.png", "input/c.png", "outside.png", "output-beside/d.png"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(b"x")
+    outputs = [
+        Output("1", "a.png", "album"),
+        Output("1", "b.png", store="temp"),
+        Output("1", "c.png", store="input"),
+        Output("1", "outside.png", ".."),
+        Output("1", "../outside.png"),
+        Output("1", "d.png", "../output-beside"),
+        Output("1", str(tmp_path / "outside.png")),
+        Output("1", "not-there.png"),
+        Output("1", "", "album"),
+    ]
+    remove_files(tmp_path, outputs)
+    left = sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png"))
+    assert left == ["input/c.png", "output-beside/d.png", "outside.png"]

@@ -23,6 +23,23 @@ class PrimitiveString(Node):
         return Result((value,))
 
 
+class StringConcatenate(Node):
+    name = "StringConcatenate"
+    display_name = "Concatenate"
+    category = "utils/string"
+    module = "comfy_extras.nodes_string"
+    newer_schema = True
+    inputs: ClassVar = {
+        "string_a": Input("STRING", {"multiline": True}),
+        "string_b": Input("STRING", {"multiline": True}),
+        "delimiter": Input("STRING", {"multiline": False, "default": ""}),
+    }
+    outputs = (STRING,)
+
+    def run(self, context: Context, *, string_a: str, string_b: str, delimiter: str) -> Result:
+        return Result((f"{string_a}{delimiter}{string_b}",))
+
+
 class PreviewAny(Node):
     name = "PreviewAny"
     display_name = "Preview as Text"
@@ -44,4 +61,4 @@ class PreviewAny(Node):
         return Result(shown={"text": [text]})
 
 
-NODES: tuple[type[Node], ...] = (PrimitiveString, PreviewAny)
+NODES: tuple[type[Node], ...] = (PrimitiveString, StringConcatenate, PreviewAny)

@@ -1,0 +1,158 @@
+"""Every run has files of its own, whatever an engine has in its cache: the run's id in its output nodes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any, ClassVar
+from unittest.mock import patch
+
+import pytest
+
+from callsheet.lightbox.frames import Frames
+from callsheet.lightbox.node import Context, Input, Node, Result
+from callsheet.lightbox.nodes import probes
+from callsheet.lightbox.nodes.saving import PreviewImage
+from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.engine import EngineError, Output, Run
+from callsheet.providers.graphs import MARK, with_own_outputs
+from tests.support.engine_stages import Bench, Seen, new_run, open_bench
+from tests.support.graphs import Graph, node
+
+
+class Strict(PreviewImage):
+    """A custom node that judges its inputs, those included that it does not know."""
+
+    name = "ProbeStrict"
+    category = probes.CATEGORY
+    judged: ClassVar = (MARK,)
+
+    @classmethod
+    def refuse(cls, name: str, value: Any, folders: Any) -> str | None:
+        return f"unexpected input {name}"
+
+
+class Eager(PreviewImage):
+    """A custom node that gets every input there is, and fails over one that it does not know."""
+
+    name = "ProbeEager"
+    category = probes.CATEGORY
+
+    def run(self, context: Context, *, images: Frames) -> Result:
+        if any(MARK in each["inputs"] for each in context.prompt.values() if each["class_type"] == self.name):
+            raise TypeError(f"ProbeEager.save() got an unexpected keyword argument '{MARK}'")
+        return super().run(context, images=images)
+
+
+class Counted(Node):
+    """How often what comes before the output was computed."""
+
+    name = "ProbeCounted"
+    category = probes.CATEGORY
+    inputs: ClassVar = {"image": Input("IMAGE")}
+    outputs = probes.ProbeSleep.outputs
+    times: ClassVar[list[int]] = []
+
+    def run(self, context: Context, *, image: Frames) -> Result:
+        self.times.append(1)
+        return Result((image,))
+
+
+@pytest.fixture(params=["self_hosted", "cloud"])
+async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Bench]:
+    Counted.times.clear()
+    with patch.object(probes, "NODES", (*probes.NODES, Strict, Eager, Counted)):
+        async with open_bench(request.param, "lightbox", tmp_path) as bench:
+            yield bench
+
+
+def saved(kind: str, colour: int = 0x102030, **inputs: Any) -> Graph:
+    return {
+        "1": node("EmptyImage", width=16, height=16, batch_size=1, color=colour),
+        "3": node("ProbeCounted", image=["1", 0]),
+        "2": node(kind, images=["3", 0], **inputs),
+    }
+
+
+def linked() -> Graph:
+    """The name of the file is made by another node, as people draw it."""
+    return {
+        "4": node("PrimitiveString", value="album"),
+        "5": node("StringConcatenate", string_a=["4", 0], string_b="cover", delimiter="/"),
+        **saved("SaveImage", filename_prefix=["5", 0]),
+    }
+
+
+async def content(bench: Bench, output: Output, folder: Path) -> bytes:
+    target = folder / uuid.uuid4().hex
+    await bench.engine.fetch(output, target)
+    return target.read_bytes()
+
+
+@pytest.mark.parametrize("graph", [linked(), saved("PreviewImage")], ids=["linked prefix", "no prefix"])
+async def test_the_same_graph_twice_has_two_results_and_is_computed_once(
+    bench: Bench, tmp_path: Path, graph: Graph
+) -> None:
+    outputs = [output for _ in range(2) for output in await bench.engine.run(new_run(graph), bench.seen)]
+    assert len({(each.folder, each.name) for each in outputs}) == 2
+    assert len(Counted.times) == 1
+    assert [len(await content(bench, each, tmp_path)) > 0 for each in outputs] == [True, True]
+
+
+@pytest.mark.parametrize("kind", ["ProbeStrict", "ProbeEager"])
+async def test_a_node_that_refuses_what_it_does_not_know_runs_without(bench: Bench, tmp_path: Path, kind: str) -> None:
+    first, second = [await bench.engine.run(new_run(saved(kind, colour)), bench.seen) for colour in (1, 2)]
+    assert [each.node_id for each in (*first, *second)] == ["2", "2"]
+    # Learned once: nothing else goes without the mark.
+    assert bench.engine._marks.refusing == {kind}  # type: ignore[attr-defined]
+
+
+async def test_what_such_a_node_answers_from_the_cache_is_taken_where_the_same_inputs_made_it(
+    tmp_path: Path,
+) -> None:
+    with patch.object(probes, "NODES", (*probes.NODES, Strict, Counted)):
+        async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
+            [made] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+            # Nobody has looked at it yet: it might have been written over before.
+            with pytest.raises(EngineError, match="cache"):
+                await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+            before = await content(bench, made, tmp_path)
+            [again] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+            assert (again.name, await content(bench, again, tmp_path)) == (made.name, before)
+            # Another agent has not seen it being made.
+            other = ComfyUI(bench.stage.url)
+            with pytest.raises(EngineError) as refused:
+                await other.run(new_run(saved("ProbeStrict")), bench.seen)
+            assert refused.value.type == "foreign_output"
+            await other.close()
+            # And what was written over since is somebody else's.
+            [file] = (tmp_path / "lightbox" / "temp").rglob(made.name)
+            file.write_bytes(before + b" ")
+            [again] = await bench.engine.run(new_run(saved("ProbeStrict")), bench.seen)
+            with pytest.raises(EngineError) as refused:
+                await bench.engine.fetch(again, tmp_path / "third")
+            assert refused.value.type == "foreign_output"
+
+
+@pytest.mark.parametrize("ended", ["fetched", "the agent was killed"])
+async def test_files_are_removed_wherever_the_graph_put_them(tmp_path: Path, ended: str) -> None:
+    with patch.object(probes, "NODES", (*probes.NODES, Counted)):
+        async with open_bench("self_hosted", "lightbox", tmp_path) as bench:
+            root = tmp_path / "lightbox"
+            engine = ComfyUI(bench.stage.url, directory=root)
+            run_id = str(uuid.uuid4())
+            graph = {**linked(), "6": node("PreviewImage", images=["3", 0])}
+            run = Run(run_id, with_own_outputs(graph, run_id), "2")
+            await engine.run(run, Seen())
+            written = [path for store in ("output", "temp") for path in (root / store).rglob("*.png")]
+            assert len(written) == 2
+            other = root / "output" / "album" / "not-ours.png"
+            other.write_bytes(b"x")
+            if ended == "the agent was killed":
+                await engine.close()
+                engine = ComfyUI(bench.stage.url, directory=root)
+            await engine.forget(run_id)
+            await engine.close()
+            assert [path for path in written if path.exists()] == []
+            assert other.exists()
