@@ -112,10 +112,14 @@ async def s3_plane(
 async def strict(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
-    """With the settings of STRICT. Who uses it is somebody whom no other test knows, with a client of its own."""
+    """With the settings of STRICT. Who uses it is somebody whom no other test knows, with a client of its own.
+
+    Its loops stand still, and those of its neighbour: they would take processor time until the last test of all.
+    """
     server = {"port": free_port(), **STRICT_SERVER}
     directory = tmp_path_factory.mktemp("strict")
     async with shared_plane(postgres, templates, directory, server=server, **STRICT) as plane:
+        await plane.loops.stop()
         yield plane
 
 
@@ -133,6 +137,7 @@ async def neighbour(strict: ControlPlane) -> AsyncIterator[ControlPlane]:
     """
     server = {"port": free_port(), "cors_credentials": True}
     async with running_control_plane(changed(strict.settings, server=server)) as plane:
+        await plane.loops.stop()
         yield plane
 
 
