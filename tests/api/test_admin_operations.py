@@ -11,10 +11,13 @@ import pytest
 
 from callsheet.dispatch import overview as overview_module
 from callsheet.jobs import operations as operations_module
+from callsheet.media.storage.owner import mark
+from callsheet.media.sweeper import MediaSweeper
 from callsheet.toolbox.ids import uuid7
+from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import Member, job_ids
-from tests.support.people import Person
+from tests.support.people import People, Person
 from tests.support.workshop import OUTPUT, Workshop
 
 ABSENT = 2**61
@@ -379,6 +382,21 @@ async def test_metrics_count_what_waits_what_runs_and_what_came_of_it(shop: Work
     assert metrics["live_workers"] >= 1
     assert metrics["reconciled"]["missing_dispatch"] == 0
     assert {"relay", "reaper", "reconciler"} <= {loop["name"] for loop in metrics["loops"]}
+
+
+async def test_storage_of_another_installation_is_an_alert(started: Started) -> None:
+    async with started() as (plane, client):
+        await plane.loops.stop()
+        admin, other = await People(plane.accounts, plane.keys).admin(), uuid4()
+        await mark(plane.storage, other)
+        [sweeper] = [loop for loop in plane.loops if isinstance(loop, MediaSweeper)]
+        assert sweeper._owner is not None
+        # Half a minute after the check at the start.
+        sweeper._owner._checked = float("-inf")
+        assert not await sweeper.tick(datetime.now(UTC))
+        [alert] = (await client.get("/api/admin/alerts", headers=admin.headers)).json()["alerts"]
+        assert (alert["code"], alert["severity"]) == ("storage_not_owned", "critical")
+        assert f"belongs to installation {other}" in alert["message"]
 
 
 async def test_alerts_say_what_is_wrong_and_what_to_do(shop: Workshop, ann: Person) -> None:
