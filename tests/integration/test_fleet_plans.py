@@ -20,7 +20,7 @@ from tests.support.crowd import fill_central, quiet
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
-WORKERS, DISPATCHES, LINES = 2000, 50_000, 200_000
+WORKERS, DISPATCHES, LINES = 2000, 20_000, 110_000
 WHENS = ("planned while empty", "planned when full", "analyzed")
 BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs"}
 TABLES = ("gpu_fleets", "workflow_fleets", "worker_workflows", "workflow_timings", "effects", *sorted(BIG))

@@ -22,7 +22,7 @@ from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
 SQL = {**CALLS, **BREAKERS}
-DISPATCHES, ENDED, OPEN = 20_000, 100_000, 300
+DISPATCHES, ENDED, OPEN = 20_000, 30_000, 300
 WHENS = ("planned while empty", "planned when full", "analyzed")
 BIG = {"ai_job_dispatches", "dispatch_history", "provider_calls", "provider_callbacks"}
 TABLES = ("provider_breakers", *sorted(BIG))
