@@ -32,7 +32,7 @@ async def stop(running: asyncio.Task[Any]) -> None:
     [
         ("err_missing_input", "EmptyImage: Required input is missing (width)"),
         ("err_below_min", "EmptyImage: Value 0 smaller than min of 1 (width)"),
-        ("err_unknown_class", "Node ID '#1'"),
+        ("err_unknown_class", "The engine has no node of the class NoSuchNode (node 1 of the workflow)."),
         ("err_no_outputs", "Prompt has no outputs"),
         ("err_cycle", "Prompt outputs failed validation"),
     ],
@@ -46,7 +46,7 @@ async def test_a_workflow_it_refuses_fails_for_good_and_says_why(bench: Bench, c
 @pytest.mark.parametrize(
     ("case", "said"),
     [
-        ("err_value_not_in_list", "Value not in list (channel)"),
+        ("err_value_not_in_list", "the engine has no channel 'zzz'"),
         ("err_prompt_str", "The engine cannot read this workflow (500)."),
     ],
 )

@@ -5,6 +5,7 @@ Its own texts hold server paths, dumps of tensors and lists of model files: thos
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,8 +14,15 @@ from callsheet.toolbox.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
 LONGEST_TRACEBACK = 20_000
+LONGEST_VALUE = 200
+NOT_IN_LIST = "value_not_in_list"
 # Named in the text with every choice there is, model files among them.
-_TELLING = frozenset({"value_not_in_list", "exception_during_validation", "exception_during_inner_validation"})
+_TELLING = frozenset({NOT_IN_LIST, "exception_during_validation", "exception_during_inner_validation"})
+_MISSING_CLASS = re.compile(r"Cannot execute because node (?P<name>.+) does not exist\.")
+_NODE_ID = re.compile(r"#(?P<id>[^'\s]+)")
+# For operators.
+INSTALL_NODE = "Install the custom node package that has this class on ComfyUI's machine, then restart ComfyUI."
+INSTALL_FILE = "Put the file into ComfyUI's models folder, or change the workflow to one that is there."
 # ComfyUI runs elsewhere under these names; the last is Comfy Cloud's.
 _OUT_OF_MEMORY = ("outofmemory", "oomerror")
 # Faults of the machine or of its account's files, not of the job.
@@ -28,10 +36,35 @@ def of_refused_prompt(status: int, body: object) -> EngineError:
         # It got itself in trouble, as it says, over a body it cannot read: the next attempt would fare no better.
         return EngineError("invalid_workflow", f"The engine cannot read this workflow ({status}).")
     error = body["error"] if isinstance(body["error"], dict) else {"message": body["error"]}
-    problems = _node_problems(body.get("node_errors"))
-    said = "; ".join(problems[:5]) or _text(error.get("details")) or _text(error.get("message"))
     details = {"error": error, "node_errors": body.get("node_errors") or {}}
+    missing = _missing_class(error)
+    if missing is not None:
+        return EngineError("invalid_workflow", missing, details={"advice": INSTALL_NODE, **details})
+    problems = _node_problems(body.get("node_errors"))
+    # The details often are no more than the number of a node.
+    said = "; ".join(problems[:5]) or " ".join(filter(None, (_text(error.get("message")), _text(error.get("details")))))
+    if _lacks_a_choice(body.get("node_errors")):
+        details["advice"] = INSTALL_FILE
     return EngineError("invalid_workflow", said or "The engine refused the workflow.", details=details)
+
+
+def _missing_class(error: Mapping[str, Any]) -> str | None:
+    """Which class of nodes the engine does not have, and where the workflow uses it."""
+    extra = error.get("extra_info")
+    found = _MISSING_CLASS.fullmatch(_text(error.get("message")))
+    name = _text(extra.get("class_type")) if isinstance(extra, dict) else ""
+    name = name or (found["name"] if found else "")
+    if not name or not (found or error.get("type") == "missing_node_type"):
+        return None
+    number = _NODE_ID.search(_text(error.get("details")))
+    place = f" (node {number['id']} of the workflow)" if number else ""
+    return f"The engine has no node of the class {name}{place}."
+
+
+def _lacks_a_choice(node_errors: object) -> bool:
+    nodes = node_errors.values() if isinstance(node_errors, dict) else ()
+    found = [each for node in nodes if isinstance(node, dict) for each in node.get("errors") or []]
+    return any(isinstance(each, dict) and each.get("type") == NOT_IN_LIST for each in found)
 
 
 def of_node_errors(node_errors: object, output_node: str | None) -> EngineError | None:
@@ -121,7 +154,10 @@ def _problem(error: Mapping[str, Any]) -> str:
     message, details = _text(error.get("message")), _text(error.get("details"))
     extra = error.get("extra_info")
     if error.get("type") in _TELLING:
-        name = _text(extra.get("input_name")) if isinstance(extra, dict) else ""
+        known = extra if isinstance(extra, dict) else {}
+        name, value = _text(known.get("input_name")), known.get("received_value")
+        if error.get("type") == NOT_IN_LIST and name and isinstance(value, str | int | float):
+            return f"the engine has no {name} {_text(str(value))[:LONGEST_VALUE]!r}"
         return f"{message} ({name})" if name else message
     return f"{message} ({details})" if details and details != message else message
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -16,6 +17,8 @@ from callsheet.providers.engine import EngineError, Graph
 # A chain of 1,000 nodes is refused by the engine's own recursion, one of 1,200 that no output reaches ends its executor
 # for good; 600 were seen to pass.
 LONGEST_CHAIN = 600
+# Of the nodes in a sentence.
+MOST_NAMED = 10
 FOLDER = "callsheet"
 # Of files that many runs use; no run's id is a word.
 SHARED_FOLDER = f"{FOLDER}/assets"
@@ -40,6 +43,7 @@ def checked_graph(workflow: object) -> Graph:
             raise invalid(f"Node {node_id} of the workflow has no class_type.", node_id=str(node_id))
         if not isinstance(node.get("inputs"), dict):
             raise invalid(f"Node {node_id} of the workflow has no inputs.", node_id=str(node_id))
+    _refuse_circles(workflow)
     _refuse_long_chains(workflow)
     return workflow
 
@@ -194,8 +198,19 @@ def _replaced(value: Any, replace: Callable[[str], str]) -> Any:
     return value
 
 
+def _refuse_circles(graph: Graph) -> None:
+    """The engine refuses those, too, and does not say which nodes they are."""
+    try:
+        TopologicalSorter({node_id: _sources(graph, node_id) for node_id in graph}).prepare()
+    except CycleError as error:
+        # The last one is the first again.
+        nodes = list(map(str, error.args[1]))[:-1]
+        shown = ", ".join(nodes[:MOST_NAMED]) + (", …" if len(nodes) > MOST_NAMED else "")
+        raise invalid(f"The workflow has a circle of the nodes {shown}.", node_ids=nodes) from None
+
+
 def _refuse_long_chains(graph: Graph) -> None:
-    """Without recursion of our own, and without following a circle for ever: the engine refuses those by itself."""
+    """Without recursion of our own."""
     depth: dict[str, int] = {}
     for start in graph:
         waiting, under_way = [start], set[str]()

@@ -105,10 +105,19 @@ def test_a_chain_too_long_for_the_engines_recursion_is_refused_also_where_no_out
         checked_graph(dict(reversed(chain(LONGEST_CHAIN + 1).items())))
 
 
-def test_a_circle_is_left_to_the_engine() -> None:
-    checked_graph(
-        {"1": {"class_type": "A", "inputs": {"x": ["2", 0]}}, "2": {"class_type": "A", "inputs": {"x": ["1", 0]}}}
-    )
+def test_a_circle_is_refused_with_its_nodes() -> None:
+    """ComfyUI says only that the outputs failed validation."""
+    graph: dict[str, dict[str, Any]] = {
+        "1": {"class_type": "A", "inputs": {"x": ["2", 0]}},
+        "2": {"class_type": "A", "inputs": {"x": ["1", 0]}},
+        "3": {"class_type": "B", "inputs": {"x": ["1", 0]}},
+    }
+    with pytest.raises(EngineError, match="circle of the nodes") as refused:
+        checked_graph(graph)
+    assert sorted(refused.value.details["node_ids"]) == ["1", "2"]
+    graph["2"]["inputs"] = {"x": ["2", 0]}
+    with pytest.raises(EngineError, match="circle of the nodes 2\\."):
+        checked_graph(graph)
 
 
 @pytest.mark.parametrize("name", ["/etc/passwd", "../x.png", "a/../../x", "..\\x", "C:/x", "~/x", " /etc/passwd"])

@@ -69,6 +69,35 @@ def test_every_recorded_refusal_is_read_and_tells_no_choices_and_no_paths() -> N
         assert "'alpha'" not in error.message, name
 
 
+@pytest.mark.parametrize(
+    ("name", "message", "advice"),
+    [
+        (
+            "missing_class",
+            "The engine has no node of the class FancyNodeThatIsNotHere (node 2 of the workflow).",
+            "custom node",
+        ),
+        (
+            "missing_model",
+            "CheckpointLoaderSimple: the engine has no ckpt_name 'not-here.safetensors'",
+            "models folder",
+        ),
+    ],
+)
+def test_what_is_missing_at_the_engine_is_named_and_what_to_install(name: str, message: str, advice: str) -> None:
+    recorded = sample("output_marker_and_refusals")[name]
+    error = of_refused_prompt(recorded["http_status"], recorded["body"])
+    assert error.message == message
+    assert advice in error.details["advice"]
+
+
+def test_newer_engines_name_a_missing_class_in_a_field_of_its_own() -> None:
+    extra = {"node_id": "7", "class_type": "Fancy", "node_title": "My node"}
+    body = {"error": {"type": "missing_node_type", "message": "Node 'My node' not found.", "details": "Node ID '#7'"}}
+    body["error"]["extra_info"] = extra  # type: ignore[assignment]
+    assert of_refused_prompt(400, body).message == "The engine has no node of the class Fancy (node 7 of the workflow)."
+
+
 @given(JSON)
 def test_whatever_an_engine_says_is_read_without_a_crash(value: Any) -> None:
     outputs = outputs_of(value)
