@@ -18,6 +18,7 @@ from callsheet.wire.fleet import RegisterRequest
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet import bearer, join
+from tests.support.installation import empty
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 
@@ -31,6 +32,7 @@ async def opened(installed_with_one_pool: Settings) -> AsyncIterator[Databases]:
 
 @pytest.fixture
 async def core(opened: Databases) -> Core:
+    await empty(opened)
     return await open_core(opened).prepare()
 
 
