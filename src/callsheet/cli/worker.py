@@ -130,7 +130,15 @@ def engines_of(settings: Settings) -> list[Engine]:
     )
     if key is not None:
         return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]
-    return [ComfyUI(engine.url, patience=patience, directory=engine.directory, asset_days=engine.asset_days)]
+    return [
+        ComfyUI(
+            engine.url,
+            patience=patience,
+            directory=engine.directory,
+            asset_days=engine.asset_days,
+            previews=engine.previews,
+        )
+    ]
 
 
 def stop_on_signals(departure: Departure, stop_seconds: float) -> None:

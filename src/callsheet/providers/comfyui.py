@@ -55,6 +55,7 @@ CANCEL_ATTEMPTS = 5
 MEMORY_LOOKS = 20
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
+PREVIEWS = "auto"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,11 +83,13 @@ class ComfyUI:
         patience: Patience | None = None,
         directory: Path | None = None,
         asset_days: int = ASSET_DAYS,
+        previews: str = PREVIEWS,
     ):
         self._patience = patience or Patience()
         self._http = EngineHttp(url, seconds=self._patience.answer)
         self._directory = directory
         self._asset_days = asset_days
+        self._previews = previews
         self._shared = SharedFiles()
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
@@ -224,7 +227,8 @@ class ComfyUI:
             "prompt_id": run.id,
             # Without one, a run answered from the cache has no outputs in its history.
             "client_id": self._client_id,
-            "extra_data": checked_extra_data(run.extra_data),
+            # Unless it is asked to, a sampler draws none.
+            "extra_data": {"preview_method": self._previews, **checked_extra_data(run.extra_data)},
         }
         answer = await self._http.call("POST", "/prompt", json=body)
         refuse_unless_taken(answer.status_code, json_of(answer), run)

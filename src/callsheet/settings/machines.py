@@ -68,6 +68,12 @@ class EngineSettings(Section):
         le=3600,
         description="How long an engine may be unreachable before its job is put back, in seconds.",
     )
+    previews: Literal["auto", "latent2rgb", "taesd", "none"] = Field(
+        "auto",
+        description="How samplers draw the pictures that people see while a job runs. ComfyUI draws none unless it is "
+        "asked to: auto takes taesd where its models are there and latent2rgb otherwise; none saves the engine the "
+        "work. A workflow whose extra_data has a preview_method keeps its own.",
+    )
 
 
 class WorkerSettings(Section):

@@ -1,0 +1,40 @@
+"""A sampler draws previews where somebody asks for them, and only there."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.engine import Run
+from tests.support.engine_stages import Seen
+from tests.support.graphs import node
+from tests.support.lightbox import lightbox_here
+
+GRAPH = {
+    "1": node("LightboxTextToImage", text="a lake", seed=1, width=64, height=64, steps=4),
+    "2": node("PreviewImage", images=["1", 0]),
+}
+
+
+@pytest.mark.parametrize(
+    ("setting", "extra_data", "are_drawn"),
+    [
+        ({}, {}, True),
+        ({"previews": "none"}, {}, False),
+        # What the workflow says counts.
+        ({}, {"preview_method": "none"}, False),
+        ({"previews": "none"}, {"preview_method": "latent2rgb"}, True),
+    ],
+)
+async def test_previews_come_where_the_setting_or_the_workflow_asks_for_them(
+    tmp_path: Path, setting: dict[str, Any], extra_data: dict[str, Any], are_drawn: bool
+) -> None:
+    async with lightbox_here(tmp_path) as lightbox:
+        engine, seen = ComfyUI(lightbox.url, **setting), Seen()
+        await engine.run(Run(str(uuid.uuid4()), GRAPH, "2", extra_data), seen)
+        await engine.close()
+    assert bool(seen.previews) is are_drawn
