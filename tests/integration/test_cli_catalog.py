@@ -35,9 +35,19 @@ def export(tmp_path: Path, graph: Any = EXPORT, name: str = "My Cat (v2).json") 
     return str(file)
 
 
+async def audit_log(dsn: str) -> list[tuple[str, str]]:
+    connection = await asyncpg.connect(dsn)
+    try:
+        rows = await connection.fetch("SELECT actor, action FROM audit_logs ORDER BY id")
+    finally:
+        await connection.close()
+    return [(row["actor"], row["action"]) for row in rows]
+
+
 async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     callsheet: Callsheet, tmp_path: Path, dsn: str, installed: Settings
 ) -> None:
+    before = len(await audit_log(dsn))
     file = export(tmp_path)
     shown = callsheet.succeed("workflows", "import", file, "--yes").out
     for line in (
@@ -79,12 +89,7 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     assert callsheet.call("effects", "publish", "dog").sentence == unpriced.sentence
     assert callsheet.call("effects", "publish", "dog", "--cost", "0").out == "Effect dog is on offer and costs 0.\n"
 
-    connection = await asyncpg.connect(dsn)
-    try:
-        rows = await connection.fetch("SELECT actor, action FROM audit_logs ORDER BY id")
-    finally:
-        await connection.close()
-    assert [tuple(row) for row in rows] == [
+    assert (await audit_log(dsn))[before:] == [
         ("operator", "workflow.create"),
         ("operator", "effect.create"),
         ("operator", "effect.update"),
