@@ -104,6 +104,7 @@ async def test_a_request_that_runs_when_the_signal_comes_is_finished(
     await blocker.close()
 
 
+@pytest.mark.thorough
 async def test_a_request_that_does_not_end_is_given_up_after_the_grace_time(
     settings: Settings, person: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,6 +152,7 @@ async def test_the_first_start_makes_a_cluster_only_its_password_opens(empty_hom
     assert stat.S_IMODE((empty_home / "postgres" / "pgpass").stat().st_mode) == 0o600
 
 
+@pytest.mark.thorough
 async def test_four_processes_starting_at_once_on_an_empty_home_share_one_server(empty_home: Path) -> None:
     users = [await UserProcess.launch(empty_home) for _ in range(4)]
     ports = {(await user.ready())["port"] for user in users}
@@ -405,6 +406,7 @@ async def test_where_everybody_may_enter_the_server_has_no_special_rights(open_d
     await until(lambda: is_down(home))
 
 
+@pytest.mark.thorough
 async def test_below_a_closed_directory_it_runs_and_the_directory_stays_closed(tmp_path: Path, template: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(0o700)

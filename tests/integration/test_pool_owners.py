@@ -377,6 +377,7 @@ async def test_status_shows_where_everything_is_and_what_does_not_match(untouche
     assert "callsheet db adopt" in copy["pool_1"]["problem"]
 
 
+@pytest.mark.thorough
 async def test_a_physical_copy_of_central_is_refused_while_production_runs_and_stays_refused(
     postgres: EmbeddedPostgres, copies: Copies, tmp_path: Path
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from PIL import Image
 
 from callsheet.lightbox.server import RunningLightbox
-from tests.support.clips import Picture, farthest, flat, make_picture, scene
+from tests.support.clips import Picture, blank_png, farthest, flat, make_picture, scene
 from tests.support.graphs import Graph, Step, node, picture_graph
 from tests.support.lightbox import render
 
@@ -244,10 +243,8 @@ async def test_masks_become_pictures(studio: Studio, engine: RunningLightbox) ->
 
 
 async def test_a_picture_too_large_for_memory_is_an_error_of_the_run(client: httpx.AsyncClient) -> None:
-    bomb = io.BytesIO()
     # 400 megapixels of nothing in a few kilobytes: Pillow refuses to unpack it.
-    Image.new("1", (20_000, 20_000)).save(bomb, "PNG")
-    await client.post("/upload/image", files={"image": ("bomb.png", bomb.getvalue())})
+    await client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})
     entry = await render(client, picture_graph("bomb.png"))
     last = entry["status"]["messages"][-1]
     assert last[0] == "execution_error"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +18,7 @@ from callsheet.lightbox.opening import opened_picture
 from callsheet.lightbox.server import RunningLightbox
 from callsheet.lightbox.sockets import MAX_WAITING_BYTES, _Listener
 from callsheet.toolbox.errors import OperatorError
-from tests.support.clips import make_clip
+from tests.support.clips import blank_png, make_clip
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here, render
 
@@ -87,17 +85,6 @@ async def test_a_file_that_names_others_does_not_have_them_read(
         (engine.folders.input / name).write_text(text)
         assert f"{name} is not of a kind that is taken" in error_of(await render(client, video_saved(name)))
     assert (await render(client, video_saved("other.mp4")))["status"]["status_str"] == "success"
-
-
-def blank_png(side: int) -> bytes:
-    """A black square, written row by row: as a picture it would take hundreds of megabytes here, too."""
-    rows = zlib.compressobj()
-    packed = b"".join(rows.compress(bytes(1 + side)) for _ in range(side)) + rows.flush()
-    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
-    chunks = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
-    )
 
 
 async def test_a_small_file_with_a_huge_picture_is_refused_before_it_is_decoded(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -116,3 +118,14 @@ def farthest(one: Picture, other: Picture) -> float:
     """How far nine of ten values of the worst channel are at most; the rest lies on edges, where a codec blurs."""
     assert one.shape == other.shape
     return float(np.percentile(np.abs(one.astype(int) - other.astype(int)), 90, axis=(0, 1)).max())
+
+
+def blank_png(side: int) -> bytes:
+    """A black square, written row by row: as a picture it would take hundreds of megabytes here, too."""
+    rows = zlib.compressobj()
+    packed = b"".join(rows.compress(bytes(1 + side)) for _ in range(side)) + rows.flush()
+    header = struct.pack(">IIBBBBB", side, side, 8, 0, 0, 0, 0)
+    chunks = ((b"IHDR", header), (b"IDAT", packed), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks
+    )

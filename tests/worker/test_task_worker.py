@@ -246,6 +246,7 @@ async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(sit
         await site.until_status(task, "completed")
 
 
+@pytest.mark.thorough
 async def test_a_canceled_task_is_stopped_where_it_runs(site: Site) -> None:
     async with site.worker("stopped"):
         task = await site.submit()
