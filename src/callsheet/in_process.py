@@ -117,7 +117,7 @@ class InProcessPlane:
         try:
             return await _answered(ask(header))
         except Refused as refused:
-            if refused.code != NotAuthenticated.code:
+            if refused.status != STATUS_OF_CODE[NotAuthenticated.code]:
                 raise
         # Removed as stale while the database or this process stood still.
         return await _answered(ask(await self._registered(instead_of=header)))

@@ -22,7 +22,7 @@ from tests.support.plans import Seen, explain, literal, prepare
 
 WORKERS, DISPATCHES, LINES = 2000, 20_000, 110_000
 WHENS = ("planned while empty", "planned when full", "analyzed")
-BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs"}
+BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs", "removed_worker_tokens"}
 TABLES = ("gpu_fleets", "workflow_fleets", "worker_workflows", "workflow_timings", "effects", *sorted(BIG))
 
 
@@ -66,6 +66,9 @@ CASES = {
     "leases_of_worker": Case({"worker_id": "w-7"}, 30),
     "remove_session_of_worker": Case({"worker_id": "w-7", "session_id": 7}, 30),
     "end_session": Case({"worker_id": "w-7", "reason": "test"}, 30),
+    "remove_stale_worker": Case({"worker_id": "w-7", "session_id": 7, "stale_seconds": 300}, 60),
+    "find_removed_tokens": Case({"hashes": hashes(*TWENTY)}, 250),
+    "forget_removed_tokens": Case({"days": 30}, 20),
     # Three thousand are in hand.
     "find_left_behind": Case({"limit": 100}, 25_000),
     "delete_old_events": Case({"days": 90, "limit": 100}, 20),
@@ -77,6 +80,8 @@ INSERT INTO comfyui_workers (worker_id, registration_source, fleet_id, stage, se
 SELECT 'w-' || n, 'fleet', 1 + n % 40, 'production', n, sha256(n::text::bytea) FROM generate_series(1, {WORKERS}) n;
 INSERT INTO worker_sessions (worker_id, stage, ended_at, end_reason)
 SELECT 'w-' || (1 + n % {WORKERS}), 'production', now(), 'test' FROM generate_series(1, {LINES // 4}) n;
+INSERT INTO removed_worker_tokens (token_hash, session_id)
+SELECT sha256(id::text::bytea), id FROM worker_sessions ORDER BY id LIMIT {WORKERS};
 INSERT INTO worker_audit_logs (worker_id, event, actor)
 SELECT 'w-' || (1 + n % {WORKERS}), 'test', 'worker' FROM generate_series(1, {LINES}) n;
 """

@@ -11,11 +11,12 @@ import pytest
 from callsheet.fleet.presence import Presence
 from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
-from callsheet.fleet.sweeper import WorkerSweeper
+from callsheet.fleet.sweeper import TOKEN_DAYS, WorkerSweeper
+from callsheet.fleet.tokens import hash_token
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
-from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import Registered, RegisterRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet import bearer, join, registry
@@ -68,25 +69,97 @@ async def crashed(point: Failpoint, work: Coroutine[Any, Any, object]) -> None:
         await work
 
 
-async def test_a_worker_that_is_silent_too_long_is_removed_and_its_job_put_back_with_its_attempt_counted(
+async def test_a_silent_worker_keeps_its_registration_and_its_job_while_its_lease_is_valid(
     yard: Yard, ann: Member
 ) -> None:
     registered = await yard.join()
     job = await yard.core.submit(ann)
-    await yard.core.start("gpu-1")
+    started = await yard.core.start("gpu-1")
     await yard.silent_for(SILENT)
     assert not await yard.room.sweeper.sweep()
+    assert await yard.workers() == ["gpu-1"]
+    assert await yard.dispatch() == ("leased", 1)
+    await yard.core.complete(started)
+    assert (await yard.room.authentication.of(bearer(registered.token))).worker_id == "gpu-1"
+    assert await yard.core.status(ann, job.id) == "completed"
+
+
+async def test_a_silent_worker_is_removed_once_its_lease_ran_out_and_its_job_counts_the_attempt(
+    yard: Yard, ann: Member
+) -> None:
+    registered = await yard.join()
+    yard.core.room.reaper.reaped = yard.room.held.reaped
+    job = await yard.core.submit(ann)
+    started = await yard.core.start("gpu-1")
+    await yard.silent_for(SILENT)
+    await yard.core.expire_lease(started.lease.dispatch_id)
+    await yard.room.sweeper.sweep()
+    assert await yard.workers() == ["gpu-1"], "the reaper comes first: only it takes leases back"
+    await yard.core.reap()
+    await yard.room.sweeper.sweep()
     assert await yard.workers() == []
     assert await yard.ends() == ["stale"]
     assert await yard.dispatch() == ("queued", 1)
     assert await yard.core.status(ann, job.id) == "queued"
-    assert await yard.events() == ["registered", "lease_put_back", "removed_as_stale"]
+    assert await yard.events() == ["registered", "lease_expired", "removed_as_stale"]
     [session] = await yard.rows("SELECT * FROM worker_sessions")
     assert session["jobs_requeued"] == 1
     assert session["busy_seconds"] > 0
-    with pytest.raises(NotAuthenticated):
+    with pytest.raises(RegistrationExpired):
         await yard.room.authentication.of(bearer(registered.token))
     await yard.core.check()
+
+
+async def refusal_of(yard: Yard, token: str) -> str:
+    """The code a request with this token is refused with."""
+    with pytest.raises(NotAuthenticated) as refused:
+        await yard.room.authentication.of(bearer(token))
+    return refused.value.code
+
+
+async def test_only_the_holder_of_a_removed_workers_token_is_told_to_register_again(yard: Yard) -> None:
+    removed, revoked = await yard.join("gpu-1"), await yard.join("gpu-2")
+    await yard.room.workers.revoke("gpu-2", "operator")
+    for worker_id in ("gpu-1", "gpu-2"):
+        await yard.silent_for(SILENT, worker_id)
+    await yard.room.sweeper.sweep()
+    assert await refusal_of(yard, removed.token) == "registration_expired"
+    assert await refusal_of(yard, revoked.token) == "not_authenticated"
+    assert await refusal_of(yard, "f" * 64) == "not_authenticated"
+    [kept] = await yard.rows("SELECT * FROM removed_worker_tokens")
+    assert kept["token_hash"] == hash_token(removed.token), "the token itself is stored nowhere"
+
+
+async def test_a_token_of_an_earlier_registration_is_told_nothing_once_its_worker_has_registered_again(
+    yard: Yard,
+) -> None:
+    removed = await yard.join()
+    await yard.silent_for(SILENT)
+    await yard.room.sweeper.sweep()
+    await yard.join()
+    assert await refusal_of(yard, removed.token) == "not_authenticated"
+
+
+async def test_both_tokens_of_a_rotation_are_told_to_register_again(yard: Yard) -> None:
+    old = (await yard.join()).token
+    await yard.room.workers.rotate_token("gpu-1", "operator")
+    new = (await yard.room.authentication.of(bearer(old))).rotated_token
+    assert new is not None
+    await yard.silent_for(SILENT)
+    await yard.room.sweeper.sweep()
+    assert [await refusal_of(yard, token) for token in (old, new)] == ["registration_expired"] * 2
+
+
+async def test_hashes_of_removed_tokens_are_forgotten_after_a_month(yard: Yard) -> None:
+    first = await yard.join("gpu-1")
+    await yard.silent_for(SILENT, "gpu-1")
+    await yard.room.sweeper.sweep()
+    await yard.rows("UPDATE removed_worker_tokens SET removed_at = removed_at - make_interval(days => $1)", TOKEN_DAYS)
+    second = await yard.join("gpu-2")
+    await yard.silent_for(SILENT, "gpu-2")
+    await yard.room.sweeper.sweep()
+    assert await refusal_of(yard, first.token) == "not_authenticated"
+    assert await refusal_of(yard, second.token) == "registration_expired"
 
 
 async def test_workers_that_were_heard_of_and_revoked_ones_stay(yard: Yard) -> None:
@@ -109,19 +182,6 @@ async def test_an_approved_worker_that_never_came_back_is_forgotten_in_the_end(y
     await yard.silent_for(SILENT)
     await yard.room.sweeper.sweep()
     assert await yard.workers() == []
-
-
-async def test_the_last_attempt_of_a_stale_worker_fails_the_job_and_gives_the_tokens_back(
-    yard: Yard, ann: Member
-) -> None:
-    job = await yard.core.submit(ann, max_attempts=1, cost=10)
-    await yard.join()
-    await yard.core.start("gpu-1")
-    await yard.silent_for(SILENT)
-    await yard.room.sweeper.sweep()
-    assert await yard.core.status(ann, job.id) == "failed"
-    assert await yard.core.balance(ann) == 1000
-    await yard.core.check_drained()
 
 
 async def test_after_a_restart_or_an_outage_workers_get_the_time_to_be_heard_of(yard: Yard) -> None:
@@ -161,17 +221,13 @@ async def test_a_lease_that_ran_out_counts_for_the_session_that_had_it(yard: Yar
     assert [line["session_id"] for line in lines] == [session["id"]] * 2
 
 
-async def test_a_crash_before_a_stale_worker_is_removed_leaves_it_to_be_found_again(yard: Yard, ann: Member) -> None:
+async def test_a_crash_before_a_stale_worker_is_removed_leaves_it_to_be_found_again(yard: Yard) -> None:
     await yard.join()
-    await yard.core.submit(ann)
-    await yard.core.start("gpu-1")
     await yard.silent_for(SILENT)
     await crashed(Failpoint.SWEEP_WORKER_BEFORE_REMOVE, yard.room.sweeper.sweep())
     assert await yard.workers() == ["gpu-1"]
-    assert await yard.dispatch() == ("queued", 1)
     await yard.room.sweeper.sweep()
     assert await yard.workers() == []
-    assert (await yard.events()).count("lease_put_back") == 1
 
 
 async def test_a_crash_in_a_deregistration_leaves_the_worker_to_the_sweeper(yard: Yard, ann: Member) -> None:
@@ -217,6 +273,8 @@ async def test_a_crash_after_a_registration_leaves_the_old_leases_to_the_next_or
         await yard.silent_for(91)
         await yard.join()
     else:
+        # What an earlier session held is taken back first, so the worker holds nothing.
+        await yard.room.sweeper.take_left_behind()
         await yard.silent_for(SILENT)
         await yard.room.sweeper.sweep()
     assert await yard.dispatch() == ("queued", 1)

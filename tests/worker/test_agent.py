@@ -9,6 +9,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from structlog.testing import capture_logs
 
 from callsheet.wire.worker import UPLOADING
 from callsheet.worker.transfers import Transfers
@@ -280,5 +281,24 @@ async def test_a_revoked_token_makes_it_register_again(site: Site) -> None:
     before = token.read_text()
     await site.shop.central("DELETE FROM comfyui_workers")
     await until(lambda: token.exists() and token.read_text() != before)
+    person = await site.person()
+    await site.ends(person, await site.submit(person))
+
+
+async def test_an_agent_that_was_removed_as_stale_is_told_to_register_again_and_does(site: Site) -> None:
+    token = site.directory / "token.json"
+    with capture_logs() as logs:
+        site.agent(wait_seconds=0.2)
+        await until(token.exists)
+        before = token.read_text()
+
+        async def has_registered_again() -> bool:
+            await site.shop.central("UPDATE comfyui_workers SET last_seen_at = last_seen_at - interval '1 day'")
+            await site.shop.plane.fleet.sweeper.sweep()
+            return token.read_text() != before
+
+        await until(has_registered_again)
+    refused = [line for line in logs if line["event"] == "worker.token_refused"]
+    assert "registration_expired" in {line["code"] for line in refused}
     person = await site.person()
     await site.ends(person, await site.submit(person))

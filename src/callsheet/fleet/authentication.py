@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import asyncpg
 import structlog
@@ -15,10 +15,10 @@ from callsheet.fleet.presence import Presence
 from callsheet.fleet.principal import HeldLease, WorkerPrincipal
 from callsheet.fleet.tokens import RotatedTokens, hash_token, token_in
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.signing import Master
-from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 
 SQL = statements("callsheet.fleet")
 # The old token of a rotation dies at the first use of the new one, or after this.
@@ -34,13 +34,20 @@ class _Asked(NamedTuple):
     for_poll: bool
 
 
+class _Removed:
+    """The token of a worker that was removed as stale, and may register again."""
+
+
+REMOVED: Final = _Removed()
+
+
 class WorkerAuthentication:
     """`Depends(authentication.worker)` on a route gives its worker, or refuses."""
 
     def __init__(self, databases: Databases, secret: Master):
         self._databases = databases
         self._rotated = RotatedTokens(secret)
-        self._batcher: Batcher[_Asked, WorkerPrincipal | None] = Batcher(self._find)
+        self._batcher: Batcher[_Asked, WorkerPrincipal | _Removed | None] = Batcher(self._find)
         self.presence = Presence(databases)
 
     async def of(self, authorization_header: str | None, *, for_poll: bool = False) -> WorkerPrincipal:
@@ -55,6 +62,8 @@ class WorkerAuthentication:
         principal = await self._batcher(_Asked(hash_token(token), for_poll))
         if principal is None:
             raise NotAuthenticated("The worker's token is unknown, was replaced or was revoked. Register again.")
+        if isinstance(principal, _Removed):
+            raise RegistrationExpired
         self.presence.record(principal.worker_id)
         structlog.contextvars.bind_contextvars(worker_id=principal.worker_id)
         return principal
@@ -64,7 +73,7 @@ class WorkerAuthentication:
     ) -> WorkerPrincipal:
         return await self.of(request.headers.get("authorization"))
 
-    async def _find(self, asked: Sequence[_Asked]) -> list[WorkerPrincipal | None]:
+    async def _find(self, asked: Sequence[_Asked]) -> list[WorkerPrincipal | _Removed | None]:
         async with self._databases.central.connection() as connection:
             values = {
                 "hashes": [each.token_hash for each in asked],
@@ -77,8 +86,13 @@ class WorkerAuthentication:
                 await SQL["adopt_rotated_tokens"].run(connection, hashes=used)
                 # Read again: a worker that was revoked between the two has no token any more.
                 rows = await SQL["authenticate"].rows(connection, **values)
+            known = {row["place"] for row in rows}
+            strangers = [each.token_hash for place, each in enumerate(asked, 1) if place not in known]
+            removed = await _removed_of(connection, strangers) if strangers else frozenset()
         found = {row["place"]: self._principal(row) for row in rows}
-        return [found.get(place) for place in range(1, len(asked) + 1)]
+        return [
+            found.get(place, REMOVED if each.token_hash in removed else None) for place, each in enumerate(asked, 1)
+        ]
 
     def _principal(self, row: asyncpg.Record) -> WorkerPrincipal:
         pending = row["rotation_id"] is not None and not row["is_next"]
@@ -107,3 +121,8 @@ class WorkerAuthentication:
                 )
             ),
         )
+
+
+async def _removed_of(connection: Connection, hashes: Sequence[bytes]) -> frozenset[bytes]:
+    rows = await SQL["find_removed_tokens"].rows(connection, hashes=list(hashes))
+    return frozenset(row["token_hash"] for row in rows)

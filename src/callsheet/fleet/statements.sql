@@ -199,15 +199,38 @@ DELETE FROM worker_drains WHERE worker_id = :worker_id AND starts_with(worker_id
 DELETE FROM comfyui_workers WHERE worker_id = :worker_id AND session_id = :session_id
 
 -- name: find_stale_workers
-SELECT worker_id, session_id FROM comfyui_workers
-WHERE revoked_at IS NULL AND last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
-ORDER BY worker_id LIMIT :limit
+-- Silent too long, and nothing is leased to it: a lease is the worker's until it runs out, whether heartbeats come or not.
+-- What ran out is taken back by the reaper; after that its worker is found here.
+SELECT w.worker_id, w.session_id FROM comfyui_workers w
+WHERE w.revoked_at IS NULL AND w.last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
+  AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')
+ORDER BY w.worker_id LIMIT :limit
 
 -- name: remove_stale_worker
--- Only while it is stale still, and the same registration: it may have come back this moment.
-DELETE FROM comfyui_workers
-WHERE worker_id = :worker_id AND session_id = :session_id AND revoked_at IS NULL
-  AND last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
+-- Only while all of this is still true, and it is the same registration: the worker may have come back this moment, or have
+-- been given a job. Run after lock_drains, so that a lease under way is waited for and seen.
+-- The hashes of its tokens stay: its next request is told to register again.
+WITH removed AS (
+    DELETE FROM comfyui_workers w
+    WHERE w.worker_id = :worker_id AND w.session_id = :session_id AND w.revoked_at IS NULL
+      AND w.last_seen_at < clock_timestamp() - make_interval(secs => :stale_seconds)
+      AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = :worker_id AND d.status = 'leased')
+    RETURNING w.session_id, w.token_hash, w.next_token_hash
+)
+INSERT INTO removed_worker_tokens (token_hash, session_id)
+SELECT tokens.hash, removed.session_id
+FROM removed CROSS JOIN LATERAL unnest(ARRAY[removed.token_hash, removed.next_token_hash]) AS tokens (hash)
+WHERE tokens.hash IS NOT NULL
+
+-- name: forget_removed_tokens
+DELETE FROM removed_worker_tokens
+WHERE removed_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
+
+-- name: find_removed_tokens
+-- Those whose worker has not registered since. One that has is known by its new token only.
+SELECT t.token_hash FROM removed_worker_tokens t JOIN worker_sessions s ON s.id = t.session_id
+WHERE t.token_hash = ANY (:hashes::bytea[])
+  AND NOT EXISTS (SELECT FROM worker_sessions later WHERE later.worker_id = s.worker_id AND later.id > s.id)
 
 -- name: find_left_behind
 -- Leases whose worker is gone: its last session has ended, or began after the lease. A crash came before they were put
@@ -237,7 +260,8 @@ UPDATE comfyui_workers SET is_approved = false, revoked_at = coalesce(revoked_at
 WHERE worker_id = :worker_id
 
 -- name: lock_drains
--- Waits for the leases under way; those that come later wait for the end of this transaction (see drained_workers).
+-- Waits for the leases under way; those that come later wait for the end of this transaction (see drained_workers). Taken
+-- to drain a worker, and to remove one that is stale.
 SELECT pg_advisory_xact_lock(hashtextextended('callsheet drains', 0))
 
 -- name: drain_worker

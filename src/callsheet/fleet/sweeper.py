@@ -1,4 +1,4 @@
-"""Workers that disappeared without a word: their leases go back, their sessions end, they are removed."""
+"""Workers that disappeared without a word: once nothing is leased to them, their sessions end and they are removed."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ log = get_logger(__name__)
 SQL = statements("callsheet.fleet")
 ACTOR = "worker_sweeper"
 BATCH = 100
+# How long a removed worker is told to register again. Later its token is as unknown as any other.
+TOKEN_DAYS = 30
 # After a pause this long nobody could have been seen, whatever last_seen_at says.
 LONGEST_PAUSE_SECONDS = 60.0
 
 
 class WorkerSweeper(Loop):
-    """Safe on any number of control planes: leases go back by their token, a worker goes only while it is stale."""
+    """Safe on any number of control planes: a worker goes only while it is stale and holds nothing. Its leases are its
+    own until they run out; the reaper takes them back then."""
 
     name = "worker_sweeper"
     interval_seconds = 15.0
@@ -65,21 +68,19 @@ class WorkerSweeper(Loop):
             )
 
     async def _remove(self, worker_id: str, session_id: int) -> None:
-        # Its leases first: where a crash comes in between, the worker is still there to be found.
-        reason = "its worker was not heard of any more"
-        returned = await self._held.put_back(worker_id, session_id, keep_attempt=True, reason=reason, actor=ACTOR)
         await hit(Failpoint.SWEEP_WORKER_BEFORE_REMOVE)
         async with self._databases.central.transaction() as connection:
+            await SQL["lock_drains"].run(connection)
             removed = await SQL["remove_stale_worker"].run(
                 connection, worker_id=worker_id, session_id=session_id, stale_seconds=self._stale_seconds
             )
             if removed:
                 await SQL["end_session"].run(connection, worker_id=worker_id, reason="stale")
                 await SQL["forget_drain"].run(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
-                event = Event(worker_id, session_id, "removed_as_stale", ACTOR, details={"leases": returned})
-                await write(connection, [event])
+                await SQL["forget_removed_tokens"].run(connection, days=TOKEN_DAYS)
+                await write(connection, [Event(worker_id, session_id, "removed_as_stale", ACTOR)])
         if removed:
-            log.warning("worker.stale", worker_id=worker_id, leases=returned)
+            log.warning("worker.stale", worker_id=worker_id)
 
     def _has_watched(self) -> bool:
         """Whether workers could have been heard of for as long as one may be silent. After a restart, or an outage of

@@ -45,6 +45,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "refused": 400,
     "malformed_request": 400,
     "not_authenticated": 401,
+    "registration_expired": 401,
     "invalid_credentials": 401,
     "forbidden": 403,
     "csrf_failed": 403,

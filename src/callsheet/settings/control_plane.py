@@ -248,7 +248,10 @@ class FleetSettings(Section):
     max_workers: int = Field(50, ge=1, le=1_000_000, description="Most workers that may be registered.")
     # A worker that polls with the longest wait is heard of every 55 seconds.
     stale_seconds: int = Field(
-        300, ge=120, le=86_400, description="A worker not heard of for so long is removed, in seconds."
+        300,
+        ge=120,
+        le=86_400,
+        description="A worker that sent no request for so long and holds no lease is removed, in seconds.",
     )
     output_validation: Literal["enforce", "warn"] = Field(
         "enforce",

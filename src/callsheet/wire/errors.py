@@ -90,6 +90,12 @@ class NotAuthenticated(Refusal):
     code = "not_authenticated"
 
 
+class RegistrationExpired(NotAuthenticated):
+    """The worker was removed because it sent no request for too long. Register again."""
+
+    code = "registration_expired"
+
+
 class InvalidCredentials(Refusal):
     """The e-mail address or the password is wrong."""
 

@@ -118,6 +118,7 @@ class ControlPlane:
         except Refused as refused:
             if refused.status != httpx.codes.UNAUTHORIZED:
                 raise
+            log.warning("worker.token_refused", code=refused.code, reason=refused.detail)
             await self._register(instead_of=token)
             answer = await self._post(path, request, seconds)
         try:
