@@ -108,3 +108,16 @@ async def test_many_routes_are_answered_each_by_itself(core: Core, room: FleetRo
     routes = [(workflow, "production", "self_hosted") for workflow in workflows]
     found = await room.capacity.of(routes)
     assert [found[route].live_workers for route in routes] == [0, 1, 2]
+
+
+async def test_a_silent_worker_counts_while_a_lease_of_it_is_valid_with_the_slots_it_uses(
+    core: Core, room: FleetRoom, ann: Member
+) -> None:
+    fleet = await new_fleet(core, room, desired_workers=1)
+    await enlist(room, "gpu-1", fleet, max_concurrency=2)
+    await core.submit(ann)
+    started = await core.start("gpu-1")
+    await core.rows(core.databases.central, "UPDATE comfyui_workers SET last_seen_at = now() - interval '91 s'")
+    assert await only(core, room) == RouteCapacity(1, 1, 1, 0, False)
+    await core.expire_lease(started.lease.dispatch_id)
+    assert await only(core, room) == RouteCapacity(0, 0, 0, 0, True)

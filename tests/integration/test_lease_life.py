@@ -123,6 +123,16 @@ async def test_of_heartbeats_of_one_lease_that_arrive_together_the_start_of_the_
     assert (await hot(core, job))["run_started_at"] is not None
 
 
+async def test_a_worker_that_stops_for_a_cancel_leaves_no_refusal_in_the_jobs_history(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann)
+    await cancel(core, ann, job)
+    stopped = Failure("canceled", "The job was canceled.")
+    assert (await core.room.execution.fail(report(started), stopped)).status == "canceled"
+    assert await core.steps(ann, job.id) == [*STARTED, "processing>canceled"]
+    assert (await finished(core, job))["status"] == "canceled"
+    await core.check_drained()
+
+
 async def test_a_cancel_is_told_with_the_next_heartbeat_and_the_slot_stays_until_the_report(
     core: Core, ann: Member
 ) -> None:

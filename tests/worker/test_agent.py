@@ -128,6 +128,8 @@ async def test_users_see_when_it_is_rendered_and_on_its_way_to_storage(
         return bool(progress.get("message") == UPLOADING)
 
     await until(is_uploading)
+    # Not where the engine's last word left it: what is left is the upload.
+    assert (await site.shop.shown(person, job_id))["progress"]["percent"] == 99.0
     go_on.set()
     await site.ends(person, job_id)
 

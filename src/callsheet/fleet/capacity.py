@@ -21,7 +21,7 @@ class Route(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RouteCapacity:
-    # Approved, not draining, seen in the last 90 seconds.
+    # Approved, not draining, and seen in the last 90 seconds or busy with a valid lease.
     live_workers: int
     # Jobs those can run at once, and jobs they have in hand (of any route).
     slots: int

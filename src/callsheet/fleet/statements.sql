@@ -391,6 +391,7 @@ DELETE FROM gpu_fleets WHERE id = :id RETURNING slug, stage
 
 -- name: capacity
 -- Who could take jobs of each route now: the workers of active fleets that have the workflow, and those it is assigned to.
+-- A worker that sends no heartbeats while it renders is there as long as a lease of it is valid, with the slots it uses.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
@@ -402,20 +403,25 @@ FROM asked CROSS JOIN LATERAL (
         coalesce(sum(w.held) FILTER (WHERE NOT w.is_draining), 0)::bigint AS busy,
         count(*) FILTER (WHERE w.is_draining) AS draining
     FROM (
-        SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining, c.max_concurrency,
-            (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased') AS held
+        SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining, leased.held,
+            CASE WHEN c.was_seen THEN c.max_concurrency ELSE leased.held END AS max_concurrency
         FROM (
-            SELECT m.* FROM workflow_fleets wf
-            JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = asked.stage
-            JOIN comfyui_workers m ON m.fleet_id = f.id
-            WHERE wf.workflow_id = asked.workflow_id
-            UNION ALL
-            SELECT m.* FROM worker_workflows ww
-            JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = asked.stage
-            WHERE ww.workflow_id = asked.workflow_id
-        ) c
+            SELECT m.*, m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen FROM (
+                SELECT m.* FROM workflow_fleets wf
+                JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = asked.stage
+                JOIN comfyui_workers m ON m.fleet_id = f.id
+                WHERE wf.workflow_id = asked.workflow_id
+                UNION ALL
+                SELECT m.* FROM worker_workflows ww
+                JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = asked.stage
+                WHERE ww.workflow_id = asked.workflow_id
+            ) m
+        ) c CROSS JOIN LATERAL (
+            SELECT count(*) AS held, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
+            FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+        ) leased
         WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.providers)
-          AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+          AND (c.was_seen OR leased.is_valid)
     ) w
 ) crew CROSS JOIN LATERAL (
     SELECT EXISTS (
@@ -424,7 +430,9 @@ FROM asked CROSS JOIN LATERAL (
             SELECT count(*) FROM comfyui_workers c
             WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
               AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
-              AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds))) AS up
+              AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+                   OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+                              AND d.lease_expires_at > clock_timestamp())))) AS up
 ) scaling
 
 -- name: delete_old_events

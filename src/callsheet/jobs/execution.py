@@ -326,7 +326,7 @@ class Execution:
             if found is None:
                 # The job runs under a newer lease: this report comes from a worker that was overtaken.
                 raise LeaseLost()
-            if found != target(happening).value:
+            if found != target(happening).value and not _only_stopped(happening, found):
                 await self._mover.deny(happening, move)
             # Otherwise it is the same report again, after a crash before the close.
             end = found
@@ -362,6 +362,11 @@ def retry_delay(attempts: int, failure: Failure) -> float:
     """Not before a provider wants it, within reason; never all at the same moment."""
     jittered = backoff_seconds(attempts, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, RANDOM)
     return min(RETRY_CAP_SECONDS, max(0.0, failure.retry_after_seconds) + jittered)
+
+
+def _only_stopped(happening: Happening, end: EndStatus) -> bool:
+    """A worker that stopped because the job was over reports that the run failed. It asks for nothing."""
+    return happening is Happening.FAIL and end in ("canceled", "expired")
 
 
 def _worker(worker_id: str) -> str:

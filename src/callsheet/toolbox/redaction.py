@@ -34,7 +34,7 @@ _CURL_USER = re.compile(r"(\s(?:-u|--user)[ =]['\"]?[^\s:'\"]{1,100}:)[^\s'\"]+"
 _SECRET_CHARACTERS = string.ascii_letters + string.digits + "_-+/=.~:@%$&"
 
 # One cheap look decides for nearly every string that no shape can match.
-_MAY_SHOW = re.compile(r"[A-Za-z0-9_+/.:$-]{18}|://|-----BEGIN|(?i:basic|bearer|apikey)\s| --?u")
+_MAY_SHOW = re.compile(r"[A-Za-z0-9_+/.:$-]{18}|AKIA|://|-----BEGIN|(?i:basic|bearer|apikey)\s| --?u")
 
 
 def redact_text(text: str) -> str:

@@ -21,8 +21,8 @@ VENDOR_SHAPES: Final = (
     # Callsheet: API keys and browser sessions, then stream tokens.
     r"cs[a-z]?_[A-Za-z0-9]{24,}",
     r"cst_[A-Za-z0-9_.-]{24,}",
-    # AWS: access keys, temporary ones too, and session tokens.
-    r"A(?:KIA|SIA|ROA|IDA|BIA|CCA)[0-9A-Z]{16,20}",
+    # AWS: access keys, also the start of one that was cut off, temporary ones, and session tokens.
+    r"(?:AKIA[0-9A-Z]{6,124}|A(?:SIA|ROA|IDA|BIA|CCA)[0-9A-Z]{16,124})",
     r"(?:FwoG|IQoJ)[A-Za-z0-9/+=]{40,}",
     # Replicate, Hugging Face, Runpod, Groq, Fireworks, Together.
     r"(?:r8|hf|api_org|rpa|gsk|fw|tgp_v1)_[A-Za-z0-9]{16,}",
@@ -66,7 +66,13 @@ VENDOR_SHAPES: Final = (
     # Hashes of passwords.
     r"\$(?:2[abxy]|argon2(?:id|i|d)|scrypt|6|5|y)\$[A-Za-z0-9$./+=,]{20,}",
 )
-_VENDORS = re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(VENDOR_SHAPES) + ")")
+_VENDOR = "|".join(VENDOR_SHAPES)
+_VENDORS = re.compile(rf"(?<![A-Za-z0-9])(?:{_VENDOR})")
+# What stands before a secret may be written in letters: the "n" of an escaped line break in a printed text, the "D" of
+# an encoded "=" in an address, the "m" that ends a colour on a terminal.
+_ESCAPED_VENDORS = re.compile(
+    r"(\\(?:[abfnrtv0]|x[0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4})|%[0-9A-Fa-f]{2}|\[[0-9;]{0,20}m)" + rf"(?:{_VENDOR})"
+)
 
 _PLAIN = re.compile(r"[a-z_-]+")
 # A block that was cut off is masked to its end.
@@ -95,6 +101,7 @@ def mask_shapes(text: str) -> str:
     text = _PRIVATE_KEY.sub(MASK, text)
     # A name that somebody wrote, like hf_transformers_examples, has neither digits nor capitals.
     text = _VENDORS.sub(lambda found: found[0] if _PLAIN.fullmatch(found[0]) else MASK, text)
+    text = _ESCAPED_VENDORS.sub(rf"\1{MASK}", text)
     text = _BASIC.sub(_unless(_is_word), text)
     text = _BEARER.sub(_unless(_is_word), text)
     text = _WEBHOOK.sub(rf"\1{MASK}", text)

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
+from callsheet.providers.following import MOST_PERCENT
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker import (
     MOST_PREVIEW_BYTES,
@@ -108,7 +109,7 @@ class LeaseKeeper:
         """Addresses to upload to, however long the control plane is away. From here on nothing else is told: what the
         engine said last would come after it."""
         self._progress = None
-        progress = self._progress_of(None, UPLOADING)
+        progress = self._progress_of(MOST_PERCENT, UPLOADING)
         return await self._insist(
             self._message(outputs=[each.model_dump(mode="json") for each in outputs], progress=progress)
         )

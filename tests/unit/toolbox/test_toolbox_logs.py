@@ -5,7 +5,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from uuid import UUID
 
 import pytest
@@ -225,3 +225,14 @@ def test_a_stream_that_cannot_be_written_does_not_stop_the_work(stream: io.Strin
     configure_logs("info", "json", after)
     EARLY.info("written")
     assert [line["event"] for line in after.parsed()] == ["written"]
+
+
+@pytest.mark.parametrize("format", ["json", "console"])
+def test_an_aws_key_is_in_no_log_line_wherever_an_engine_put_it(format: Literal["json", "console"]) -> None:
+    key, stream = "AKIAIOSFODNN7EXAMPLE", io.StringIO()
+    configure_logs("info", format, stream)
+    error = RuntimeError(f"denied for {key}\n{key}")
+    EARLY.warning("job.failed", reason=str(error), repeated=repr(error), exc_info=error, said=[key, {key: key}])
+    logging.getLogger("engine").error("\x1b[31m%s\x1b[0m", key, exc_info=error)
+    assert stream.getvalue().count("***") > 6
+    assert "AKIA" not in stream.getvalue()
