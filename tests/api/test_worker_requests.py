@@ -77,7 +77,7 @@ class TestRequests:
             "prefetch",
         )
         job = await worker.job(**dict.fromkeys(fields), from_the_future={"a": 1})
-        nothing = dict.fromkeys(("run_started", "progress", "preview", "outputs", "refresh_inputs"))
+        nothing = dict.fromkeys(("run_started", "run_waiting", "progress", "preview", "outputs", "refresh_inputs"))
         assert (await worker.heartbeat(job, worker_id=7, **nothing)).status_code == 200
         await worker.deliver(job, OUTPUT)
         output = {"size": len(OUTPUT), "mime_type": "video/mp4", "sha256": None, "metadata": None, "codec": "h264"}

@@ -89,6 +89,25 @@ async def test_a_heartbeat_extends_the_lease_but_never_past_the_run_limit(core: 
         await beat(report(started))
 
 
+async def test_a_run_that_waits_for_its_engine_is_not_within_its_run_limit_yet(core: Core, ann: Member) -> None:
+    job, started = await running(core, ann, lease_seconds=100, run_limit_seconds=1000)
+    beat = core.room.execution.heartbeat
+    # As if it had been leased longer ago than a run may take.
+    long_ago = "UPDATE ai_job_dispatches SET last_leased_at = now() - interval '1200 s', lease_expires_at = now()"
+    await core.rows(core.databases.central, long_ago)
+    # A worker that does not know the word is bound by its lease.
+    assert (await beat(report(started))).ttl_seconds <= 0
+    assert 90 < (await beat(report(started), run_waiting=True)).ttl_seconds <= 100
+    assert (await hot(core, job))["run_started_at"] is None
+    await core.rows(core.databases.central, long_ago)
+    assert 90 < (await beat(report(started), run_started=True)).ttl_seconds <= 100
+    await core.rows(core.databases.central, long_ago)
+    # From the start on it counts, whatever is said.
+    over = "UPDATE ai_job_dispatches SET run_started_at = now() - interval '1200 s', lease_expires_at = now()"
+    await core.rows(core.databases.central, over)
+    assert (await beat(report(started), run_waiting=True)).ttl_seconds <= 0
+
+
 async def test_a_heartbeat_of_another_worker_with_the_right_token_is_refused(core: Core, ann: Member) -> None:
     job, started = await running(core, ann)
     before = (await hot(core, job))["lease_expires_at"]

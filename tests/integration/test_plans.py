@@ -132,6 +132,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             tokens=[token(held)],
             workers=[None],
             run_started=[True],
+            run_waiting=[False],
             now=None,
         ),
         "find": central_case("find", {PRIMARY, "dispatch_history_pkey"}, 30, dispatch_ids=[held, 5]),

@@ -208,6 +208,7 @@ async def test_a_heartbeat_that_commits_while_the_reaper_waits_keeps_the_lease(r
             tokens=[started.lease.lease_token],
             workers=[None],
             run_started=[False],
+            run_waiting=[False],
             now=None,
         )
         [reaping] = await waiting(race.central, race.one.reap())

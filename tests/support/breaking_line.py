@@ -24,6 +24,9 @@ class BreakingLine:
         self.broken = 0
         # Submissions that went on to the other end, whatever became of them there.
         self.carried = 0
+        # Looks at the engine's queue, and connections that were cut off at once.
+        self.looks = 0
+        self.turned_away = 0
         self.is_down = False
         self.port = 0
 
@@ -48,6 +51,7 @@ class BreakingLine:
 
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         if self.is_down:
+            self.turned_away += 1
             writer.transport.abort()
             return
         try:
@@ -70,6 +74,7 @@ class BreakingLine:
                     if self._breaks_now(lost):
                         return
                     self.carried += 1
+                self.looks += data.startswith(b"GET /queue ")
                 writer.write(data)
                 await writer.drain()
         with suppress(OSError):

@@ -5,6 +5,7 @@ The recordings' own ids and folders are replaced by those of the run; everything
 async with replaying() as engine:
     engine.scenario = "SaveImage_batch3"          # a shape of output_shapes.json, or one of the words of ENDINGS
     engine.scenario = "held"; …; engine.release.set()
+    engine.scenario = "deaf"                      # held, and does not hear that it shall stop
 """
 
 from __future__ import annotations
@@ -104,6 +105,10 @@ class ReplayingEngine:
     @property
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def is_down(self) -> bool:
+        return self._executor is None or self._executor.done()
 
     async def start(self) -> None:
         app = web.Application(client_max_size=2**30)
@@ -361,8 +366,10 @@ class ReplayingEngine:
         messages, entry = self._recorded(item, scenario)
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
-        if scenario == "held":
-            waits = [asyncio.create_task(each.wait()) for each in (self.release, item.interrupted)]
+        if scenario in ("held", "deaf"):
+            # A node that looks at nothing cannot be interrupted.
+            ends = (self.release, item.interrupted) if scenario == "held" else (self.release,)
+            waits = [asyncio.create_task(each.wait()) for each in ends]
             try:
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             finally:

@@ -131,6 +131,7 @@ def test_every_bounded_field_of_a_message_is_on_the_page() -> None:
         "capacity_type",
         "prefetch",
         "run_started",
+        "run_waiting",
         "refresh_inputs",
     }
     without |= {"output", "result", "metadata", "error_message", "expires_at"}

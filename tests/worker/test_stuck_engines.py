@@ -78,6 +78,73 @@ async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attemp
     await stranger.close()
 
 
+async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(site: Site) -> None:
+    site.engine.scenario = "held"
+    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    stranger = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=120, poll=0.05))
+    foreign = asyncio.create_task(stranger.run(new_run(), Deaf()))
+    await until(lambda: site.engine.running)
+    # More than the run limit: that would have ended the job first.
+    site.agent(patience=Patience(stall=3600, absent=120, poll=0.05, queue=1.5))
+    person = await site.person()
+    job_id = await site.submit(person)
+    await has_left(site)
+    assert await attempts(site) == [("queued", 0)]
+    assert site.engine.pending == []
+    assert not foreign.done()
+    site.engine.scenario = "SaveImage_batch3"
+    site.engine.release.set()
+    await foreign
+    await site.ends(person, job_id)
+    row = await site.closed(job_id)
+    assert (row["attempts"], row["requeues"]) == (1, 1)
+    await stranger.close()
+
+
+async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callsheet.providers.comfyui.CANCEL_ATTEMPTS", 1)
+    site.engine.scenario = "deaf"
+    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    person = await site.person()
+    first, second = [await site.submit(person) for _ in range(2)]
+    site.agent()
+    failed = await site.ends(person, first, "failed")
+    assert failed["error"]["type"] == "run_limit"
+    await has_left(site)
+    assert await attempts(site) == [("queued", 0)]
+    assert len(site.engine.called("/prompt")) == 1
+    site.engine.scenario = "SaveImage_batch3"
+    site.engine.release.set()
+    await site.ends(person, second)
+    assert (await site.closed(second))["attempts"] == 1
+
+
+async def test_a_job_that_came_just_after_its_engine_died_keeps_its_attempts(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
+    person = await site.person()
+    engine = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=0.3, poll=0.05))
+    submit = engine._send
+
+    async def dies_first(*run: Any) -> str:
+        if not site.engine.is_down:
+            await site.engine.kill()
+        return await submit(*run)
+
+    monkeypatch.setattr(engine, "_send", dies_first)
+    job_id = await site.submit(person)
+    site.agent(engines=[engine])
+    await has_left(site)
+    assert await attempts(site) == [("queued", 0)]
+    monkeypatch.setattr(engine, "_send", submit)
+    await site.engine.start()
+    await site.ends(person, job_id)
+    assert (await site.closed(job_id))["attempts"] == 1
+
+
 async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Site) -> None:
     site.engine.scenario = "held"
     site.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))

@@ -121,12 +121,13 @@ def engines_of(settings: Settings) -> list[Engine]:
 
     engine, key = settings.engine, settings.worker.cloud_api_key
     patience = Patience(
-        engine.stall_seconds,
-        engine.absent_seconds,
-        engine.poll_seconds,
-        engine.idle_seconds,
-        engine.timeout_seconds,
-        engine.max_retries,
+        stall=engine.stall_seconds,
+        absent=engine.absent_seconds,
+        poll=engine.poll_seconds,
+        idle=engine.idle_seconds,
+        queue=engine.queue_seconds,
+        answer=engine.timeout_seconds,
+        retries=engine.max_retries,
     )
     if key is not None:
         return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]

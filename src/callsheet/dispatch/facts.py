@@ -83,6 +83,7 @@ class Beat:
     token: UUID
     run_started: bool = False
     worker_id: str | None = None
+    run_waiting: bool = False
 
 
 @dataclass(frozen=True, slots=True)

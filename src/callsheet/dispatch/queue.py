@@ -317,6 +317,7 @@ class Queue:
                 tokens=[beat.token for beat in beats],
                 workers=[beat.worker_id for beat in beats],
                 run_started=[beat.run_started for beat in beats],
+                run_waiting=[beat.run_waiting for beat in beats],
                 now=None,
             )
         extended = {

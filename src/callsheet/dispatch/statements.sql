@@ -205,15 +205,17 @@ WITH wanted AS MATERIALIZED (
 SELECT identifier FROM wanted WHERE (SELECT count(*) FROM locked) >= 0
 
 -- name: heartbeat
--- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job.
+-- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job. The limit counts from
+-- the start of the run, or from the lease where the worker says neither that it started nor that it waits for its engine.
 WITH beat AS MATERIALIZED (
     -- Two of one lease that arrive together are one.
-    SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started
-    FROM unnest(:dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[])
-        AS b (dispatch_id, token, worker_id, run_started)
+    SELECT dispatch_id, token, worker_id, bool_or(run_started) AS run_started, bool_or(run_waiting) AS run_waiting
+    FROM unnest(
+        :dispatch_ids::bigint[], :tokens::uuid[], :workers::text[], :run_started::boolean[], :run_waiting::boolean[])
+        AS b (dispatch_id, token, worker_id, run_started, run_waiting)
     GROUP BY dispatch_id, token, worker_id
 ), held AS MATERIALIZED (
-    SELECT d.dispatch_id, beat.run_started FROM beat JOIN ai_job_dispatches d USING (dispatch_id)
+    SELECT d.dispatch_id, beat.run_started, beat.run_waiting FROM beat JOIN ai_job_dispatches d USING (dispatch_id)
     WHERE d.lease_token = beat.token AND (beat.worker_id IS NULL OR d.worker_id = beat.worker_id)
     ORDER BY d.dispatch_id FOR NO KEY UPDATE OF d
 )
@@ -223,7 +225,8 @@ UPDATE ai_job_dispatches d SET
                           ELSE d.run_started_at END,
     lease_expires_at = greatest(d.lease_expires_at, least(
         coalesce(:now, clock_timestamp()) + make_interval(secs => d.lease_seconds),
-        coalesce(d.run_started_at, d.last_leased_at) + make_interval(secs => d.run_limit_seconds)))
+        coalesce(d.run_started_at, CASE WHEN held.run_started OR held.run_waiting THEN coalesce(:now, clock_timestamp())
+                                        ELSE d.last_leased_at END) + make_interval(secs => d.run_limit_seconds)))
 FROM held WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.lease_token,
     d.lease_expires_at, d.cancel_requested_at,

@@ -55,7 +55,7 @@ class Reports:
         refuse_repeated_names([output.name for output in outputs])
         self.deliveries.refuse_too_large(outputs)
         report = _report(worker, request)
-        extended = await self.execution.heartbeat(report, bool(request.run_started))
+        extended = await self.execution.heartbeat(report, bool(request.run_started), bool(request.run_waiting))
         answer: dict[str, Any] = {
             "lease_expires_at": extended.lease_expires_at,
             "lease_ttl_seconds": extended.ttl_seconds,

@@ -119,8 +119,10 @@ class Execution:
             move = Move(lease.tenant_id, lease.job_id, lease.charge_cycle, actor, lease.lease_seq, reason=NOT_TAKEN)
             await self._mover.move(Happening.PUT_BACK, move)
 
-    async def heartbeat(self, report: Report, run_started: bool = False) -> Extended:
-        extended = await self._queue.heartbeat(Beat(report.dispatch_id, report.token, run_started, report.worker_id))
+    async def heartbeat(self, report: Report, run_started: bool = False, run_waiting: bool = False) -> Extended:
+        extended = await self._queue.heartbeat(
+            Beat(report.dispatch_id, report.token, run_started, report.worker_id, run_waiting)
+        )
         if extended is None:
             settled = await self._settled(report)
             raise LeaseLost(f"The job is {settled.status}.")

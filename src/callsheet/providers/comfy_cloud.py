@@ -25,6 +25,7 @@ from callsheet.providers.comfyui import (
     refuse_unless_taken,
     saved_here,
     socket_address,
+    still_queued,
     told_by_socket,
     upload_refused,
     view_query,
@@ -153,7 +154,7 @@ class ComfyCloud:
                 )
                 following.run = Run(remote, run.graph, run.output_node)
                 stack.enter_context(self._socket.following(following))
-            job = await self._finished(following)
+            job = await self._finished(following, run.id)
         outputs = [*following.pictures(), *outputs_of(job.get("outputs"), run.output_node)]
         if not outputs:
             raise no_output(following)
@@ -162,7 +163,7 @@ class ComfyCloud:
     def id_of(self, run_id: str) -> str:
         return self._ids.get(run_id, run_id)
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str) -> bool:
         """A run that works already may go on to its end: by its specification the cloud takes out waiting ones only,
         by its guide also those. The one call that surely stops them would stop everybody's."""
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
@@ -170,9 +171,11 @@ class ComfyCloud:
                 # Also one whose answer was lost, or that an agent sent who was killed.
                 remote = self._ids.get(run_id) or await self._find(run_id)
                 if remote is None or await self._is_taken_out(remote):
-                    return
+                    return True
             await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
+        # One of many that run beside each other.
+        return True
 
     async def fetch(self, output: Output, target: Path) -> Fetched:
         here = await saved_here(output, target)
@@ -243,8 +246,9 @@ class ComfyCloud:
         status = str(body.get("status")) if isinstance(body, dict) else ""
         return answer.status_code == 404 or status in _OVER or status.startswith("cancel")
 
-    async def _finished(self, following: Following) -> Mapping[str, Any]:
-        reached, before = time.monotonic(), ""
+    async def _finished(self, following: Following, own_id: str) -> Mapping[str, Any]:
+        reached = queued = time.monotonic()
+        before = ""
         while True:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._patience.poll):
@@ -266,6 +270,9 @@ class ComfyCloud:
                     following.alive()
                 before = ended
                 self._refuse_to_stall(following)
+                if not following.has_begun and reached - queued > self._patience.queue:
+                    await self.cancel(own_id)
+                    raise still_queued(self._patience.queue)
             else:
                 return ended
 

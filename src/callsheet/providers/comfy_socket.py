@@ -10,7 +10,7 @@ import asyncio
 import json
 import struct
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from random import Random
@@ -75,6 +75,9 @@ class EngineSocket:
             if not self._collecting:
                 self._unclaimed.clear()
                 self._unclaimed_bytes = 0
+
+    def follows_any(self, run_ids: Iterable[str]) -> bool:
+        return any(run_id in self._runs for run_id in run_ids)
 
     async def ready(self, seconds: float = OPEN_SECONDS) -> bool:
         """Opens it the first time; answers whether it is open. A run may go on without."""

@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from callsheet.providers import engine_errors as errors
@@ -28,6 +28,7 @@ from callsheet.providers.engine import (
     EngineStuck,
     EngineUnreachable,
     Fetched,
+    NotBegun,
     Output,
     Run,
     Watcher,
@@ -38,7 +39,7 @@ from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.marks import EarlierOutputs, Marks
 from callsheet.providers.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.shared_files import SharedFiles, mark_used, remove_unused
-from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
+from callsheet.providers.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
 from callsheet.providers.submission import submitted, to_its_end
 from callsheet.providers.texts import save_text
 from callsheet.toolbox.logs import get_logger
@@ -67,6 +68,8 @@ class Patience:
     poll: float = POLL_SECONDS
     # Where not even a node was begun.
     idle: float = 120.0
+    # Behind the runs of others, before one of ours.
+    queue: float = 900.0
     # For the next piece of an answer.
     answer: float = 60.0
     # Of an upload or a fetch whose connection failed: both may be repeated.
@@ -95,6 +98,8 @@ class ComfyUI:
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
         self._stuck_on: tuple[str, Place] | None = None
+        # Runs of others that one of ours waited for in vain.
+        self._behind: frozenset[str] = frozenset()
         self._keepsakes = Keepsakes()
         self._marks = Marks()
         self._earlier = EarlierOutputs()
@@ -110,6 +115,8 @@ class ComfyUI:
         assert isinstance(system, dict)
         if self._stuck_on is not None:
             await self._refuse_while_stuck(*self._stuck_on)
+        if self._behind:
+            await self._refuse_while_behind()
         version = system.get("comfyui_version")
         self._version = version_of(version)
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
@@ -175,16 +182,22 @@ class ComfyUI:
         self._earlier.check(outputs, run, errors.cached_nodes(entry) | following.cached)
         return outputs
 
-    async def cancel(self, run_id: str) -> None:
+    async def cancel(self, run_id: str) -> bool:
+        place = None
         # Again and again, because it may be anywhere between submit, queue and executor.
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
                 await self._http.call("POST", "/queue", json={"delete": [run_id]})
                 await self._interrupt(run_id)
-                if await self._place(run_id) is None:
-                    return
+                place = await self._place(run_id)
+                if place is None:
+                    return True
             await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
+        if place is not None:
+            # The next one would wait behind it.
+            self._stuck_on = run_id, place
+        return False
 
     def id_of(self, run_id: str) -> str:
         return run_id
@@ -247,9 +260,9 @@ class ComfyUI:
             try:
                 entry = await self._entry(run_id)
                 place = None if entry is not None else await self._place(run_id)
-            except EngineUnreachable:
+            except EngineUnreachable as away:
                 if time.monotonic() - reached > self._patience.absent:
-                    raise
+                    raise (errors.away_while_queued() if waits_in(signs.place, following) else away) from None
                 continue
             reached = time.monotonic()
             if entry is not None:
@@ -257,14 +270,26 @@ class ComfyUI:
             # Twice, because it may have moved from queue to history between the two questions.
             misses = misses + 1 if place is None else 0
             if misses > 1:
+                if waits_in(signs.place, following):
+                    raise errors.lost_while_queued(run_id)
                 return told_by_socket(following)
             if place is not None:
-                if place != signs.place:
-                    following.alive()
-                    signs.place = place
-                if place.is_running:
-                    following.begun()
-                await self._refuse_to_stall(following, place, signs)
+                await self._look_after(following, place, signs)
+
+    async def _look_after(self, following: Following, place: Place, signs: Signs) -> None:
+        """Raises where the run gets nowhere."""
+        now = time.monotonic()
+        if place != signs.place:
+            following.alive()
+            signs.place = place
+        if place.is_running:
+            following.begun()
+        elif self._socket.follows_any(place.running):
+            # Behind a run of our own, which has a limit.
+            signs.queued_since = now
+        await self._refuse_to_stall(following, place, signs)
+        if not following.has_begun and now - signs.queued_since > self._patience.queue:
+            await self._leave_queue(following.run.id)
 
     async def _wait(self, following: Following, looks: int) -> int:
         """Until the socket says that it is over, or it is time to ask. Answers how often it was asked after the end."""
@@ -295,14 +320,28 @@ class ComfyUI:
                 await self._interrupt(following.run.id)
             raise EngineStuck("The engine stopped working on the run.", silent_seconds=round(silent), idle=idle)
 
+    async def _leave_queue(self, run_id: str) -> NoReturn:
+        with suppress(EngineUnreachable):
+            others = ids_in(await self._http.get_object("/queue"))
+            self._behind = frozenset(each for each in others if not self._socket.follows_any([each]))
+        await self.cancel(run_id)
+        raise still_queued(self._patience.queue)
+
+    async def _refuse_while_behind(self) -> None:
+        """Until what was before us is done: a job that is taken meanwhile would wait just as long."""
+        left = self._behind.intersection(ids_in(await self._http.get_object("/queue")))
+        if left:
+            raise EngineError("engine_busy", "The engine has runs of others to do first.", details={"runs": len(left)})
+        self._behind = frozenset()
+
     async def _refuse_while_stuck(self, run_id: str, before: Place) -> None:
         """The run stays where it was, as a sign: an engine that works again moves it."""
         place = await self._place(run_id)
         if place == before:
-            raise EngineStuck("The engine answers but runs nothing any more.", run=run_id)
+            raise EngineStuck("The engine answers but does not get on with a run.", run=run_id)
         self._stuck_on = None
-        if place is not None:
-            await self.cancel(run_id)
+        if place is not None and not await self.cancel(run_id):
+            raise EngineStuck("The engine is busy with a run that does not stop.", run=run_id)
 
     async def _interrupt(self, run_id: str) -> None:
         if (self._version or (0,)) >= INTERRUPTS_BY_ID:
@@ -325,6 +364,16 @@ def refuse_unless_taken(status: int, body: object, run: Run) -> None:
     problem = errors.of_node_errors(body.get("node_errors"), run.output_node)
     if problem is not None:
         raise problem
+
+
+def waits_in(place: Place | None, following: Following) -> bool:
+    """Whether the run, as far as was seen, never left the queue."""
+    return place is not None and not place.is_running and not following.has_begun
+
+
+def still_queued(seconds: float) -> NotBegun:
+    message = f"The run waited longer than {seconds:g} seconds in the engine's queue."
+    return NotBegun("engine_busy", message, queue_seconds=seconds)
 
 
 def upload_refused(status: int) -> EngineError:

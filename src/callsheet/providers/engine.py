@@ -38,6 +38,13 @@ class EngineStuck(EngineError):
         super().__init__("engine_stuck", message, retryable=True, details=details)
 
 
+class NotBegun(EngineError):
+    """The run ended before the engine worked on it: the job goes back to the queue, and its attempt does not count."""
+
+    def __init__(self, type: str, message: str, **details: Any):
+        super().__init__(type, message, retryable=True, details=details)
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """One execution of a graph. `id` is ours, new for every attempt; `output_node` is whose files count, if not all."""
@@ -79,7 +86,9 @@ class Description:
 class Watcher(Protocol):
     """Who wants to know how a run is going. Called often and from the run's own task: it must not wait."""
 
-    def started(self) -> None: ...
+    def started(self) -> None:
+        """The engine works on the run; before, it waited behind others. May be called more than once."""
+        ...
 
     def progressed(self, percent: float | None, message: str | None) -> None: ...
 
@@ -110,8 +119,9 @@ class Engine(Protocol):
         """What the engine itself calls the run, from its submission until it is forgotten."""
         ...
 
-    async def cancel(self, run_id: str) -> None:
-        """Takes the run out of the queue or stops it, and no other. Never raises EngineError."""
+    async def cancel(self, run_id: str) -> bool:
+        """Takes the run out of the queue or stops it, and no other. Never raises EngineError. Answers whether the
+        engine is free for the next one."""
         ...
 
     async def fetch(self, output: Output, target: Path) -> Fetched:

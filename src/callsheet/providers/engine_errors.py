@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.engine import EngineError
+from callsheet.providers.engine import EngineError, NotBegun
 from callsheet.toolbox.redaction import redact_start
 
 LONGEST_MESSAGE = 2000
@@ -107,6 +107,15 @@ def lost(run_id: str) -> EngineError:
     return EngineError(
         "run_lost", "The engine was restarted and no longer knows the run.", retryable=True, details={"run": run_id}
     )
+
+
+def lost_while_queued(run_id: str) -> NotBegun:
+    message = "The engine was restarted, or its queue cleared, before it began with the run."
+    return NotBegun("run_lost", message, run=run_id)
+
+
+def away_while_queued() -> NotBegun:
+    return NotBegun("engine_unreachable", "The engine went away before it began with the run.")
 
 
 def of_history(entry: Mapping[str, Any]) -> EngineError | None:

@@ -51,6 +51,11 @@ class Following:
         """Whether it is known to have begun one."""
         return self._current is not None or bool(self._parts)
 
+    @property
+    def has_begun(self) -> bool:
+        """Whether the engine is known to have worked on it."""
+        return self._started
+
     def begun(self) -> None:
         if not self._started:
             self._started = True
@@ -87,9 +92,9 @@ class Following:
 
     def said(self, event: str, data: Mapping[str, Any]) -> None:
         self.alive()
+        # Of a run that waits nothing is said.
+        self.begun()
         match event:
-            case "execution_start":
-                self.begun()
             case "execution_cached":
                 self.cached.update(_names(data.get("nodes")))
                 self._finish(*self.cached)
@@ -114,7 +119,6 @@ class Following:
         if node is None:
             self.over.set()
             return
-        self.begun()
         if self._current is not None:
             self._finish(self._current)
         self._current = str(node)
@@ -129,7 +133,6 @@ class Following:
         value, most, node = data.get("value"), data.get("max"), data.get("node")
         if not _is_number(value) or not _is_number(most) or not most or node is None:
             return
-        self.begun()
         self._promised[str(node)] = int(most)
         self._parts[str(node)] = value / most
         self._tell(f"{self._label(str(node))} {value:g}/{most:g}")

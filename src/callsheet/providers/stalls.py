@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 # ComfyUI's own words of devices whose memory figures are those of its own process, not of the whole machine.
@@ -29,6 +29,7 @@ class Signs:
     """What was seen of one run the last time."""
 
     place: Place | None = None
+    queued_since: float = field(default_factory=time.monotonic)
     _memory: tuple[object, ...] = ()
     _looked: float = 0.0
 
@@ -49,6 +50,11 @@ def place_in(queue: Mapping[str, Any], run_id: str) -> Place | None:
     if run_id in running:
         return Place(True, running)
     return Place(False, running) if run_id in pending else None
+
+
+def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
+    """Of whatever runs or waits."""
+    return _ids(queue.get("queue_running")) + _ids(queue.get("queue_pending"))
 
 
 def is_idle(place: Place, has_begun: bool) -> bool:

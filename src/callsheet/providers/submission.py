@@ -8,8 +8,9 @@ from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from callsheet.providers.comfy_http import pause
-from callsheet.providers.engine import EngineUnreachable
+from callsheet.providers.engine import EngineUnreachable, NotBegun
 
+# Of requests that an engine may have read and knows nothing of afterwards: what it dies of is not sent for ever.
 SUBMIT_ATTEMPTS = 3
 # A request that arrived is in the engine's queue as soon as its graph was looked through.
 LOOKS = 3
@@ -20,8 +21,9 @@ SUBMIT_SECONDS = 5.0
 async def submitted(
     send: Callable[[], Awaitable[str]], find: Callable[[], Awaitable[str | None]], absent_seconds: float
 ) -> str:
-    """What the engine calls the run. `find` answers the same for a run that it has, and None for one it has not."""
-    attempt = 1
+    """What the engine calls the run. `find` answers the same for a run that it has, and None for one it has not. An
+    engine that is away is waited for: it may be starting."""
+    attempt, lost_answers, since = 1, 0, time.monotonic()
     while True:
         try:
             return await send()
@@ -30,8 +32,11 @@ async def submitted(
                 found = await _looked_for(find, absent_seconds)
                 if found is not None:
                     return found
-            if attempt == SUBMIT_ATTEMPTS:
-                raise
+                lost_answers, since = lost_answers + 1, time.monotonic()
+                if lost_answers == SUBMIT_ATTEMPTS:
+                    raise
+            elif time.monotonic() - since > absent_seconds:
+                raise _not_taken(lost) from lost
         await pause(attempt)
         attempt += 1
 
@@ -43,14 +48,18 @@ async def _looked_for(find: Callable[[], Awaitable[str | None]], absent_seconds:
         await pause(misses + 1)
         try:
             found = await find()
-        except EngineUnreachable:
+        except EngineUnreachable as away:
             if time.monotonic() - since > absent_seconds:
-                raise
+                raise _not_taken(away) from away
             continue
         if found is not None:
             return found
         misses += 1
     return None
+
+
+def _not_taken(away: EngineUnreachable) -> NotBegun:
+    return NotBegun("engine_unreachable", "The engine could not be reached to take the run.", **away.details)
 
 
 async def to_its_end(call: Coroutine[Any, Any, str]) -> str:

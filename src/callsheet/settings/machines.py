@@ -41,6 +41,14 @@ class EngineSettings(Section):
         description="The same for an engine that has a job in its queue and has not begun a single node of it although "
         "nothing else runs, in seconds: that takes moments where it works.",
     )
+    queue_seconds: float = Field(
+        900.0,
+        ge=1,
+        le=86_400,
+        description="Longest time a job may wait in the engine's own queue behind runs of others, in seconds. Then it "
+        "goes back without counting as an attempt, and the worker takes no job until those runs are done. The run "
+        "limit of a workflow counts from the moment the engine begins.",
+    )
     poll_seconds: float = Field(
         2.0,
         ge=0.1,

@@ -240,6 +240,11 @@ class AnnouncedOutput(WorkerRequest):
 
 class HeartbeatRequest(LeaseRequest):
     run_started: bool | None = Field(None, description="The engine has begun: effect timing counts from here.")
+    run_waiting: bool | None = Field(
+        None,
+        description="The engine has not begun: until it does, the run limit does not count. Without it the limit "
+        "counts from the lease.",
+    )
     progress: ReportedProgress | None = None
     preview: Preview | None = None
     outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)

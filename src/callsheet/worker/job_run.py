@@ -17,7 +17,7 @@ from typing import Literal
 
 import structlog
 
-from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Output, Run
+from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, NotBegun, Output, Run
 from callsheet.providers.graphs import refuse_foreign_files, with_files, with_own_outputs
 from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.toolbox.logs import get_logger
@@ -161,6 +161,10 @@ class JobRun:
                 return self._requeue("its engine cannot be reached")
             if isinstance(error, EngineStuck) and not self._keeper.has_begun:
                 return self._requeue("its engine is stuck on another run")
+        if isinstance(error, NotBegun):
+            self._place.health[self.job.provider].doubt(error.message)
+            if not self._keeper.has_begun:
+                return self._requeue(error.message)
         if isinstance(error, StorageAway):
             return self._requeue("storage cannot be reached")
         if isinstance(error, EngineError):
@@ -174,9 +178,6 @@ class JobRun:
     async def _stopped(self, work: asyncio.Task[Report]) -> Report | None:
         work.cancel()
         await asyncio.gather(work, return_exceptions=True)
-        engine = self._place.engines.get(self.job.provider)
-        if self._submitted and engine is not None:
-            await cancel_run(engine, self.run_id)
         match self._keeper.ending:
             case "interrupted":
                 return self._requeue(self._reason)
@@ -218,10 +219,14 @@ class JobRun:
                 raise EngineUnreachable(health.reason)
             self.stage = "rendering"
             self._submitted = True
-            self._keeper.submitted()
             try:
                 outputs = await engine.run(run, self._keeper)
-            except (EngineStuck, EngineUnreachable) as error:
+            except asyncio.CancelledError:
+                if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
+                    # The next one must not wait behind it.
+                    health.doubt("A run does not stop.")
+                raise
+            except (EngineStuck, EngineUnreachable, NotBegun) as error:
                 # Before the next one gets the place.
                 health.doubt(str(error))
                 raise
@@ -289,12 +294,14 @@ class JobRun:
         return Report("requeue", {**lease_of(self.job), "reason": reason})
 
 
-async def cancel_run(engine: Engine, run_id: str) -> None:
+async def cancel_run(engine: Engine, run_id: str) -> bool:
+    """Whether the engine is free of it."""
     try:
         async with asyncio.timeout(CANCEL_SECONDS):
-            await engine.cancel(run_id)
+            return await engine.cancel(run_id)
     except TimeoutError:
         log.warning("job.cancel_timed_out", run=run_id)
+        return False
 
 
 async def forget_run(engine: Engine, run_id: str) -> None:

@@ -82,13 +82,11 @@ class LeaseKeeper:
         """Whether the engine has worked on the run."""
         return self._began is not None
 
-    def submitted(self) -> None:
-        """From here the run limit counts, whatever the engine says or does not say."""
-        self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
-
     def started(self) -> None:
+        """From here the run limit counts: a job is not to blame for what was before it in the engine's queue."""
         if self._began is None:
             self._began = time.monotonic()
+            self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
             self._news.set()
 
     def progressed(self, percent: float | None, message: str | None) -> None:
@@ -155,7 +153,10 @@ class LeaseKeeper:
     def _with_news(self) -> Body:
         self._news.clear()
         starts = self._began is not None and not self._told_start
-        request = self._message(run_started=starts or None, progress=self._progress, preview=self._preview)
+        waits = self._began is None
+        request = self._message(
+            run_started=starts or None, run_waiting=waits or None, progress=self._progress, preview=self._preview
+        )
         self._progress = self._preview = None
         return request
 

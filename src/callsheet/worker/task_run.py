@@ -110,7 +110,6 @@ class TaskRun:
         directory = self._place.directory / str(self.job.lease_token)
         directory.mkdir(mode=0o700)
         try:
-            self._keeper.submitted()
             self._keeper.started()
             try:
                 came = await actor.run(self._task(directory))
