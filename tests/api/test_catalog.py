@@ -103,6 +103,7 @@ async def test_a_workflow_without_a_graph_is_one_no_engine_runs(studio: Studio) 
         ({"output_mime_type": "text/html"}, ["output_mime_type"]),
         ({"output_mime_type": "image/png"}, ["output_mime_type"]),
         ({"run_limit_seconds": 0}, ["run_limit_seconds"]),
+        ({"keep_metadata": "yes"}, ["keep_metadata"]),
         ({"lease_seconds": 14}, ["lease_seconds"]),
         ({"max_attempts": 0}, ["max_attempts"]),
         ({"surprise": 1}, ["surprise"]),
@@ -208,10 +209,13 @@ async def test_changes_at_once_lose_nothing(studio: Studio) -> None:
     made = await studio.workflow()
     address = f"/api/admin/workflows/{made['slug']}"
     changes = [{"name": "One"}, {"description": "Two"}, {"run_limit_seconds": 3}, {"is_active": False}]
+    assert made["keep_metadata"] is False
+    changes.append({"keep_metadata": True})
     answers = await asyncio.gather(*(studio.call("PATCH", address, change) for change in changes))
-    assert [answer.status_code for answer in answers] == [200] * 4
+    assert [answer.status_code for answer in answers] == [200] * 5
     now = (await studio.call("GET", address)).json()
     assert (now["name"], now["description"], now["run_limit_seconds"], now["is_active"]) == ("One", "Two", 3, False)
+    assert now["keep_metadata"] is True
 
 
 async def test_workflows_are_switched_off_and_on_and_listed(studio: Studio) -> None:

@@ -114,6 +114,7 @@ async def check_everything_is_there(studio: Studio, plane: ControlPlane, somebod
         "output_node_id": "9",
         "output_extension": "mp4",
         "output_mime_type": "video/mp4",
+        "keep_metadata": False,
         "input_path_placeholder": "__INPUT_PATH__",
         "input_name": "a.mp4",
         "input_mime_type": "video/mp4",
@@ -154,15 +155,16 @@ async def test_an_effect_runs_from_the_upload_to_the_result(stored_plane: Contro
         assert timed["last_processing_time_seconds"] >= 0
 
 
-async def test_provider_stage_and_run_limit_come_from_effect_and_workflow(
+async def test_provider_stage_run_limit_and_metadata_come_from_effect_and_workflow(
     studio: Studio, plane: ControlPlane, ann: Person
 ) -> None:
-    made = await studio.workflow(run_limit_seconds=77)
+    made = await studio.workflow(run_limit_seconds=77, keep_metadata=True)
     effect = await studio.effect(made["slug"], provider="cloud", stage="staging")
     await studio.submit(ann, effect, input_file_id=await studio.file(ann))
     assert await leased(plane, effect) is None
     started = await leased(plane, effect, providers=("cloud",), stage="staging")
     assert (started.lease.run_limit_seconds, started.effect_id) == (77, UUID(effect["id"]))
+    assert started.payload["keep_metadata"] is True
 
 
 async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(

@@ -179,6 +179,24 @@ def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet,
     assert second["comfyui_workflow_path"] != first["comfyui_workflow_path"]
 
 
+def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="tagged.json")
+    assert callsheet.call("workflows", "import", file, "--yes", "--json").json["keep_metadata"] is False
+    assert "Metadata of results: removed\n" in callsheet.call("workflows", "show", "tagged").out
+    kept = callsheet.call("workflows", "update", "tagged", "--keep-metadata", "--name", "Tagged")
+    assert kept.out == "Workflow tagged is changed: keep_metadata, name.\n"
+    # An import that says nothing of it leaves it as it is.
+    again = callsheet.call("workflows", "import", file, "--replace", "--yes", "--json").json
+    assert (again["keep_metadata"], again["name"]) == (True, "Tagged")
+    assert "Metadata of results: kept, the graph among it\n" in callsheet.call("workflows", "show", "tagged").out
+    replaced = ("workflows", "import", file, "--replace", "--remove-metadata", "--yes", "--json")
+    assert callsheet.call(*replaced).json["keep_metadata"] is False
+    assert callsheet.call("workflows", "update", "tagged").sentence.startswith("Nothing to change.")
+    assert callsheet.call("workflows", "update", "nope", "--keep-metadata").sentence == "There is no workflow 'nope'."
+    new = ("workflows", "import", file, "--slug", "tagged-too", "--keep-metadata", "--yes", "--json")
+    assert callsheet.call(*new).json["keep_metadata"] is True
+
+
 @pytest.mark.parametrize(
     ("graph", "words"),
     [

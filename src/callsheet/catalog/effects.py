@@ -53,6 +53,7 @@ class Recipe:
     output_node_id: str
     output_extension: str
     output_mime_type: str
+    keep_metadata: bool
 
 
 # What workers beside an engine serve.
@@ -275,4 +276,5 @@ def _recipe(row: Row) -> Recipe:
         output_node_id=row["output_node_id"],
         output_extension=row["output_extension"],
         output_mime_type=row["output_mime_type"],
+        keep_metadata=row["keep_metadata"],
     )

@@ -173,6 +173,7 @@ class Payloads:
             "output_node_id": recipe.output_node_id,
             "output_extension": recipe.output_extension,
             "output_mime_type": recipe.output_mime_type,
+            "keep_metadata": recipe.keep_metadata,
             "input_path_placeholder": input_placeholder(recipe.properties),
             "input_name": primary.name if primary else None,
             "input_mime_type": primary.mime_type if primary else None,

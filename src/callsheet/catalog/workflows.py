@@ -38,6 +38,7 @@ COLUMNS = (
     "output_node_id",
     "output_extension",
     "output_mime_type",
+    "keep_metadata",
     "run_limit_seconds",
     "lease_seconds",
     "max_attempts",

@@ -38,6 +38,11 @@ effects = typer.Typer(help="What is on offer: workflows with a name and a price.
 WORKFLOW = typer.Argument(help="Short name of the workflow.")
 EFFECT = typer.Argument(help="Id or short name of the effect.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+KEEP_METADATA = typer.Option(
+    None,
+    "--keep-metadata/--remove-metadata",
+    help="Keep what the engine writes into results, the graph among it. Default: removed.",
+)
 LISTED = 10_000
 LARGEST_FILE = 64 * 1024 * 1024
 
@@ -51,6 +56,7 @@ def import_workflow(
     extension: str | None = typer.Option(None, help="Of the result, such as mp4. Default: the node's."),
     mime_type: str | None = typer.Option(None, help="Of the result, such as video/mp4. Default: the extension's."),
     everything: bool = typer.Option(False, "--all", help="Offer seeds, steps and other numbers as properties too."),
+    keep_metadata: bool | None = KEEP_METADATA,
     replace: bool = typer.Option(False, "--replace", help="Change the workflow of this name, if there is one."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
     as_json: bool = AS_JSON,
@@ -72,6 +78,7 @@ def import_workflow(
         output_node_id=output.node_id,
         output_extension=output.extension,
         output_mime_type=output.mime_type,
+        **({} if keep_metadata is None else {"keep_metadata": keep_metadata}),
     )
     checked(request.graph, request.properties, request.model_dump())
     if not as_json:
@@ -94,10 +101,10 @@ async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, re
     from callsheet.wire.errors import Conflict, NotFound
 
     if replace:
-        kept = {"slug", "description", "is_active", "run_limit_seconds", "lease_seconds", "max_attempts"}
-        kept |= set() if rename else {"name"}
+        # What was not named on the command line stays as it is.
+        excluded = {"slug"} if rename else {"slug", "name"}
         try:
-            update = UpdateWorkflow(**request.model_dump(exclude=kept))
+            update = UpdateWorkflow(**request.model_dump(exclude=excluded, exclude_unset=True))
             return await catalog.workflows.update(request.slug, update, OPERATOR)
         except NotFound:
             pass
@@ -218,11 +225,35 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     out.print(f"{found.slug}: {found.name}{'' if found.is_active else ' (switched off)'}")
     out.print(f"Graph: {found.comfyui_workflow_path or 'none'}")
     out.print(f"Result: node {found.output_node_id}, .{found.output_extension}, {found.output_mime_type}")
+    out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
     rows = [
         (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
         for each in found.properties
     ]
     print_table(("property", "type", "placeholder", "default", "users may set it"), rows)
+
+
+@workflows.command("update")
+def update_workflow(
+    slug: str = WORKFLOW,
+    name: str | None = typer.Option(None, help="Name for people."),
+    description: str | None = typer.Option(None, help="What it does."),
+    keep_metadata: bool | None = KEEP_METADATA,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Change a workflow. Jobs that were submitted keep what they were built from."""
+    from callsheet.identity.audit import OPERATOR
+
+    given = {"name": name, "description": description, "keep_metadata": keep_metadata}
+    changes = {field: value for field, value in given.items() if value is not None}
+    if not changes:
+        raise OperatorError("Nothing to change. Name at least one field, for example --name 'Film noir'.")
+    update = _checked(UpdateWorkflow, **changes)
+    changed = _with_catalog(lambda catalog: catalog.workflows.update(slug, update, OPERATOR))
+    if as_json:
+        print_json(changed)
+    else:
+        out.print(f"Workflow {changed.slug} is changed: {', '.join(sorted(changes))}.")
 
 
 @workflows.command("activate")

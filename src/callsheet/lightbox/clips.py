@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
 
 import av
 import numpy as np
@@ -143,11 +141,10 @@ def _picture(frame: VideoFrame) -> Picture:
     return np.ascontiguousarray(np.rot90(plain.to_ndarray(), _turns(frame)))
 
 
-def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, Any], step: Step) -> None:
+def write_clip(path: Path, clip: Clip, format: Format, metadata: Mapping[str, str], step: Step) -> None:
     """Encodes while the frames are made; `step` hears of every one and may raise to stop."""
     with av.open(str(path), "w", format=format.container, options=dict(format.container_options)) as container:
-        for key, value in metadata.items():
-            container.metadata[key] = json.dumps(value)
+        container.metadata.update(metadata)
         stream = container.add_stream(format.video_codec, rate=clip.rate, options=dict(format.video_options))
         assert isinstance(stream, VideoStream)
         sound = _SoundTrack(container, format, clip.sound) if clip.sound is not None else None
@@ -224,14 +221,13 @@ def is_plain_mp4(path: Path) -> bool:
         return "mp4" in container.format.name and set(codecs) <= {"h264", "aac", "mp3"} and codecs.count("h264") == 1
 
 
-def copy_streams(source: Path, path: Path, metadata: Mapping[str, Any], step: Step) -> None:
+def copy_streams(source: Path, path: Path, metadata: Mapping[str, str], step: Step) -> None:
     """The same picture and sound in a new file, without a loss and without the work."""
     with (
         opened_media(source) as opened,
         av.open(str(path), "w", format="mp4", options=dict(MP4.container_options)) as new,
     ):
-        for key, value in metadata.items():
-            new.metadata[key] = json.dumps(value)
+        new.metadata.update(metadata)
         kept = {
             each.index: new.add_stream_from_template(each) for each in (*opened.streams.video, *opened.streams.audio)
         }

@@ -23,6 +23,7 @@ from callsheet.providers.lightbox_config import LightboxProviderConfig
 from callsheet.providers.lightbox_graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
 from callsheet.providers.outputs import mime_type_of, public_names
+from callsheet.providers.stripping import without_graph
 from callsheet.wire.errors import FieldProblem
 
 MARGIN_SECONDS: Final = 30
@@ -146,7 +147,9 @@ async def _fetched(engine: Engine, outputs: Sequence[Output], directory: Path) -
     files = []
     for number, (output, name) in enumerate(zip(outputs, public_names(outputs), strict=True), start=1):
         path = directory / f"output-{number}"
-        await engine.fetch(output, path)
+        fetched = await engine.fetch(output, path)
+        if output.text is None:
+            await without_graph(path, name, fetched)
         files.append(MadeFile(path, name, mime_type_of(name)))
     return files
 

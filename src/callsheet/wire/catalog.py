@@ -142,6 +142,11 @@ class CreateWorkflow(UserRequest):
     output_node_id: NodeId | None = Field(None, description="The node whose output is the result.")
     output_extension: Extension = "mp4"
     output_mime_type: MimeType = "video/mp4"
+    keep_metadata: Switch = Field(
+        False,
+        description="Whether results keep the metadata that the engine wrote into them. It has the whole graph in it, "
+        "with every value of the effect.",
+    )
     run_limit_seconds: RunLimit = 3600
     lease_seconds: LeaseSeconds | None = Field(
         None,
@@ -163,6 +168,9 @@ class UpdateWorkflow(UserRequest):
     output_node_id: NodeId | None = None
     output_extension: Extension | None = None
     output_mime_type: MimeType | None = None
+    keep_metadata: Switch | None = Field(
+        None, description="Whether results keep the metadata that the engine wrote into them, the graph among it."
+    )
     run_limit_seconds: RunLimit | None = None
     lease_seconds: LeaseSeconds | None = Field(
         None,
@@ -185,6 +193,7 @@ class WorkflowSummary(Answer):
     output_node_id: str | None = None
     output_extension: str
     output_mime_type: str
+    keep_metadata: bool
     run_limit_seconds: int
     lease_seconds: int | None = None
     max_attempts: int | None = None

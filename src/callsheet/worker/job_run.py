@@ -20,6 +20,7 @@ import structlog
 from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, NotBegun, Output, Run
 from callsheet.providers.graphs import refuse_foreign_files, with_files, with_own_outputs
 from callsheet.providers.outputs import mime_type_of, public_names
+from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text
 from callsheet.toolbox.retry import backoff_seconds
@@ -234,7 +235,7 @@ class JobRun:
         if len(outputs) > MOST_DELIVERED:
             message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
             raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
-        return await self._fetched(engine, outputs)
+        return await self._fetched(engine, outputs, keep_metadata=payload.keep_metadata)
 
     async def _prepared(self, engine: Engine, payload: EnginePayload) -> dict[str, str]:
         """Every file of the job at the engine: its placeholder, and what the engine calls it."""
@@ -277,11 +278,14 @@ class JobRun:
                 await asyncio.sleep(backoff_seconds(failures, RETRY_BASE_SECONDS, RETRY_CAP_SECONDS, _random))
                 url = refreshed(asset, await self._keeper.refresh())
 
-    async def _fetched(self, engine: Engine, outputs: Sequence[Output]) -> list[Deliverable]:
+    async def _fetched(self, engine: Engine, outputs: Sequence[Output], *, keep_metadata: bool) -> list[Deliverable]:
         fetched = []
         for number, (output, name) in enumerate(zip(outputs, public_names(outputs), strict=True), start=1):
             path = self._folder / f"output-{number}"
             got = await engine.fetch(output, path)
+            # A text is the result itself.
+            if output.text is None and not keep_metadata:
+                got = await without_graph(path, name, got)
             fetched.append(Deliverable(path, name, mime_type_of(name), got.size, got.sha256))
         return fetched
 

@@ -53,6 +53,8 @@ class EnginePayload:
     assets: Sequence[Asset]
     output_node: str | None
     extra_data: Mapping[str, Any]
+    # Whether results are delivered with what the engine wrote into them, the graph among it.
+    keep_metadata: bool = False
 
 
 def engine_payload(job: WorkerJob) -> EnginePayload:
@@ -63,7 +65,8 @@ def engine_payload(job: WorkerJob) -> EnginePayload:
     refuse_shared_files(graph)
     node = None if payload.get("output_node_id") is None else str(payload["output_node_id"])
     assets = _assets(job)
-    return EnginePayload(graph, assets, node, checked_extra_data(payload.get("extra_data")))
+    extra_data, keeps = checked_extra_data(payload.get("extra_data")), payload.get("keep_metadata") is True
+    return EnginePayload(graph, assets, node, extra_data, keeps)
 
 
 def refreshed(asset: Asset, answer: HeartbeatAnswer) -> str:

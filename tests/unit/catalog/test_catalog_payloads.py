@@ -38,6 +38,7 @@ def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> Re
         output_node_id="9",
         output_extension="mp4",
         output_mime_type="video/mp4",
+        keep_metadata=False,
     )
 
 

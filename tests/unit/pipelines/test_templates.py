@@ -45,6 +45,7 @@ RECIPE = Recipe(
     output_node_id="9",
     output_extension="png",
     output_mime_type="image/png",
+    keep_metadata=False,
 )
 ALL = Needs(prompt=True, variables=True)
 AT = datetime(2025, 11, 10, 0, 23, 45, tzinfo=UTC)

@@ -11,7 +11,7 @@ from av.audio.stream import AudioStream
 
 from callsheet.lightbox.folders import written
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
-from callsheet.lightbox.nodes.saving import shown_file
+from callsheet.lightbox.nodes.saving import graph_texts, shown_file
 from callsheet.lightbox.sound import Sound, silence
 
 MODULE = "comfy_extras.nodes_audio"
@@ -40,6 +40,7 @@ def _save(context: Context, audio: Sound, prefix: str, kind: str, ending: str) -
     place = context.folders.place_for(prefix, kind)
     name = place.file_name(ending)
     with written(place.folder / name) as part, av.open(str(part), "w", format=ending) as container:
+        container.metadata.update(graph_texts(context))
         stream = container.add_stream(CODECS[ending], rate=audio.rate, layout=audio.layout)
         assert isinstance(stream, AudioStream)
         for frame in audio:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import random
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, ClassVar
 
 from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
+from callsheet.lightbox.animation_metadata import add_to_png, add_to_webp
 from callsheet.lightbox.animations import GIF, Style, animated_png, webp, write_animation
 from callsheet.lightbox.folders import SavePlace, written
 from callsheet.lightbox.frames import Frames
@@ -33,12 +35,17 @@ def shown_animation(place: SavePlace, name: str) -> Mapping[str, list[Any]]:
     return {"images": [shown_file(place, name, "output")], "animated": [True]}
 
 
+def graph_texts(context: Context) -> dict[str, str]:
+    """What every saved file carries: the graph, and what else the prompt came with."""
+    # Must be an object: a string fails the run here, as it does in ComfyUI.
+    extra = {key: context.extra_pnginfo[key] for key in context.extra_pnginfo or ()}
+    return {key: json.dumps(value) for key, value in {"prompt": context.prompt, **extra}.items()}
+
+
 def _metadata(context: Context) -> PngInfo:
     info = PngInfo()
-    info.add_text("prompt", json.dumps(context.prompt))
-    # Must be an object: a string fails the run here, as it does in ComfyUI.
-    for key in context.extra_pnginfo or ():
-        info.add_text(key, json.dumps(context.extra_pnginfo[key]))
+    for key, text in graph_texts(context).items():
+        info.add_text(key, text)
     return info
 
 
@@ -107,11 +114,24 @@ class SaveImageWebsocket(Node):
         raise ValueError("sends its pictures anew each time")
 
 
-def _save_animation(context: Context, images: Frames, prefix: str, ending: str, fps: float, style: Style) -> Result:
+AddTexts = Callable[[Path, Mapping[str, str]], None]
+
+
+def _save_animation(
+    context: Context,
+    images: Frames,
+    prefix: str,
+    ending: str,
+    fps: float,
+    style: Style,
+    add_texts: AddTexts | None = None,
+) -> Result:
     place = context.folders.place_for(prefix, "output", images.width, images.height)
     name = place.file_name(ending)
     with written(place.folder / name) as part:
         write_animation(part, images, fps, style, context.progress)
+        if add_texts is not None:
+            add_texts(part, graph_texts(context))
     return Result(shown=shown_animation(place, name))
 
 
@@ -143,7 +163,8 @@ class SaveAnimatedWEBP(Node):
         method: str,
     ) -> Result:
         effort = {"default": 4, "fastest": 0, "slowest": 6}[method]
-        return _save_animation(context, images, filename_prefix, "webp", fps, webp(lossless, quality, effort))
+        style = webp(lossless, quality, effort)
+        return _save_animation(context, images, filename_prefix, "webp", fps, style, add_to_webp)
 
 
 class SaveAnimatedPNG(Node):
@@ -161,7 +182,8 @@ class SaveAnimatedPNG(Node):
     }
 
     def run(self, context: Context, *, images: Frames, filename_prefix: str, fps: float, compress_level: int) -> Result:
-        return _save_animation(context, images, filename_prefix, "png", fps, animated_png(compress_level))
+        style = animated_png(compress_level)
+        return _save_animation(context, images, filename_prefix, "png", fps, style, add_to_png)
 
 
 class SaveAnimatedGIF(Node):

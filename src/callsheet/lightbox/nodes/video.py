@@ -11,7 +11,7 @@ from callsheet.lightbox.folders import Folders, written
 from callsheet.lightbox.frames import Frames, Picture
 from callsheet.lightbox.node import Context, Input, Node, Output, Result
 from callsheet.lightbox.nodes.images import IMAGE
-from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, shown_animation
+from callsheet.lightbox.nodes.saving import PREFIX, PREFIX_TOOLTIP, SAVES, graph_texts, shown_animation
 from callsheet.lightbox.sound import Sound
 
 MODULE = "comfy_extras.nodes_video"
@@ -129,10 +129,10 @@ class SaveVideo(Node):
         name = place.file_name(ending)
         with written(place.folder / name) as part:
             if ending == "mp4" and video.untouched is not None and is_plain_mp4(video.untouched):
-                copy_streams(video.untouched, part, _metadata(context), context.progress)
+                copy_streams(video.untouched, part, graph_texts(context), context.progress)
             else:
                 chosen = MP4 if ending == "mp4" else webm("vp9" if codec == "auto" else codec, 32)
-                write_clip(part, video, chosen, _metadata(context), context.progress)
+                write_clip(part, video, chosen, graph_texts(context), context.progress)
         return Result(shown=shown_animation(place, name))
 
 
@@ -169,13 +169,8 @@ class SaveWEBM(Node):
         name = place.file_name("webm")
         with written(place.folder / name) as part:
             clip = Clip(images, _rate(fps), None)
-            write_clip(part, clip, webm(codec, crf), _metadata(context), context.progress)
+            write_clip(part, clip, webm(codec, crf), graph_texts(context), context.progress)
         return Result(shown=shown_animation(place, name))
-
-
-def _metadata(context: Context) -> dict[str, Any]:
-    extra = context.extra_pnginfo or {}
-    return {"prompt": context.prompt, **{key: extra[key] for key in extra}}
 
 
 class VideoFirstFrame(Node):

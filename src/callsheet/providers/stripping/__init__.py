@@ -1,0 +1,93 @@
+"""Files without the graph that made them: what an engine writes into the metadata of its results is left out.
+
+ComfyUI stores the whole prompt, and what else it was sent, in every file it saves. Pixels and packets stay byte for
+byte as they are: chunks are left out where nothing depends on their place, and overwritten with zeros where something
+does. No decoder is involved and no file is held in memory, so a hostile file costs the time to read it and no more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from callsheet.providers.engine import EngineError, Fetched
+from callsheet.providers.stripping.containers import matroska, mp4
+from callsheet.providers.stripping.documents import glb, safetensors, svg
+from callsheet.providers.stripping.pictures import gif, jpeg, png
+from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, copied, planned, searched
+from callsheet.providers.stripping.riff import riff
+from callsheet.providers.stripping.sounds import flac, mp3, ogg
+
+Walker = Callable[[Source], Iterator[Piece]]
+BEGINNING = 16
+# What pictures in boxes begin with: their pixels lie in what a video has for metadata.
+STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"jxl ")
+BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
+_BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
+    (b"\x89PNG\r\n\x1a\n", png),
+    (b"\xff\xd8\xff", jpeg),
+    (b"GIF87a", gif),
+    (b"GIF89a", gif),
+    (b"RIFF", riff),
+    (b"\x1a\x45\xdf\xa3", matroska),
+    (b"fLaC", flac),
+    (b"OggS", ogg),
+    (b"ID3", mp3),
+    (b"glTF", glb),
+    (b"<svg", svg),
+    (b"<?xml", svg),
+)
+
+
+async def without_graph(path: Path, name: str, fetched: Fetched) -> Fetched:
+    """Replaces the file by one without the graph, and answers its size and checksum. A file whose structure is unknown
+    or broken stays as it is, unless the graph can be read in it: then the job fails."""
+    stop = threading.Event()
+    try:
+        stripped = await asyncio.to_thread(strip, path, stop)
+    except GraphRemains:
+        message = f"The result {name} carries the workflow's graph, which cannot be removed from a file of this kind."
+        advice = "Set keep_metadata of the workflow to deliver it, or start ComfyUI with --disable-metadata."
+        raise EngineError("graph_in_result", message, details={"name": name, "advice": advice}) from None
+    finally:
+        # The thread would go on for a job that was cancelled.
+        stop.set()
+    return stripped or fetched
+
+
+class GraphRemains(Exception):
+    """The graph is in the file, and not where it can be removed."""
+
+
+def strip(path: Path, stop: threading.Event) -> Fetched | None:
+    """What the file is now; None where there was nothing to remove."""
+    with path.open("rb") as file:
+        source = Source(file, stop)
+        try:
+            plan = planned(source, walker_of(source.beginning(BEGINNING)))
+        except Unreadable:
+            plan = None
+        if plan is None:
+            if searched(source):
+                raise GraphRemains
+            return None
+        target = path.with_name(f"{path.name}.stripped")
+        size, sha256, remains = copied(source, plan, target)
+    if remains:
+        target.unlink()
+        raise GraphRemains
+    target.replace(path)
+    return Fetched(size, sha256)
+
+
+def walker_of(beginning: bytes) -> Walker | None:
+    for magic, walker in _BY_MAGIC:
+        if beginning.startswith(magic):
+            return walker
+    if beginning[4:8] in BOXES:
+        return None if beginning[4:8] == b"ftyp" and beginning[8:12] in STILL_BRANDS else mp4
+    if len(beginning) > 1 and beginning[0] == 0xFF and beginning[1] & 0xE0 == 0xE0:
+        return mp3
+    return safetensors if beginning[8:9] == b"{" else None

@@ -1,0 +1,75 @@
+"""MP4, QuickTime, Matroska and WebM: tags become empty space of the same size, so every packet stays where it is."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, Zeros
+
+_HOLDS_TAGS = (b"moov", b"trak")
+_TAGS = (b"udta", b"meta")
+DEEPEST = 8
+# XMP has one in the file or in `moov`; deeper ones are of tracks, such as those of spherical videos.
+_XMP, _DEEPEST_XMP = b"uuid", 1
+
+_MATROSKA_SEGMENT, _MATROSKA_TAGS = bytes.fromhex("18538067"), bytes.fromhex("1254c367")
+_VOID = 0xEC
+
+
+def mp4(source: Source) -> Iterator[Piece]:
+    return _boxes(source, 0, source.size, 0)
+
+
+def _boxes(source: Source, at: int, limit: int, depth: int) -> Iterator[Piece]:
+    if depth > DEEPEST:
+        raise Unreadable("its boxes are nested too deeply")
+    while at < limit:
+        length, name = struct.unpack(">I4s", source.read(at, 8))
+        header = 16 if length == 1 else 8
+        length = source.number(at + 8, 8) if length == 1 else length or limit - at
+        if not header <= length <= limit - at:
+            raise Unreadable("a box is larger than what it lies in")
+        end = at + length
+        if name in _HOLDS_TAGS:
+            yield source.span(at, at + header)
+            yield from _boxes(source, at + header, end, depth + 1)
+        elif name in _TAGS or (name == _XMP and depth <= _DEEPEST_XMP):
+            yield source.read(at, 4) + b"free" + source.read(at + 8, header - 8)
+            yield Zeros(length - header)
+        else:
+            yield source.span(at, end)
+        at = end
+
+
+def matroska(source: Source) -> Iterator[Piece]:
+    at = 0
+    while at < source.size:
+        name = source.read(at, _length_of_number(source.number(at, 1), 4))
+        width = _length_of_number(source.number(at + len(name), 1), 8)
+        header = len(name) + width
+        length = source.number(at + len(name), width) & ((1 << 7 * width) - 1)
+        is_open = length == (1 << 7 * width) - 1
+        # The segment holds the rest; clusters of a live stream do not say where they end either.
+        end = at + header + (0 if is_open or name == _MATROSKA_SEGMENT else length)
+        if name == _MATROSKA_TAGS and not is_open:
+            source.span(at, end)
+            yield from _void(end - at)
+        else:
+            yield source.span(at, end)
+        at = end
+
+
+def _length_of_number(first: int, longest: int) -> int:
+    """Numbers of Matroska begin with as many zero bits as bytes follow."""
+    length = 9 - first.bit_length()
+    if length > longest:
+        raise Unreadable("an element has no length")
+    return length
+
+
+def _void(length: int) -> Iterator[Piece]:
+    """An element that is skipped, of this length in all. One of tags has five bytes or more."""
+    width = 8 if length > 9 else 1
+    yield bytes([_VOID]) + ((1 << 7 * width) | (length - 1 - width)).to_bytes(width, "big")
+    yield Zeros(length - 1 - width)

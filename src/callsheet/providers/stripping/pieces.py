@@ -1,0 +1,156 @@
+"""What a new file is put together from: parts of the old one, zeros, and a few bytes of our own."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+BLOCK = 1 << 20
+# A GIF has a length before every 255 bytes: this is one of 1.2 GB.
+MOST_STEPS = 5_000_000
+MOST_PIECES = 100_000
+# Every graph has one of these words: the first in the format that engines take, the second in the editor's.
+_WORDS = ("class_type", "widgets_values")
+# This part of a word in UTF-16 is the same in both byte orders.
+MARKS = tuple(mark for word in _WORDS for mark in (word.encode(), word.encode("utf-16-be")[1:]))
+_OVERLAP = max(map(len, MARKS)) - 1
+
+
+class Unreadable(Exception):
+    """The file is not what its first bytes promise, or has too many parts."""
+
+
+class Stopped(Exception):
+    """The job was canceled meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A part of the old file."""
+
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Zeros:
+    length: int
+
+
+Piece = Span | Zeros | bytes
+
+
+class Source:
+    """The old file, read at any place. Nothing beyond its end is ever promised."""
+
+    def __init__(self, file: BinaryIO, stop: threading.Event | None = None):
+        self._file = file
+        self._stop = stop or threading.Event()
+        self._steps = 0
+        self.size = os.fstat(file.fileno()).st_size
+
+    def read(self, at: int, length: int) -> bytes:
+        """A few bytes; Unreadable where the file ends before."""
+        self._steps += 1
+        if self._steps > MOST_STEPS:
+            raise Unreadable("it has too many parts")
+        if self._steps % 1000 == 0:
+            self._check()
+        if at < 0 or at + length > self.size:
+            raise Unreadable("it ends too early")
+        self._file.seek(at)
+        return self._file.read(length)
+
+    def beginning(self, length: int) -> bytes:
+        self._file.seek(0)
+        return self._file.read(length)
+
+    def number(self, at: int, length: int, *, little: bool = False) -> int:
+        return int.from_bytes(self.read(at, length), "little" if little else "big")
+
+    def span(self, start: int, end: int) -> Span:
+        """Unreadable where it is not in the file."""
+        if not 0 <= start <= end <= self.size:
+            raise Unreadable("a part of it lies outside the file")
+        return Span(start, end - start)
+
+    def blocks(self, span: Span) -> Iterator[bytes]:
+        self._file.seek(span.start)
+        left = span.length
+        while left:
+            self._check()
+            block = self._file.read(min(BLOCK, left))
+            if not block:
+                raise Unreadable("it became shorter")
+            left -= len(block)
+            yield block
+
+    def _check(self) -> None:
+        if self._stop.is_set():
+            raise Stopped
+
+
+def planned(source: Source, walker: Callable[[Source], Iterator[Piece]] | None) -> list[Piece] | None:
+    """The pieces of the new file; None where it would be the old one."""
+    if walker is None:
+        return None
+    plan: list[Piece] = []
+    for piece in walker(source):
+        last = plan[-1] if plan else None
+        if isinstance(piece, Span) and isinstance(last, Span) and last.start + last.length == piece.start:
+            plan[-1] = Span(last.start, last.length + piece.length)
+        else:
+            plan.append(piece)
+        if len(plan) > MOST_PIECES:
+            raise Unreadable("too many of its parts would be removed")
+    return None if plan == [Span(0, source.size)] else plan
+
+
+def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, str, bool]:
+    """Size and checksum of the new file, and whether a graph is in it all the same."""
+    digest, search, size = hashlib.sha256(), Search(), 0
+    with target.open("xb") as file:
+        for piece in plan:
+            for block in _blocks(source, piece):
+                file.write(block)
+                digest.update(block)
+                search.add(block)
+                size += len(block)
+    return size, digest.hexdigest(), search.found
+
+
+def searched(source: Source) -> bool:
+    """Whether the old file has a graph in it that can be read."""
+    search = Search()
+    for block in source.blocks(Span(0, source.size)):
+        search.add(block)
+    return search.found
+
+
+class Search:
+    """Looks for a graph in bytes that come block by block."""
+
+    def __init__(self) -> None:
+        self.found = False
+        self._end = b""
+
+    def add(self, block: bytes) -> None:
+        text = self._end + block
+        self.found = self.found or any(mark in text for mark in MARKS)
+        self._end = text[-_OVERLAP:]
+
+
+def _blocks(source: Source, piece: Piece) -> Iterator[bytes]:
+    match piece:
+        case bytes():
+            yield piece
+        case Span():
+            yield from source.blocks(piece)
+        case Zeros():
+            for at in range(0, piece.length, BLOCK):
+                yield bytes(min(BLOCK, piece.length - at))
