@@ -14,6 +14,7 @@ from callsheet import __version__
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.catalog.routes import admin_asset_router, admin_effect_router, admin_workflow_router, effect_router
 from callsheet.fleet.admin_routes import admin_fleet_router, admin_worker_router, worker_log_router
+from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.overview_routes import overview_router
 from callsheet.fleet.protocol import WorkerProtocol, open_protocol
@@ -210,7 +211,7 @@ def _assemble(
     rooms.pipelines.task_steps.plans = tasks.for_runs
     loops = [DatabaseWatch(databases), *rooms.loops]
     routers = [
-        *_worker_routers(rooms),
+        *_worker_routers(rooms, settings),
         callback_router(rooms.webhooks.callbacks),
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
         front_page_router(settings.public_url, lambda: is_ready(databases, draining)),
@@ -303,10 +304,11 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
     return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
 
 
-def _worker_routers(rooms: Rooms) -> list[APIRouter]:
+def _worker_routers(rooms: Rooms, settings: Settings) -> list[APIRouter]:
     fleet, authentication = rooms.fleet, rooms.identity.authentication
+    envelope = Envelope(settings.fleet.answer_envelope)
     return [
-        registration_router(fleet.registry, rooms.fleet_secret, fleet.authentication, authentication),
+        registration_router(fleet.registry, rooms.fleet_secret, fleet.authentication, authentication, envelope),
         rooms.protocol.router,
     ]
 

@@ -100,6 +100,24 @@ def test_the_one_output_comes_first_and_named_ones_keep_their_order() -> None:
     assert claims[1].key == output_key(TENANT, JOB, LEASE, "z.png", "png")
 
 
+@pytest.mark.parametrize(
+    ("mime_type", "name"),
+    [
+        ("video/mp4", "output.mp4"),
+        ("image/png", "output.png"),
+        ("image/jpeg", "output.jpg"),
+        ("text/plain", "output.txt"),
+        ("application/octet-stream", "output.mp4"),
+        ("x-made/up", "output.mp4"),
+    ],
+)
+def test_the_one_output_is_named_by_its_type_and_lies_where_its_address_said(mime_type: str, name: str) -> None:
+    output = {"size": 3, "mime_type": mime_type}
+    [claim] = claims_of(request(output=output), Expected(True, "mp4", "video/mp4"), TENANT, JOB, LEASE)
+    assert claim.name == name
+    assert claim.key == output_key(TENANT, JOB, LEASE, "", "mp4")
+
+
 def test_a_name_twice_is_refused() -> None:
     outputs = [{"name": "a.png", "size": 1, "mime_type": "image/png"}] * 2
     with pytest.raises(InvalidRequest, match="twice"):

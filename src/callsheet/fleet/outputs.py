@@ -7,6 +7,7 @@ completion, unless the settings say to warn only. Whether the bytes look like th
 from __future__ import annotations
 
 import asyncio
+import mimetypes
 import re
 from collections import Counter as Tally
 from collections.abc import Mapping, Sequence
@@ -21,6 +22,7 @@ from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.media_types import EXTENSIONS
 from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, Unavailable
 from callsheet.wire.worker import CompleteRequest, DeliveredOutput
 
@@ -102,15 +104,22 @@ def output_key(tenant_id: UUID, job_id: UUID, lease_token: UUID, name: str, exte
     return f"tenants/{tenant_id}/ai-jobs/{job_id}/output-{uuid5(lease_token, name)}.{extension}"
 
 
-def accepted_key(key: str) -> str:
+def accepted_key(key: str, extension: str) -> str:
     """A key in the same folder that no URL is ever signed for writing."""
-    folder, _, name = key.rpartition("/")
-    return f"{folder}/output-{uuid4()}.{name.rpartition('.')[2]}"
+    return f"{key.rpartition('/')[0]}/output-{uuid4()}.{extension}"
 
 
 def extension_of(name: str) -> str:
     extension = name.rpartition(".")[2].lower() if "." in name else ""
     return extension if _EXTENSION.fullmatch(extension) else DEFAULT_EXTENSION
+
+
+def extension_for(mime_type: str, expected: Expected) -> str:
+    """Of the output at `output_url`: its type is known only when it was made, and may be another than was expected."""
+    if mime_type in (expected.mime_type, DEFAULT_MIME_TYPE):
+        return expected.extension
+    meant = EXTENSIONS.get(mime_type) or (mimetypes.guess_extension(mime_type) or "").removeprefix(".")
+    return meant if _EXTENSION.fullmatch(meant) else expected.extension
 
 
 def refuse_repeated_names(names: Sequence[str]) -> None:
@@ -132,7 +141,8 @@ def claims_of(
     refuse_repeated_names([output.name for output in named])
     claims = []
     if request.output is not None:
-        claims.append(claim("output", request.output, "", expected.extension, f"output.{expected.extension}"))
+        shown = f"output.{extension_for(request.output.mime_type, expected)}"
+        claims.append(claim("output", request.output, "", expected.extension, shown))
     for place, output in enumerate(named):
         claims.append(claim(f"outputs.{place}", output, output.name, extension_of(output.name), output.name))
     return claims
@@ -205,7 +215,7 @@ class OutputInspection:
         return []
 
     async def _take(self, claim: Claim) -> Seen:
-        path = accepted_key(claim.key)
+        path = accepted_key(claim.key, extension_of(claim.name))
         try:
             await self._storage.copy(claim.key, path)
         except NotFound:

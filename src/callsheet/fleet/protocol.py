@@ -8,6 +8,7 @@ from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
 from callsheet.fleet.deliveries import Deliveries
+from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.outputs import OutputInspection
 from callsheet.fleet.polls import Polls
 from callsheet.fleet.protocol_routes import protocol_router
@@ -48,4 +49,5 @@ def open_protocol(
     reports = Reports(
         jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend, gate=gate
     )
-    return WorkerProtocol(protocol_router(fleet.authentication, polls, reports), polls, reports, deliveries)
+    router = protocol_router(fleet.authentication, polls, reports, Envelope(settings.fleet.answer_envelope))
+    return WorkerProtocol(router, polls, reports, deliveries)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Depends, Request, Security
+from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.security import APIKeyHeader
 
 from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.registry import Registry
 from callsheet.fleet.secret import FleetSecret
@@ -18,23 +19,34 @@ secret_header = APIKeyHeader(
 
 
 def registration_router(
-    registry: Registry, secret: FleetSecret, workers: WorkerAuthentication, authentication: Authentication
+    registry: Registry,
+    secret: FleetSecret,
+    workers: WorkerAuthentication,
+    authentication: Authentication,
+    envelope: Envelope,
 ) -> APIRouter:
     router = APIRouter(prefix="/api/worker", tags=["worker protocol"])
 
     async def knows_secret(request: Request, given: str | None = Security(secret_header)) -> None:
         await secret.check(given, authentication.client_address(request))
 
-    @router.post("/register", status_code=201, dependencies=[Depends(knows_secret)])
-    async def register_worker(body: RegisterRequest) -> Registered:
+    @router.post("/register", status_code=201, response_model=Registered, dependencies=[Depends(knows_secret)])
+    async def register_worker(body: RegisterRequest, request: Request) -> Registered | Response:
         """Registers a worker, for a fleet or for workflows. The answer is the only place its token is ever shown."""
-        return await registry.register(body)
+        wants_envelope = envelope.is_wanted(request)
+        registered = await registry.register(body)
+        if not wants_envelope:
+            return registered
+        return Response(enveloped(registered.model_dump_json()), 201, media_type="application/json")
 
-    @router.post("/deregister", status_code=204)
+    @router.post("/deregister", status_code=204, response_model=None)
     async def deregister_worker(
-        body: DeregisterRequest | None = None, worker: WorkerPrincipal = Depends(workers.worker)
-    ) -> None:
+        request: Request, body: DeregisterRequest | None = None, worker: WorkerPrincipal = Depends(workers.worker)
+    ) -> Response | None:
         """Ends the worker's session. What it holds goes back to the queue, and does not count as an attempt."""
+        wants_envelope = envelope.is_wanted(request)
         await registry.deregister(worker, body.reason if body else None)
+        # A program that looks for `data` reads a body.
+        return Response(enveloped("{}"), 200, media_type="application/json") if wants_envelope else None
 
     return router

@@ -253,6 +253,11 @@ class FleetSettings(Section):
         le=86_400,
         description="A worker that sent no request for so long and holds no lease is removed, in seconds.",
     )
+    answer_envelope: Literal["none", "data"] = Field(
+        "none",
+        description="With data, answers of the worker protocol have their fields in the field data as well, for worker "
+        "programs that look there. A request decides for itself with the header X-Callsheet-Envelope.",
+    )
     output_validation: Literal["enforce", "warn"] = Field(
         "enforce",
         description="Whether an output that is missing, empty or not what was declared refuses the completion, or is "

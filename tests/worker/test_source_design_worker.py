@@ -1,0 +1,119 @@
+"""Worker programs of the source design run unmodified: they look for answers in `data`, and upload one file."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import Process
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from tests.support.engines import PNG
+from tests.support.installation import installation, isolate
+from tests.support.waiting import until
+from tests.worker.harness import Site, open_site
+
+PROGRAM = Path(__file__).parents[1] / "support" / "source_design_worker.py"
+
+
+@pytest.fixture(scope="module")
+async def plane(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """All that an operator does for such programs is one setting."""
+    directory = tmp_path_factory.mktemp("enveloped")
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            fleet = settings.fleet.model_copy(update={"answer_envelope": "data"})
+            async with running_control_plane(settings.model_copy(update={"fleet": fleet})) as plane:
+                yield plane
+
+
+@pytest.fixture
+async def site(plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Site]:
+    async with open_site(plane, tmp_path / "agent") as site:
+        yield site
+
+
+@asynccontextmanager
+async def program(site: Site, **environment: str) -> AsyncIterator[Process]:
+    """Stopped as a machine that is taken away stops it; it must have left in good order."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        str(PROGRAM),
+        env={
+            **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
+            "API_BASE_URL": site.shop.plane.settings.public_url,
+            "COMFYUI_BASE_URL": site.engine.url,
+            "FLEET_SECRET": site.shop.secret,
+            "WORKER_ID": "i-0source",
+            "WORKFLOW_SLUGS": site.shop.desk.workflow,
+            "POLL_SECONDS": "0.05",
+            "HEARTBEAT_INTERVAL_SECONDS": "0.1",
+            **environment,
+        },
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.send_signal(signal.SIGTERM)
+    assert await process.wait() == 0
+    assert await site.workers() == []
+
+
+async def test_it_completes_jobs_and_delivers_their_output_under_a_name_of_its_type(site: Site) -> None:
+    async with program(site):
+        person = await site.person()
+        for _ in range(2):
+            # The workflow says mp4; what its node makes is an image.
+            job = await site.ends(person, await site.submit(person))
+            [output] = job["result"]["outputs"]
+            assert (output["name"], output["mime_type"], output["size"]) == ("output.png", "image/png", len(PNG))
+            [file] = await site.shop.files(person, job["id"])
+            assert file["path"].endswith(".png")
+            assert await site.shop.plane.storage.read(file["path"], 1_000_000) == PNG
+        assert await site.shop.balance(person) == 1000 - 2 * 7
+
+
+async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site: Site) -> None:
+    site.engine.scenario = "held"
+    person = await site.person()
+    async with program(site):
+        job_id = await site.submit(person)
+
+        async def has_heartbeat() -> bool:
+            query = "SELECT 1 FROM ai_job_dispatches WHERE status = 'leased' AND heartbeat_at IS NOT NULL"
+            return bool(await site.shop.central(query))
+
+        await until(has_heartbeat)
+    [dispatch] = await site.shop.central("SELECT status, attempts, requeues FROM ai_job_dispatches")
+    assert (dispatch["status"], dispatch["attempts"], dispatch["requeues"]) == ("queued", 0, 1)
+    assert (await site.shop.shown(person, job_id))["status"] == "queued"
+    assert (await site.shop.desk.post_as(person, f"/api/ai-jobs/{job_id}/cancel")).status_code == 200
+
+
+async def test_a_failed_run_fails_the_job_with_what_it_said(site: Site) -> None:
+    site.engine.scenario = "SaveImage_batch3"
+    person = await site.person()
+    async with program(site):
+        job_id = await site.submit(person, output_node_id="77")
+        job = await site.ends(person, job_id, "failed")
+    assert job["error"]["message"] == "Node 77 made no file."
+    assert await site.shop.balance(person) == 1000
+
+
+async def test_agents_of_today_work_beside_it(site: Site) -> None:
+    site.engine.scenario = "SaveImage_batch3"
+    agent = site.agent()
+    person = await site.person()
+    await site.ends(person, await site.submit(person))
+    await site.leave(agent)
