@@ -98,7 +98,6 @@ async def test_a_workflow_without_a_graph_is_one_no_engine_runs(studio: Studio) 
             ["properties.0.default"],
         ),
         ({"output_node_id": "77"}, ["output_node_id"]),
-        ({"output_node_id": None}, ["output_node_id"]),
         ({"output_extension": "../x"}, ["output_extension"]),
         ({"output_mime_type": "text/html"}, ["output_mime_type"]),
         ({"output_mime_type": "image/png"}, ["output_mime_type"]),
@@ -203,6 +202,17 @@ async def test_properties_cannot_leave_an_effect_behind(studio: Studio) -> None:
     assert (await studio.call("PATCH", address, {"properties": narrower})).status_code == 200
     too_strong = await studio.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"overrides": {"strength": 9}})
     assert_refused(too_strong, 422, "invalid_request", "overrides.strength")
+
+
+async def test_without_an_output_node_a_workflow_delivers_all_that_its_graph_saves(studio: Studio) -> None:
+    made = await studio.workflow()
+    address = f"/api/admin/workflows/{made['slug']}"
+    changed = await studio.call("PATCH", address, {"output_node_id": None})
+    assert (changed.status_code, changed.json()["output_node_id"]) == (200, None)
+    # What is left out stays as it is.
+    assert (await studio.call("PATCH", address, {"name": "All"})).json()["output_node_id"] is None
+    assert (await studio.call("PATCH", address, {"output_node_id": "9"})).json()["output_node_id"] == "9"
+    assert (await studio.workflow(output_node_id=None))["output_node_id"] is None
 
 
 async def test_changes_at_once_lose_nothing(studio: Studio) -> None:

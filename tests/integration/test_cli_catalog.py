@@ -179,6 +179,48 @@ def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet,
     assert second["comfyui_workflow_path"] != first["comfyui_workflow_path"]
 
 
+def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Callsheet, tmp_path: Path) -> None:
+    file = export(tmp_path, name="many.json")
+    options = ("--all-outputs", "--run-limit", "77", "--yes")
+    shown = callsheet.succeed("workflows", "import", file, *options).out
+    assert "The result is everything that the graph saves.\n" in shown
+    made = callsheet.call("workflows", "show", "many", "--json").json
+    assert (made["output_node_id"], made["output_extension"], made["run_limit_seconds"]) == (None, "png", 77)
+    told = callsheet.call("workflows", "show", "many").out
+    assert "Result: everything that the graph saves, .png, image/png\n" in told
+    assert "Longest run: 77 seconds\n" in told
+
+    one = callsheet.call("workflows", "update", "many", "--output-node", "10", "--run-limit", "88", "--json").json
+    assert (one["output_node_id"], one["run_limit_seconds"]) == ("10", 88)
+    # An import that says nothing of it leaves the limit as it is, and proposes the node.
+    again = callsheet.call("workflows", "import", file, "--replace", "--yes", "--json").json
+    assert (again["output_node_id"], again["run_limit_seconds"]) == ("9", 88)
+    every = callsheet.call("workflows", "update", "many", "--all-outputs", "--extension", "webm", "--json").json
+    assert (every["output_node_id"], every["output_mime_type"]) == (None, "video/webm")
+    both = ("--all-outputs", "--output-node", "9")
+    for command in (("workflows", "import", file), ("workflows", "update", "many")):
+        assert callsheet.call(*command, *both).sentence == "--all-outputs cannot be combined with --output-node."
+
+
+def test_a_node_that_shows_a_text_makes_a_text(callsheet: Callsheet, tmp_path: Path) -> None:
+    graph = {**EXPORT, "11": {"class_type": "PreviewAny", "inputs": {"source": ["6", 0]}}}
+    file = export(tmp_path, graph, "caption.json")
+    shown = callsheet.succeed("workflows", "import", file, "--output-node", "11", "--yes").out
+    assert "The result is what node 11 (PreviewAny) shows, as .txt.\n" in shown
+    made = callsheet.call("workflows", "show", "caption", "--json").json
+    assert (made["output_extension"], made["output_mime_type"]) == ("txt", "text/plain")
+
+
+def test_a_worker_beside_the_wrong_directory_is_refused_at_its_start(callsheet: Callsheet, tmp_path: Path) -> None:
+    engine = tmp_path / "ComfyUI"
+    worker = callsheet.having(ENGINE__DIRECTORY=str(engine), WORKER__SECRET="s" * 32)
+    command = ("worker", "--fleet", "gpu", "--id", "gpu-1")
+    advice = "Set CALLSHEET_ENGINE__DIRECTORY to ComfyUI's directory, the one with input and output in it."
+    assert worker.call(*command).sentence == f"There is no directory {engine}. {advice}"
+    engine.mkdir()
+    assert worker.call(*command).sentence == f"{engine} has no directory input and no directory output in it. {advice}"
+
+
 def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="tagged.json")
     assert callsheet.call("workflows", "import", file, "--yes", "--json").json["keep_metadata"] is False

@@ -155,6 +155,14 @@ async def test_jobs_are_shown_canceled_and_retried(desk: Desk, terminal: Termina
     assert len((await terminal.run("jobs", "list", "--limit", "1", "--json")).json) == 1
 
 
+async def test_a_job_is_canceled_by_the_short_command_too(desk: Desk, terminal: Terminal) -> None:
+    person = await desk.person(tokens=100)
+    await terminal.login(person)
+    job = await desk.submit(person)
+    assert (await terminal.run("cancel", job["id"])).out == f"Job {job['id']} is canceled.\n"
+    assert (await terminal.run("jobs", "show", job["id"], "--json")).json["status"] == "canceled"
+
+
 async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: Desk, terminal: Terminal) -> None:
     person, other = await desk.person(tokens=100), await desk.person(tokens=100)
     await terminal.login(person)

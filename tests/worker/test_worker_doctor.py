@@ -52,6 +52,17 @@ async def test_what_is_missing_is_a_problem_with_advice(
     assert (found.status, said in found.message, advice in found.advice) == ("problem", True, True), found
 
 
+async def test_a_directory_that_is_not_the_engines_is_a_problem(site: Site, tmp_path: Path) -> None:
+    (tmp_path / "output").mkdir()
+    engine = {"url": site.engine.url, "directory": tmp_path}
+    found = {each.part: each for each in await examine_worker(load_settings(home=tmp_path, engine=engine))}["engine"]
+    assert (found.status, found.message) == ("problem", f"{tmp_path} has no directory input in it.")
+    assert "CALLSHEET_ENGINE__DIRECTORY" in found.advice
+    (tmp_path / "input").mkdir()
+    found = {each.part: each for each in await examine_worker(load_settings(home=tmp_path, engine=engine))}["engine"]
+    assert found.status == "ok"
+
+
 async def test_a_cache_that_does_not_fit_on_the_disk_is_a_warning(site: Site, tmp_path: Path) -> None:
     found = (await examined(site, tmp_path, cache_bytes=2**60))["disk"]
     assert (found.status, "CACHE_BYTES" in found.advice) == ("warning", True)

@@ -50,7 +50,7 @@ class Recipe:
     lease_seconds: int | None
     max_attempts: int | None
     graph_path: str
-    output_node_id: str
+    output_node_id: str | None
     output_extension: str
     output_mime_type: str
     keep_metadata: bool

@@ -32,6 +32,7 @@ MIME_TYPES: Mapping[str, str] = {
     "wav": "audio/wav",
     "flac": "audio/flac",
     "ogg": "audio/ogg",
+    "opus": "audio/ogg",
     "glb": "model/gltf-binary",
     "json": "application/json",
     "zip": "application/zip",
@@ -236,9 +237,7 @@ def _check_places(where: str, each: Property, found: Sequence[Text], of_files: S
 
 
 def check_output(graph: Graph, output_node_id: str | None, extension: str, mime_type: str) -> Iterator[FieldProblem]:
-    if output_node_id is None:
-        yield FieldProblem("output_node_id", "is required where there is a graph")
-    elif output_node_id not in graph:
+    if output_node_id is not None and output_node_id not in graph:
         yield FieldProblem("output_node_id", f"node {output_node_id!r} is not in the graph")
     usual = MIME_TYPES.get(extension, mime_type)
     if usual != mime_type:

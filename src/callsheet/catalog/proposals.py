@@ -33,9 +33,13 @@ _OUTPUTS: Mapping[str, str] = {
     "SaveImage": "png",
     "SaveAudioMP3": "mp3",
     "SaveAudio": "flac",
+    "SaveAudioOpus": "opus",
     "SaveGLB": "glb",
     "PreviewImage": "png",
 }
+# What a node makes that is not proposed but may be named: it only shows something.
+_NAMED: Mapping[str, str] = {"PreviewAny": "txt", "PreviewAudio": "flac"}
+_SHOWS_TEXT = re.compile(r"text|string|caption|show ?any|display ?any", re.IGNORECASE)
 _OTHER_OUTPUT = re.compile(r"save|combine", re.IGNORECASE)
 _MADE_BY = {"video": "mp4", "gif": "gif", "webp": "webp", "image": "png", "audio": "flac"}
 
@@ -199,6 +203,16 @@ def outputs_of(graph: Graph) -> Iterator[Output]:
         if extension is not None:
             extension = _chosen_format(node["inputs"]) or extension
             yield Output(node_id, class_type, extension, MIME_TYPES[extension])
+
+
+def named_output(graph: Graph, node_id: str) -> Output:
+    """The node that somebody chose; where its class says nothing of what it makes, a video."""
+    found = next((each for each in outputs_of(graph) if each.node_id == node_id), None)
+    if found is not None:
+        return found
+    class_type = graph[node_id]["class_type"]
+    extension = _NAMED.get(class_type) or ("txt" if _SHOWS_TEXT.search(class_type) else "mp4")
+    return Output(node_id, class_type, extension, MIME_TYPES[extension])
 
 
 def _guessed(class_type: str) -> str | None:

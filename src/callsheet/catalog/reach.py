@@ -16,8 +16,8 @@ MOST_UNUSED = 100
 _OUTPUT = re.compile(r"save|preview|combine|output|export|upload|display|show|print|send|write", re.IGNORECASE)
 
 
-def check_reach(graph: Graph, output_node_id: str) -> list[FieldProblem]:
-    """For a graph that was checked, with this node in it."""
+def check_reach(graph: Graph, output_node_id: str | None) -> list[FieldProblem]:
+    """For a graph that was checked. Without a node every output counts."""
     unused = graph.keys() - _needed(graph, output_node_id)
     if len(unused) <= MOST_UNUSED:
         return []
@@ -29,9 +29,11 @@ def check_reach(graph: Graph, output_node_id: str) -> list[FieldProblem]:
     return [FieldProblem("graph", reason)]
 
 
-def _needed(graph: Graph, output_node_id: str) -> set[str]:
+def _needed(graph: Graph, output_node_id: str | None) -> set[str]:
     needed: set[str] = set()
-    waiting = [output_node_id, *(node_id for node_id, node in graph.items() if _OUTPUT.search(node["class_type"]))]
+    waiting = [
+        node_id for node_id, node in graph.items() if node_id == output_node_id or _OUTPUT.search(node["class_type"])
+    ]
     while waiting:
         node_id = waiting.pop()
         if node_id not in needed:

@@ -43,8 +43,8 @@ COLUMNS = (
     "lease_seconds",
     "max_attempts",
 )
-# Null is a value of these: the setting counts then.
-NULLABLE = {"lease_seconds", "max_attempts"}
+# Null is a value of these: every output of the graph, and what the settings say.
+NULLABLE = {"output_node_id", "lease_seconds", "max_attempts"}
 
 
 class Workflows:
@@ -149,8 +149,7 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
         graph = normalized(graph)
         output = values["output_node_id"], values["output_extension"], values["output_mime_type"]
         problems = [*check_properties(properties, graph), *check_output(graph, *output)]
-        if values["output_node_id"] in graph:
-            problems += check_reach(graph, values["output_node_id"])
+        problems += check_reach(graph, values["output_node_id"])
         if len(encoded(graph)) > LARGEST_GRAPH:
             problems.append(FieldProblem("graph", f"should have at most {LARGEST_GRAPH} bytes"))
     refuse(problems)

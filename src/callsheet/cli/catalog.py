@@ -38,6 +38,9 @@ effects = typer.Typer(help="What is on offer: workflows with a name and a price.
 WORKFLOW = typer.Argument(help="Short name of the workflow.")
 EFFECT = typer.Argument(help="Id or short name of the effect.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
+OUTPUT_NODE = typer.Option(None, help="Id of the node that makes the result. Import: proposed by default.")
+ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver everything that the graph saves.")
+RUN_LIMIT = typer.Option(None, min=1, max=604_800, help="Longest run, in seconds. Default: 3600.")
 KEEP_METADATA = typer.Option(
     None,
     "--keep-metadata/--remove-metadata",
@@ -52,10 +55,12 @@ def import_workflow(
     file: Path = typer.Argument(help="A ComfyUI export in API format."),
     slug: str | None = typer.Option(None, help="Short name. Default: made of the file's name."),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
-    output_node: str | None = typer.Option(None, help="Id of the node that makes the result. Default: proposed."),
+    output_node: str | None = OUTPUT_NODE,
+    all_outputs: bool = ALL_OUTPUTS,
     extension: str | None = typer.Option(None, help="Of the result, such as mp4. Default: the node's."),
     mime_type: str | None = typer.Option(None, help="Of the result, such as video/mp4. Default: the extension's."),
     everything: bool = typer.Option(False, "--all", help="Offer seeds, steps and other numbers as properties too."),
+    run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
     replace: bool = typer.Option(False, "--replace", help="Change the workflow of this name, if there is one."),
     yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
@@ -67,7 +72,9 @@ def import_workflow(
 
     graph = _read_graph(file)
     proposal = propose(graph, everything=everything)
-    output = _chosen_output(proposal, output_node, extension, mime_type)
+    _refuse_both(output_node, all_outputs)
+    output = _chosen_output(proposal, output_node, extension, mime_type, is_one_of_all=all_outputs)
+    optional = {"keep_metadata": keep_metadata, "run_limit_seconds": run_limit}
     chosen = slug or _slug_of(file)
     request = _checked(
         CreateWorkflow,
@@ -75,14 +82,14 @@ def import_workflow(
         name=name or chosen,
         graph=proposal.graph,
         properties=[each.model_dump() for each in proposal.properties],
-        output_node_id=output.node_id,
+        output_node_id=None if all_outputs else output.node_id,
         output_extension=output.extension,
         output_mime_type=output.mime_type,
-        **({} if keep_metadata is None else {"keep_metadata": keep_metadata}),
+        **{field: value for field, value in optional.items() if value is not None},
     )
     checked(request.graph, request.properties, request.model_dump())
     if not as_json:
-        _show_proposal(proposal, output)
+        _show_proposal(proposal, output, all_outputs=all_outputs)
     if not yes and not _agreed():
         err.print("Nothing was written. Add --yes to write it.")
         if as_json:
@@ -146,23 +153,30 @@ def _slug_of(file: Path) -> str:
     return slug
 
 
-def _chosen_output(proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None) -> Output:
-    from callsheet.catalog.properties import MIME_TYPES
-    from callsheet.catalog.proposals import Output
+def _refuse_both(output_node: str | None, all_outputs: bool) -> None:
+    if all_outputs and output_node is not None:
+        raise OperatorError("--all-outputs cannot be combined with --output-node.")
 
-    found = next((each for each in proposal.outputs if node_id in (None, each.node_id)), None)
-    if found is None and node_id is None:
+
+def _chosen_output(
+    proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None, *, is_one_of_all: bool
+) -> Output:
+    from callsheet.catalog.properties import MIME_TYPES
+    from callsheet.catalog.proposals import Output, named_output
+
+    if node_id is not None and node_id not in proposal.graph:
+        raise OperatorError(f"There is no node {node_id!r} in this graph.")
+    if node_id is None and not proposal.outputs and not is_one_of_all:
         raise OperatorError("No node of this graph saves a file that we know of. Name the node: --output-node ID")
-    if found is None:
-        if node_id not in proposal.graph:
-            raise OperatorError(f"There is no node {node_id!r} in this graph.")
-        found = Output(str(node_id), proposal.graph[node_id]["class_type"], "mp4", "video/mp4")
+    # Of several, the likeliest says what kind of file a job is expected to bring.
+    likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
+    found = likeliest if node_id is None else named_output(proposal.graph, node_id)
     ending = extension or found.extension
     default_type = MIME_TYPES.get(ending, found.mime_type)
     return Output(found.node_id, found.class_type, ending, mime_type or default_type)
 
 
-def _show_proposal(proposal: Proposal, output: Output) -> None:
+def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> None:
     nodes = sorted(proposal.graph.items(), key=lambda item: (len(item[0]), item[0]))
     print_table(
         ("node", "class", "title"),
@@ -190,11 +204,20 @@ def _show_proposal(proposal: Proposal, output: Output) -> None:
             "No text can be set by users. Where one should be, write {{name}} into the graph and import it again."
         )
     out.print("")
-    out.print(f"The result is what node {output.node_id} ({output.class_type}) saves, as .{output.extension}.")
+    if all_outputs:
+        out.print("The result is everything that the graph saves.")
+        return
+    out.print(
+        f"The result is what node {output.node_id} ({output.class_type}) {_does(output)}, as .{output.extension}."
+    )
     others = [each for each in proposal.outputs if each.node_id != output.node_id]
     if others:
         listed = ", ".join(f"{each.node_id} ({each.class_type})" for each in others)
-        out.print(f"Others save files too; choose one with --output-node: {listed}.")
+        out.print(f"Others save files too; choose one with --output-node, or all with --all-outputs: {listed}.")
+
+
+def _does(output: Output) -> str:
+    return "shows" if output.extension == "txt" else "saves"
 
 
 def _agreed() -> bool:
@@ -224,7 +247,9 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
         return
     out.print(f"{found.slug}: {found.name}{'' if found.is_active else ' (switched off)'}")
     out.print(f"Graph: {found.comfyui_workflow_path or 'none'}")
-    out.print(f"Result: node {found.output_node_id}, .{found.output_extension}, {found.output_mime_type}")
+    of_node = "everything that the graph saves" if found.output_node_id is None else f"node {found.output_node_id}"
+    out.print(f"Result: {of_node}, .{found.output_extension}, {found.output_mime_type}")
+    out.print(f"Longest run: {found.run_limit_seconds} seconds")
     out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
     rows = [
         (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
@@ -238,16 +263,33 @@ def update_workflow(
     slug: str = WORKFLOW,
     name: str | None = typer.Option(None, help="Name for people."),
     description: str | None = typer.Option(None, help="What it does."),
+    output_node: str | None = OUTPUT_NODE,
+    all_outputs: bool = ALL_OUTPUTS,
+    extension: str | None = typer.Option(None, help="File extension of the result, for example mp4."),
+    mime_type: str | None = typer.Option(None, help="Type of the result. Default: the extension's."),
+    run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
     as_json: bool = AS_JSON,
 ) -> None:
     """Change a workflow. Jobs that were submitted keep what they were built from."""
+    from callsheet.catalog.properties import MIME_TYPES
     from callsheet.identity.audit import OPERATOR
 
-    given = {"name": name, "description": description, "keep_metadata": keep_metadata}
-    changes = {field: value for field, value in given.items() if value is not None}
+    _refuse_both(output_node, all_outputs)
+    given = {
+        "name": name,
+        "description": description,
+        "output_node_id": output_node,
+        "output_extension": extension,
+        "output_mime_type": mime_type or MIME_TYPES.get(extension or ""),
+        "run_limit_seconds": run_limit,
+        "keep_metadata": keep_metadata,
+    }
+    changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
+    if all_outputs:
+        changes["output_node_id"] = None
     if not changes:
-        raise OperatorError("Nothing to change. Name at least one field, for example --name 'Film noir'.")
+        raise OperatorError("Nothing to change. Name at least one field, for example --run-limit 600.")
     update = _checked(UpdateWorkflow, **changes)
     changed = _with_catalog(lambda catalog: catalog.workflows.update(slug, update, OPERATOR))
     if as_json:

@@ -55,6 +55,9 @@ async def _run(settings: Settings) -> int:
     from callsheet.worker.agent import Agent
 
     config = agent_config(settings, settings.worker.id or await machine_name(settings))
+    wrong = wrong_directory(settings)
+    if wrong is not None:
+        raise OperatorError(f"{wrong} {RIGHT_DIRECTORY}")
     engine = settings.worker.cloud_url if settings.worker.cloud_api_key is not None else settings.engine.url
     # First of all, because everything that can go wrong goes wrong at one of these.
     log.info("worker.starts", api_url=config.api_url, engine=engine, fleet=config.fleet, stage=config.stage)
@@ -112,6 +115,20 @@ async def machine_name(settings: Settings) -> str:
     name = await instance_id(settings.worker.metadata_url) or socket.gethostname()
     # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
     return re.sub(r"[^A-Za-z0-9._:@-]+", "-", name).strip("-.")[:190] or "worker"
+
+
+RIGHT_DIRECTORY = "Set CALLSHEET_ENGINE__DIRECTORY to ComfyUI's directory, the one with input and output in it."
+
+
+def wrong_directory(settings: Settings) -> str | None:
+    """Why the engine's directory cannot be its own. What jobs leave there would never be removed, and nobody told."""
+    directory = settings.engine.directory
+    if directory is None or settings.worker.cloud_api_key is not None:
+        return None
+    if not directory.is_dir():
+        return f"There is no directory {directory}."
+    missing = [name for name in ("input", "output") if not (directory / name).is_dir()]
+    return f"{directory} has no directory {' and no directory '.join(missing)} in it." if missing else None
 
 
 def engines_of(settings: Settings) -> list[Engine]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from callsheet.cli.findings import Finding, clock_finding
-from callsheet.cli.worker import engines_of, machine_name
+from callsheet.cli.worker import RIGHT_DIRECTORY, engines_of, machine_name, wrong_directory
 from callsheet.providers.engine import EngineError
 from callsheet.settings import Settings
 
@@ -93,6 +93,9 @@ def _where_the_secret_is() -> str:
 
 
 async def _engine(settings: Settings) -> Finding:
+    wrong = wrong_directory(settings)
+    if wrong is not None:
+        return Finding("engine", "problem", wrong, RIGHT_DIRECTORY)
     [engine] = engines_of(settings)
     url = settings.engine.url if engine.provider == "self_hosted" else settings.worker.cloud_url
     try:

@@ -57,6 +57,11 @@ MEMORY_LOOKS = 20
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
+# A smaller file is sent without asking; ComfyUI takes 100 MB unless it is told otherwise.
+ASKED_FROM_BYTES = 1_000_000
+# What a form adds to a file.
+FORM_BYTES = 4096
+RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megabytes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,12 +153,24 @@ class ComfyUI:
         return answer.status_code == 200 and answer.headers.get("content-length") == str(size)
 
     async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
+        await self._refuse_too_large((await asyncio.to_thread(path.stat)).st_size)
         answer = await self._http.upload("/upload/image", fields, name, path, self._patience.retries)
         body = json_of(answer)
         if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
             raise upload_refused(answer.status_code)
         # The engine may have given it another name.
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
+
+    async def _refuse_too_large(self, size: int) -> None:
+        """Before it is sent: ComfyUI answers while the file is on its way and closes, which looks like an engine that
+        went away. It is asked each time, because it may have been restarted with another limit."""
+        if size < ASKED_FROM_BYTES:
+            return
+        answer = await again(lambda: self._http.call("GET", "/features"), self._patience.retries)
+        body = json_of(answer)
+        limit = body.get("max_upload_size") if answer.status_code == 200 and isinstance(body, dict) else None
+        if isinstance(limit, int | float) and size + FORM_BYTES > limit:
+            raise upload_refused(errors.TOO_LARGE, size=size, limit=int(limit))
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         while True:
@@ -376,10 +393,12 @@ def still_queued(seconds: float) -> NotBegun:
     return NotBegun("engine_busy", message, queue_seconds=seconds)
 
 
-def upload_refused(status: int) -> EngineError:
+def upload_refused(status: int, **known: int) -> EngineError:
     if status == errors.TOO_LARGE:
-        message = "The file is larger than the engine takes (ComfyUI: --max-upload-size)."
-        return EngineError("input_too_large", message, details={"status": status})
+        sizes = f": it has {known['size']} bytes, and the limit is {known['limit']}" if known else ""
+        message = f"A file of the job is larger than the engine takes{sizes}."
+        details = {"status": status, **known, "advice": RAISE_LIMIT}
+        return EngineError("input_too_large", message, details=details)
     return EngineError(
         "upload_refused", "The engine did not take a file.", retryable=status >= 500, details={"status": status}
     )

@@ -139,7 +139,9 @@ class CreateWorkflow(UserRequest):
     description: Paragraph = ""
     graph: Graph | None = Field(None, description="None for what no engine runs, such as `actor:…`.")
     properties: Properties = Field(default_factory=list)
-    output_node_id: NodeId | None = Field(None, description="The node whose output is the result.")
+    output_node_id: NodeId | None = Field(
+        None, description="The node whose output is the result. Null: everything that the graph saves."
+    )
     output_extension: Extension = "mp4"
     output_mime_type: MimeType = "video/mp4"
     keep_metadata: Switch = Field(
@@ -165,7 +167,9 @@ class UpdateWorkflow(UserRequest):
     description: Paragraph | None = None
     graph: Graph | None = None
     properties: Properties | None = None
-    output_node_id: NodeId | None = None
+    output_node_id: NodeId | None = Field(
+        None, description="The node whose output is the result. Null: everything that the graph saves."
+    )
     output_extension: Extension | None = None
     output_mime_type: MimeType | None = None
     keep_metadata: Switch | None = Field(

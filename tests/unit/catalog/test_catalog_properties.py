@@ -147,7 +147,7 @@ def test_the_input_of_the_graph_needs_a_property() -> None:
     [
         ("9", "mp4", "video/mp4", []),
         ("9", "xyz", "video/x-strange", []),
-        (None, "mp4", "video/mp4", ["output_node_id"]),
+        (None, "mp4", "video/mp4", []),
         ("77", "mp4", "video/mp4", ["output_node_id"]),
         ("9", "mp4", "image/png", ["output_mime_type"]),
         ("77", "png", "video/mp4", ["output_node_id", "output_mime_type"]),

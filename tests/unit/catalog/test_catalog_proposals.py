@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from callsheet.catalog.proposals import outputs_of, propose
+from callsheet.catalog.properties import MIME_TYPES
+from callsheet.catalog.proposals import named_output, outputs_of, propose
 from callsheet.catalog.workflows import checked
 
 EXPORT: dict[str, Any] = {
@@ -91,6 +92,24 @@ def test_without_a_video_the_first_image_is_what_it_works_on() -> None:
         "input": True,
         "image": False,
     }
+
+
+@pytest.mark.parametrize(
+    ("class_type", "extension"),
+    [
+        ("PreviewAny", "txt"),
+        ("ShowText|pysssss", "txt"),
+        ("SaveText", "txt"),
+        ("PreviewAudio", "flac"),
+        ("SaveAudioOpus", "opus"),
+        ("SaveImage", "png"),
+        ("SaveVideo", "mp4"),
+        ("SomethingElse", "mp4"),
+    ],
+)
+def test_a_node_that_somebody_names_is_of_the_kind_it_makes(class_type: str, extension: str) -> None:
+    found = named_output({"1": {"class_type": class_type, "inputs": {}}}, "1")
+    assert (found.extension, found.mime_type) == (extension, MIME_TYPES[extension])
 
 
 def test_several_prompts_are_numbered() -> None:
