@@ -57,6 +57,54 @@ async def test_a_mark_raised_before_a_put_back_is_lowered_by_it(race: Race) -> N
     await everything_is_leased(race, 2)
 
 
+async def wedged_then_raised(race: Race) -> PutBack:
+    """Two rows, the first is leased; and a lane behind theirs, whose mark is past both."""
+    back = await leased_then_raised(race)
+    await race.submit(priority=-1)
+    await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 2)
+    await race.one.room.queue.raise_low_water()
+    return PutBack(back.dispatch_id, back.token, True, wedged=True)
+
+
+async def test_what_goes_behind_lowers_the_mark_of_its_new_lane(race: Race) -> None:
+    back = await wedged_then_raised(race)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+    assert [each.priority for each in await returning] == [-1]
+    assert await race.one.rows(race.central, BELOW) == []
+    [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
+    assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
+
+
+async def test_what_goes_behind_waits_for_its_lanes_before_it_holds_its_dispatch(race: Race) -> None:
+    back = await wedged_then_raised(race)
+    async with race.central.transaction() as connection:
+        # As an operator who changes its priority at this moment: the lane first, then the dispatch.
+        await connection.fetch("SELECT 1 FROM dispatch_lanes WHERE priority = -1 FOR NO KEY UPDATE")
+        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+        query = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = $1 FOR NO KEY UPDATE NOWAIT"
+        assert await connection.fetch(query, back.dispatch_id)
+    assert [each.priority for each in await returning] == [-1]
+    assert await race.one.rows(race.central, BELOW) == []
+    [lease] = await race.one.room.queue.lease_many(race.one.criteria(), ["w"] * 3)
+    assert (lease.dispatch_id, lease.wedges) == (back.dispatch_id, 1)
+
+
+async def test_a_lease_that_was_lost_meanwhile_does_not_go_behind(race: Race) -> None:
+    back = await wedged_then_raised(race)
+    async with race.central.transaction() as connection:
+        await raising(connection)
+        [returning] = await waiting(race.central, race.one.room.queue.put_back_behind(back))
+        query = "UPDATE ai_job_dispatches SET lease_token = gen_random_uuid() WHERE dispatch_id = $1"
+        await connection.execute(query, back.dispatch_id)
+    assert await returning == []
+    [row] = await race.one.rows(
+        race.central, "SELECT priority, wedges FROM ai_job_dispatches WHERE dispatch_id = $1", back.dispatch_id
+    )
+    assert (row["priority"], row["wedges"]) == (0, 0)
+
+
 async def test_a_mark_raised_while_a_put_back_is_under_way_passes_its_lane_over(race: Race) -> None:
     back = await leased_then_raised(race)
     async with race.central.transaction() as connection:

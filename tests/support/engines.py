@@ -364,6 +364,9 @@ class ReplayingEngine:
         if scenario == "wedged":
             await asyncio.Event().wait()
         messages, entry = self._recorded(item, scenario)
+        if scenario == "wedged_at_start":
+            await self._send(item, next(each for each in messages if each.get("type") == "execution_start"))
+            await asyncio.Event().wait()
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
         if scenario in ("held", "deaf"):

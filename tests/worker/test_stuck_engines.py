@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from callsheet.providers.comfyui import ComfyUI, Patience
-from callsheet.providers.engine import EngineStuck
+from callsheet.providers.engine import EngineStuck, Run
 from tests.support.engines import replaying
 from tests.support.graphs import Graph, Step, node
-from tests.support.lightbox import lightbox_process
+from tests.support.lightbox import lightbox_here, lightbox_process
 from tests.support.waiting import until
 from tests.worker.harness import Site
 from tests.worker.test_engine_manners import Deaf, new_run
@@ -76,6 +77,50 @@ async def test_a_job_behind_a_run_that_never_ends_goes_elsewhere_with_its_attemp
     foreign.cancel()
     await asyncio.gather(foreign, return_exceptions=True)
     await stranger.close()
+
+
+async def test_an_engine_that_says_nothing_after_the_start_of_a_run_gets_the_short_limit(site: Site) -> None:
+    # As after a graph with a broken node that no output needs: the run stays in queue_running.
+    site.engine.scenario = "wedged_at_start"
+    site.agent(patience=Patience(stall=3600, idle=0.5, absent=120, poll=0.05))
+    person = await site.person()
+    await site.submit(person)
+    await has_left(site)
+    assert await attempts(site) == [("queued", 1)]
+    assert site.engine.running is not None
+
+
+async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(site: Site) -> None:
+    # As a node that raises SystemExit: it was begun, nothing more is said, and the run stays in queue_running.
+    site.engine.scenario = "deaf"
+    engine = ComfyUI(site.engine.url, patience=Patience(stall=0.5, idle=3600, absent=120, poll=0.05))
+    person = await site.person()
+    job_id = await site.submit(person)
+    site.agent(engines=[engine])
+    await has_left(site)
+    assert await attempts(site) == [("queued", 1)]
+    engine._patience = Patience(stall=3600, idle=0.5, absent=120, poll=0.05)
+    await site.engine.kill()
+    await site.engine.start()
+    failed = await site.ends(person, job_id, "failed", hurry=True)
+    assert failed["error"]["type"] == "engine_stuck"
+    assert f"workflow {site.shop.desk.workflow}, node " in failed["error"]["message"]
+    assert (await site.closed(job_id))["attempts"] == 2
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_executor_that_died_says_which_node_it_died_at(tmp_path: Path) -> None:
+    async with lightbox_here(tmp_path) as lightbox:
+        engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=0.3, absent=120, poll=0.05))
+        graph = made(("ProbeFail", {"message": "the executor dies", "kind": "SystemExit"}))
+        run = Run(str(uuid.uuid4()), graph, "save", is_suspect=True)
+        with pytest.raises(EngineStuck) as stuck:
+            await engine.run(run, Deaf())
+        assert (stuck.value.details["node_id"], stuck.value.details["node_type"]) == ("0", "ProbeFail")
+        # It goes on accepting, and keeps the dead run as the one that runs.
+        with pytest.raises(EngineStuck):
+            await engine.describe()
+        await engine.close()
 
 
 async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(site: Site) -> None:

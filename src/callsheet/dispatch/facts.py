@@ -75,6 +75,8 @@ class Lease:
     worker_id: str
     attempts: int
     run_limit_seconds: int
+    # How often it stopped an engine for good.
+    wedges: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,11 +125,13 @@ class Known:
     lease_seconds: int
     run_limit_seconds: int
     finished: bool
+    wedges: int
 
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
-    """`keep_attempt`: the attempt counts (expiry, retryable failure); without, it is given back (requeue)."""
+    """`keep_attempt`: the attempt counts (expiry, retryable failure); without, it is given back (requeue).
+    `wedged`: its run stopped an engine for good."""
 
     dispatch_id: int
     token: UUID
@@ -136,6 +140,7 @@ class PutBack:
     only_expired: bool = False
     delay_seconds: float = 0.0
     error: str | None = None
+    wedged: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +156,7 @@ class Returned:
     not_before: datetime | None
     workflow_id: int
     held_seconds: float
+    priority: int
 
 
 @dataclass(frozen=True, slots=True)

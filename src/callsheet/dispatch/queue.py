@@ -6,6 +6,7 @@ Leases, heartbeats, look-ups and closings that arrive together share one stateme
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from os import urandom
@@ -171,20 +172,38 @@ class Queue:
         """Back into the queue, each where its token still holds it."""
         if not entries:
             return []
-        payload = [
-            {
-                "dispatch_id": entry.dispatch_id,
-                "token": str(entry.token),
-                "keep_attempt": entry.keep_attempt,
-                "counts_as_requeue": entry.counts_as_requeue,
-                "only_expired": entry.only_expired,
-                "delay_seconds": entry.delay_seconds,
-                "error": entry.error,
-            }
-            for entry in entries
-        ]
         async with self._central.connection() as connection:
-            rows = await SQL["put_back"].rows(connection, entries=payload, now=now)
+            rows = await SQL["put_back"].rows(connection, entries=list(map(_back_as_json, entries)), now=now)
+        return self._returned(rows)
+
+    async def put_back_behind(self, entry: PutBack) -> list[Returned]:
+        """The same with what is to stand behind all others of its priority, which is in the lane of the next lower one:
+        a lane is in the order of dispatch ids, and those are for ever."""
+        async with self._central.transaction() as connection:
+            lane = await SQL["lane_behind"].row(connection, dispatch_id=entry.dispatch_id, token=entry.token)
+            if lane is None:
+                return []
+            await SQL["open_lanes"].run(
+                connection,
+                workflow_ids=[lane["workflow_id"]],
+                stages=[lane["stage"]],
+                providers=[lane["provider"]],
+                identifiers=[lane["concurrency_identifier"]],
+                priorities=[lane["priority"]],
+            )
+            place = {"dispatch_id": entry.dispatch_id, "priority": lane["priority"]}
+            await SQL["lock_lanes_behind"].rows(connection, **place)
+            rows = await SQL["put_back"].rows(connection, entries=[_back_as_json(entry)], now=None)
+            if rows:
+                await SQL["move_behind"].run(connection, **place)
+        return [replace(each, priority=lane["priority"]) for each in self._returned(rows)]
+
+    async def workflow_slug(self, workflow_id: int) -> str:
+        async with self._central.connection() as connection:
+            row = await SQL["workflow_slug"].row(connection, workflow_id=workflow_id)
+        return str(row["slug"]) if row else str(workflow_id)
+
+    def _returned(self, rows: Sequence[asyncpg.Record]) -> list[Returned]:
         # A delayed one makes no work, but where it has a limit, a slot.
         self._tell_arrivals([row for row in rows if row["not_before"] is None or row["concurrency_identifier"]])
         return [Returned(*(row[name] for name in Returned.__slots__)) for row in rows]
@@ -383,6 +402,19 @@ def new_tokens(count: int) -> list[UUID]:
 
 def _lease(row: asyncpg.Record) -> Lease:
     return Lease(*map(row.__getitem__, LEASE_FIELDS))
+
+
+def _back_as_json(entry: PutBack) -> dict[str, object]:
+    return {
+        "dispatch_id": entry.dispatch_id,
+        "token": str(entry.token),
+        "keep_attempt": entry.keep_attempt,
+        "counts_as_requeue": entry.counts_as_requeue,
+        "only_expired": entry.only_expired,
+        "delay_seconds": entry.delay_seconds,
+        "error": entry.error,
+        "wedged": entry.wedged,
+    }
 
 
 def _entry_as_json(entry: Entry) -> dict[str, object]:

@@ -88,7 +88,7 @@ SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
                 = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
     placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
     placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
-    placed.worker_id, placed.attempts, placed.run_limit_seconds
+    placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges
 FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
 -- name: lock_limit
@@ -182,13 +182,13 @@ WITH asking AS MATERIALIZED (
     FROM given WHERE d.ctid = given.place_locked
     RETURNING given.asked, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
         d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id, d.attempts,
-        d.run_limit_seconds
+        d.run_limit_seconds, d.wedges
 )
 SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates,
     (SELECT cardinality(places) FROM asking) AS asking, leased.asked, leased.dispatch_id, leased.tenant_id,
     leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
     leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id, leased.attempts,
-    leased.run_limit_seconds
+    leased.run_limit_seconds, leased.wedges
 FROM limited LEFT JOIN leased ON true
 ORDER BY leased.asked
 
@@ -236,12 +236,13 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 -- What is known of each dispatch, live or finished.
 SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.lease_token, d.lease_seq,
     d.past_lease_tokens, d.past_workers, d.worker_id, d.attempts, d.max_attempts, d.requeues, d.cancel_requested_at,
-    d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished
+    d.workflow_id, d.provider, d.kind, d.lease_expires_at, d.lease_seconds, d.run_limit_seconds, false AS finished,
+    d.wedges
 FROM ai_job_dispatches d WHERE d.dispatch_id = ANY (:dispatch_ids::bigint[])
 UNION ALL
 SELECT h.dispatch_id, h.tenant_id, h.tenant_job_id, h.charge_cycle, h.status, h.lease_token, h.lease_seq,
     h.past_lease_tokens, h.past_workers, h.worker_id, h.attempts, h.attempts, h.requeues, NULL, h.workflow_id,
-    h.provider, h.kind, NULL, 0, 0, true
+    h.provider, h.kind, NULL, 0, 0, true, 0
 FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 
 -- name: put_back
@@ -250,7 +251,7 @@ FROM dispatch_history h WHERE h.dispatch_id = ANY (:dispatch_ids::bigint[])
 WITH back AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS b (
         dispatch_id bigint, token uuid, keep_attempt boolean, counts_as_requeue boolean, only_expired boolean,
-        delay_seconds double precision, error text)
+        delay_seconds double precision, error text, wedged boolean)
 ), smallest AS MATERIALIZED (
     SELECT d.lane_id, min(d.dispatch_id) AS dispatch_id
     FROM back JOIN ai_job_dispatches d USING (dispatch_id) GROUP BY d.lane_id
@@ -280,13 +281,42 @@ UPDATE ai_job_dispatches d SET
     run_started_at = NULL,
     attempts = d.attempts - CASE WHEN held.keep_attempt THEN 0 ELSE 1 END,
     requeues = d.requeues + CASE WHEN held.counts_as_requeue THEN 1 ELSE 0 END,
+    wedges = d.wedges + CASE WHEN held.wedged THEN 1 ELSE 0 END,
     not_before = CASE WHEN held.delay_seconds > 0
                       THEN coalesce(:now, clock_timestamp()) + make_interval(secs => held.delay_seconds) END,
     last_error = coalesce(held.error, d.last_error)
 FROM held WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
-    d.workflow_id, d.stage, d.provider, d.concurrency_identifier,
+    d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - d.last_leased_at)::float8 AS held_seconds
+
+-- name: workflow_slug
+SELECT slug FROM workflows WHERE id = :workflow_id
+
+-- name: lane_behind
+-- What the lane behind that of a lease is opened with: one priority lower, where there is one.
+SELECT workflow_id, stage, provider, concurrency_identifier, greatest(priority::bigint - 1, -2147483648)::integer AS priority
+FROM ai_job_dispatches WHERE dispatch_id = :dispatch_id AND lease_token = :token
+
+-- name: lock_lanes_behind
+-- The lane of a dispatch and the one behind it, before the dispatch itself: lanes first and in key order, as everywhere.
+SELECT l.lane_id FROM dispatch_lanes l JOIN ai_job_dispatches d
+    ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
+    AND l.concurrency_identifier = d.concurrency_identifier AND l.priority IN (d.priority, :priority)
+WHERE d.dispatch_id = :dispatch_id
+ORDER BY l.lane_id FOR NO KEY UPDATE OF l
+
+-- name: move_behind
+-- Of what was put back in this transaction. The mark of its new lane is lowered first, as in put_back.
+WITH marked AS (
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id)
+    FROM ai_job_dispatches d
+    WHERE d.dispatch_id = :dispatch_id AND l.workflow_id = d.workflow_id AND l.stage = d.stage
+      AND l.provider = d.provider AND l.concurrency_identifier = d.concurrency_identifier AND l.priority = :priority
+    RETURNING l.lane_id, l.priority
+)
+UPDATE ai_job_dispatches d SET lane_id = marked.lane_id, priority = marked.priority
+FROM marked WHERE d.dispatch_id = :dispatch_id
 
 -- name: wait
 -- Submitted to a provider: neither a lease nor a worker's slot is held, but the row counts in the provider's limit.

@@ -73,6 +73,7 @@ class Deliveries:
             attempt=lease.attempts,
             provider=lease.provider,
             run_limit_seconds=lease.run_limit_seconds,
+            wedges=lease.wedges,
             input_payload=handed(lease.kind, payload, addresses),
             input_file=(task_input(lease.kind, payload) or input_file(payload)) if addresses.input_url else None,
             output_file=output_file(expected) if addresses.output else None,

@@ -210,9 +210,16 @@ class Execution:
         known = await self.holding(report)
         if isinstance(known, Outcome):
             return known
+        if failure.is_wedge and known.wedges:
+            failure = failure.for_good(await self._queue.workflow_slug(known.workflow_id))
         if failure.retryable and known.attempts < known.max_attempts and known.cancel_requested_at is None:
             delay = retry_delay(known.attempts, failure)
-            back = PutBack(known.dispatch_id, report.token, True, delay_seconds=delay, error=failure.message)
+            back = PutBack(
+                *(known.dispatch_id, report.token, True),
+                delay_seconds=delay,
+                error=failure.message,
+                wedged=failure.is_wedge,
+            )
             return await self._put_back(known, back, f"failed, will be tried again: {failure.message}", report)
         move = self._move(known, report, reason=failure.message, error=failure.as_error())
         return await self._end(Happening.FAIL, known, move, error=failure.message)
@@ -344,11 +351,14 @@ class Execution:
     async def _put_back(
         self, known: Known, back: PutBack, reason: str, report: Report, actor: str | None = None
     ) -> Outcome:
-        returned = await self._queue.put_back([back])
+        returned = await (self._queue.put_back_behind(back) if back.wedged else self._queue.put_back([back]))
         if not returned:
             return await self._settled(report)
         await hit(Failpoint.PUT_BACK_BEFORE_POOL)
         moved = await self._mover.move(Happening.PUT_BACK, self._move(known, report, actor=actor, reason=reason))
+        if back.wedged:
+            await hit(Failpoint.PRIORITY_BEFORE_POOL)
+            await self._mover.follow_priority((known.tenant_id, known.job_id, known.charge_cycle), returned[0].priority)
         settled = settled_by(known, moved, returned[0].held_seconds)
         if moved is None:
             end = ended_in(

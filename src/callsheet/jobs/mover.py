@@ -15,10 +15,12 @@ from callsheet.jobs.journal import Journal
 from callsheet.jobs.moves import SQL, Move, Moved, move_jobs
 from callsheet.jobs.states import Happening, target
 from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import statements
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidTransition, NotFound
 from callsheet.wire.jobs import ACTIVE, JobStatus
 
+RECONCILE_SQL = statements("callsheet.jobs", "reconcile_statements.sql")
 TellCentral = Literal["dispatch", "close"] | None
 Kind = tuple[str, Happening, TellCentral, JobStatus | None]
 
@@ -78,6 +80,16 @@ class Mover:
         if row is None:
             return None
         return JobFacts(JobStatus(row["status"]), row["charge_cycle"], row["lease_seq"], row["earlier_end"])
+
+    async def follow_priority(self, key: tuple[UUID, UUID, int], priority: int) -> bool:
+        """The job of this tenant, id and cycle gets the priority its dispatch has."""
+        tenant_id, job_id, charge_cycle = key
+        pool = await self._routing.pool_of(tenant_id)
+        async with pool.connection() as connection:
+            changed = await RECONCILE_SQL["set_priority"].run(
+                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=charge_cycle, priority=priority
+            )
+        return changed > 0
 
     async def pool_of(self, tenant_id: UUID) -> Database:
         return await self._routing.pool_of(tenant_id)

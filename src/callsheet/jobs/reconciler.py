@@ -165,13 +165,7 @@ class Reconciler(Loop):
 
     async def follow_priority(self, key: JobKey, priority: int) -> bool:
         """The job gets the priority its dispatch has."""
-        tenant_id, job_id, cycle = key
-        pool = await self._mover.pool_of(tenant_id)
-        async with pool.connection() as connection:
-            changed = await SQL["set_priority"].run(
-                connection, tenant_id=tenant_id, job_id=job_id, charge_cycle=cycle, priority=priority
-            )
-        return changed > 0
+        return await self._mover.follow_priority(key, priority)
 
     async def _job_sides(self, pool: Database, keys: Sequence[tuple[UUID, UUID]]) -> dict[tuple[UUID, UUID], JobSide]:
         if not keys:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -11,6 +11,9 @@ from callsheet.dispatch.facts import Known, Lease
 from callsheet.jobs.moves import Moved
 from callsheet.toolbox.redaction import redact_json, redact_text
 from callsheet.wire.errors import LeaseLost, NotFound
+
+# As agents report it.
+ENGINE_STUCK = "engine_stuck"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +42,19 @@ class Failure:
             object.__setattr__(self, "details", redact_json(dict(self.details)))
         if self.traceback is not None:
             object.__setattr__(self, "traceback", redact_text(self.traceback))
+
+    @property
+    def is_wedge(self) -> bool:
+        """Whether the engine answers and works no more."""
+        return self.type == ENGINE_STUCK
+
+    def for_good(self, workflow: str) -> Failure:
+        """Of a job that has stopped an engine before: its graph does it, and it is not tried again."""
+        told = dict(self.details or {})
+        node_id, node_type = told.get("node_id"), told.get("node_type")
+        place = f", node {node_id} ({node_type})" if node_id else ""
+        message = f"The job stopped an engine for the second time (workflow {workflow}{place})."
+        return replace(self, message=message, details={**told, "workflow": workflow}, retryable=False)
 
     @property
     def retry_after_seconds(self) -> float:
@@ -137,4 +153,5 @@ def lease_of(known: Known) -> Lease:
         worker_id=known.worker_id,
         attempts=known.attempts,
         run_limit_seconds=known.run_limit_seconds,
+        wedges=known.wedges,
     )

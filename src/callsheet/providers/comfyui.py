@@ -321,7 +321,9 @@ class ComfyUI:
 
     async def _refuse_to_stall(self, following: Following, place: Place, signs: Signs) -> None:
         idle = is_idle(place, following.missed or following.is_at_node)
-        limit = self._patience.idle if idle else self._patience.stall
+        # A graph that has stopped an engine before has used up the patience with long silences.
+        short = idle or following.run.is_suspect
+        limit = self._patience.idle if short else self._patience.stall
         # Whoever waits for another run of ours lives by what is said of that one.
         last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
         silent = time.monotonic() - last
@@ -335,7 +337,9 @@ class ComfyUI:
             if place.is_running:
                 # A node that is only slow gives way before the next one; a dead executor does not hear it.
                 await self._interrupt(following.run.id)
-            raise EngineStuck("The engine stopped working on the run.", silent_seconds=round(silent), idle=idle)
+            raise EngineStuck(
+                "The engine stopped working on the run.", silent_seconds=round(silent), idle=idle, **following.at_node
+            )
 
     async def _leave_queue(self, run_id: str) -> NoReturn:
         with suppress(EngineUnreachable):

@@ -47,12 +47,14 @@ class NotBegun(EngineError):
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One execution of a graph. `id` is ours, new for every attempt; `output_node` is whose files count, if not all."""
+    """One execution of a graph. `id` is ours, new for every attempt; `output_node` is whose files count, if not all.
+    `is_suspect`: an earlier one stopped its engine for good."""
 
     id: str
     graph: Graph
     output_node: str | None = None
     extra_data: Mapping[str, Any] = field(default_factory=dict)
+    is_suspect: bool = False
 
 
 @dataclass(frozen=True, slots=True)

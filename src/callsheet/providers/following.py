@@ -52,6 +52,11 @@ class Following:
         return self._current is not None or bool(self._parts)
 
     @property
+    def at_node(self) -> dict[str, str]:
+        """Where in the graph it is, as far as was said."""
+        return {} if self._current is None else {"node_id": self._current, "node_type": self._label(self._current)}
+
+    @property
     def has_begun(self) -> bool:
         """Whether the engine is known to have worked on it."""
         return self._started

@@ -194,6 +194,9 @@ class WorkerJob(Answer):
     attempt: int = Field(1, description="1 is the first.")
     provider: str
     run_limit_seconds: int
+    wedges: int = Field(
+        0, description="How often a run of it stopped an engine for good (a failure of the type engine_stuck)."
+    )
     input_payload: dict[str, Any]
     callback: CallbackAddress | None = None
     input_file: InputFile | None

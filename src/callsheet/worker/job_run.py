@@ -211,7 +211,13 @@ class JobRun:
         names = await self._prepared(engine, payload)
         graph = with_files(payload.graph, names)
         refuse_foreign_files(graph)
-        run = Run(self.run_id, with_own_outputs(graph, self.run_id), payload.output_node, payload.extra_data)
+        run = Run(
+            self.run_id,
+            with_own_outputs(graph, self.run_id),
+            payload.output_node,
+            payload.extra_data,
+            is_suspect=self.job.wedges > 0,
+        )
         self.stage = "waiting"
         async with self._place.slots:
             health = self._place.health[self.job.provider]
