@@ -162,8 +162,7 @@ class ComfyUI:
         return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
 
     async def _refuse_too_large(self, size: int) -> None:
-        """Before it is sent: ComfyUI answers while the file is on its way and closes, which looks like an engine that
-        went away. It is asked each time, because it may have been restarted with another limit."""
+        """Before gigabytes are sent in vain. It is asked each time: it may have been restarted with another limit."""
         if size < ASKED_FROM_BYTES:
             return
         answer = await again(lambda: self._http.call("GET", "/features"), self._patience.retries)
