@@ -195,6 +195,14 @@ def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Calls
     # An import that says nothing of it leaves the limit as it is, and proposes the node.
     again = callsheet.call("workflows", "import", file, "--replace", "--yes", "--json").json
     assert (again["output_node_id"], again["run_limit_seconds"]) == ("9", 88)
+    film = {**EXPORT, "12": {"class_type": "SaveVideo", "inputs": {"video": ["8", 0], "format": "auto"}}}
+    options = ("--output-node", "9", "--replace", "--yes")
+    assert callsheet.call("workflows", "import", export(tmp_path, film, "many.json"), *options).code == 0
+    filmed = callsheet.call("workflows", "update", "many", "--output-node", "12", "--json").json
+    assert (filmed["output_extension"], filmed["output_mime_type"]) == ("mp4", "video/mp4")
+    assert (
+        "node '99' is not in the graph" in callsheet.call("workflows", "update", "many", "--output-node", "99").sentence
+    )
     every = callsheet.call("workflows", "update", "many", "--all-outputs", "--extension", "webm", "--json").json
     assert (every["output_node_id"], every["output_mime_type"]) == (None, "video/webm")
     both = ("--all-outputs", "--output-node", "9")

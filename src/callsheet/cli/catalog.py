@@ -265,7 +265,7 @@ def update_workflow(
     description: str | None = typer.Option(None, help="What it does."),
     output_node: str | None = OUTPUT_NODE,
     all_outputs: bool = ALL_OUTPUTS,
-    extension: str | None = typer.Option(None, help="File extension of the result, for example mp4."),
+    extension: str | None = typer.Option(None, help="File extension of the result. Default: the output node's."),
     mime_type: str | None = typer.Option(None, help="Type of the result. Default: the extension's."),
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
@@ -276,6 +276,8 @@ def update_workflow(
     from callsheet.identity.audit import OPERATOR
 
     _refuse_both(output_node, all_outputs)
+    if output_node is not None and extension is None:
+        extension = _extension_of(slug, output_node)
     given = {
         "name": name,
         "description": description,
@@ -296,6 +298,14 @@ def update_workflow(
         print_json(changed)
     else:
         out.print(f"Workflow {changed.slug} is changed: {', '.join(sorted(changes))}.")
+
+
+def _extension_of(slug: str, output_node: str) -> str | None:
+    """The extension of what a node of the workflow makes; None where there is no such node, which is refused later."""
+    from callsheet.catalog.proposals import named_output
+
+    graph = _with_catalog(lambda catalog: catalog.workflows.get(slug)).graph or {}
+    return named_output(graph, output_node).extension if output_node in graph else None
 
 
 @workflows.command("activate")

@@ -12,6 +12,7 @@ from pathlib import Path
 import av
 import pytest
 from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 
 from callsheet.providers.engine import EngineError, Fetched
 from callsheet.providers.stripping import GraphRemains, pieces, strip, without_graph
@@ -125,7 +126,6 @@ def test_a_file_that_is_cut_off_anywhere_is_never_delivered_with_the_graph(tagge
         except GraphRemains:
             tagged.unlink()
         else:
-            # A compressed text can only be found by its place.
             assert b"class_type" not in tagged.read_bytes()
         assert not list(tagged.parent.glob("*.stripped"))
 
@@ -160,6 +160,16 @@ def test_a_graph_behind_the_end_of_a_picture_is_left_out_or_refused(tmp_path: Pa
     photo.write_bytes(photo.read_bytes() + TEXT.encode())
     with pytest.raises(GraphRemains):
         stripped(photo)
+
+
+def test_a_compressed_graph_in_a_picture_that_is_cut_off_is_found(tmp_path: Path) -> None:
+    path = tmp_path / "result.png"
+    info = PngInfo()
+    info.add_text("workflow", TEXT, zip=True)
+    Image.new("RGB", (8, 8)).save(path, "PNG", pnginfo=info)
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(GraphRemains):
+        stripped(path)
 
 
 def test_a_graph_is_found_across_two_blocks() -> None:

@@ -65,12 +65,13 @@ def strip(path: Path, stop: threading.Event) -> Fetched | None:
     """What the file is now; None where there was nothing to remove."""
     with path.open("rb") as file:
         source = Source(file, stop)
+        walker, is_broken = walker_of(source.beginning(BEGINNING)), False
         try:
-            plan = planned(source, walker_of(source.beginning(BEGINNING)))
+            plan = planned(source, walker)
         except Unreadable:
-            plan = None
+            plan, is_broken = None, True
         if plan is None:
-            if searched(source):
+            if searched(source, may_be_packed=is_broken and walker is png):
                 raise GraphRemains
             return None
         target = path.with_name(f"{path.name}.stripped")

@@ -18,7 +18,11 @@ MOST_PIECES = 100_000
 _WORDS = ("class_type", "widgets_values")
 # This part of a word in UTF-16 is the same in both byte orders.
 MARKS = tuple(mark for word in _WORDS for mark in (word.encode(), word.encode("utf-16-be")[1:]))
-_OVERLAP = max(map(len, MARKS)) - 1
+# A PNG can hold it compressed; where its chunks cannot be told apart, their names tell.
+PACKED_MARKS = tuple(
+    f"{chunk}{key}\0".encode() for chunk in ("zTXt", "iTXt") for key in ("prompt", "workflow", "parameters")
+)
+_OVERLAP = max(map(len, (*MARKS, *PACKED_MARKS))) - 1
 
 
 class Unreadable(Exception):
@@ -124,9 +128,9 @@ def copied(source: Source, plan: Sequence[Piece], target: Path) -> tuple[int, st
     return size, digest.hexdigest(), search.found
 
 
-def searched(source: Source) -> bool:
-    """Whether the old file has a graph in it that can be read."""
-    search = Search()
+def searched(source: Source, *, may_be_packed: bool) -> bool:
+    """Whether the old file has a graph in it."""
+    search = Search((*MARKS, *PACKED_MARKS) if may_be_packed else MARKS)
     for block in source.blocks(Span(0, source.size)):
         search.add(block)
     return search.found
@@ -135,13 +139,14 @@ def searched(source: Source) -> bool:
 class Search:
     """Looks for a graph in bytes that come block by block."""
 
-    def __init__(self) -> None:
+    def __init__(self, marks: Sequence[bytes] = MARKS) -> None:
         self.found = False
+        self._marks = marks
         self._end = b""
 
     def add(self, block: bytes) -> None:
         text = self._end + block
-        self.found = self.found or any(mark in text for mark in MARKS)
+        self.found = self.found or any(mark in text for mark in self._marks)
         self._end = text[-_OVERLAP:]
 
 
