@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from callsheet.providers.comfyui import ComfyUI, Patience
@@ -113,6 +114,29 @@ async def test_a_run_that_an_absent_engine_never_took_has_not_begun(bench: Bench
     await bench.start()
 
 
+async def test_a_run_that_a_person_removed_from_the_queue_is_told_from_one_that_a_restart_took(
+    own_bench: Bench,
+) -> None:
+    stranger = provider_for(own_bench.stage, own_bench.line)
+    foreign = own_bench.begin(engine=stranger)
+    await until(lambda: own_bench.seen.starts)
+    waiting = own_bench.begin(new_run(held_graph()))
+    await until(own_bench.stage.pending)
+    looks = own_bench.line.looks
+    await until(lambda: own_bench.line.looks > looks + 10)
+    async with httpx.AsyncClient(base_url=own_bench.stage.url, trust_env=False) as person:
+        await person.post("/queue", json={"clear": True})
+    error = await failed(waiting)
+    assert isinstance(error, NotBegun)
+    assert (error.type, error.message) == (
+        "run_removed",
+        "The run was removed from the engine's queue before it began.",
+    )
+    own_bench.stage.release()
+    assert len(await foreign) == 3
+    await stranger.close()
+
+
 @pytest.mark.parametrize("comes_back", [True, False], ids=["restarted", "away"])
 async def test_a_run_that_is_lost_from_the_queue_has_not_begun(own_bench: Bench, comes_back: bool) -> None:
     stranger = provider_for(own_bench.stage, own_bench.line)
@@ -129,6 +153,7 @@ async def test_a_run_that_is_lost_from_the_queue_has_not_begun(own_bench: Bench,
     error = await failed(waiting)
     assert isinstance(error, NotBegun)
     assert error.type == ("run_lost" if comes_back else "engine_unreachable")
+    assert ("restarted" in error.message) == comes_back
     await stop(foreign)
     await stranger.close()
     if not comes_back:

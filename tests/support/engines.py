@@ -194,7 +194,7 @@ class ReplayingEngine:
     async def _delete(self, request: web.Request) -> web.Response:
         body = await request.json()
         await self._note(request, body)
-        for item in [each for each in self.pending if each.id in body.get("delete", [])]:
+        for item in [each for each in self.pending if body.get("clear") or each.id in body.get("delete", [])]:
             self.pending.remove(item)
             self.ended[item.id] = "cancelled"
         stops = self.as_cloud and self.stops_running

@@ -9,9 +9,11 @@ from typing import Any
 
 import pytest
 
+from callsheet.providers import comfyui
 from callsheet.providers.comfyui import ComfyUI, Patience
 from callsheet.providers.engine import EngineStuck, Run
-from tests.support.engines import replaying
+from callsheet.providers.graphs import folder_of
+from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node
 from tests.support.lightbox import lightbox_here, lightbox_process
 from tests.support.waiting import until
@@ -271,4 +273,30 @@ async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory
             assert not running.done()
         with pytest.raises(EngineStuck):
             await running
+        await engine.close()
+
+
+async def test_what_a_run_that_would_not_stop_leaves_behind_is_removed_when_it_has_ended(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(comfyui, "CANCEL_ATTEMPTS", 1)
+    async with replaying() as server:
+        server.scenario = "deaf"
+        engine = ComfyUI(server.url, patience=Patience(stall=3600, absent=120, poll=0.02), directory=tmp_path)
+        running = asyncio.create_task(engine.run(run := new_run(), Deaf()))
+        await until(lambda: server.running)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        assert not await engine.cancel(run.id)
+        await engine.forget(run.id)
+        server.release.set()
+        await until(lambda: run.id in server.history)
+        await until(lambda: server.running is None)
+        late = tmp_path / "output" / folder_of(run.id) / "late.png"
+        late.parent.mkdir(parents=True)
+        late.write_bytes(PNG)
+        # The next look at the engine, as an agent takes one every few seconds.
+        await engine.describe()
+        assert server.history == {}
+        assert not late.exists()
         await engine.close()

@@ -103,6 +103,8 @@ class ComfyUI:
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
         self._stuck_on: tuple[str, Place] | None = None
+        # Runs that did not stop when they were told to: they end some time, and leave something behind then.
+        self._unstopped: set[str] = set()
         # Runs of others that one of ours waited for in vain.
         self._behind: frozenset[str] = frozenset()
         self._keepsakes = Keepsakes()
@@ -122,6 +124,7 @@ class ComfyUI:
             await self._refuse_while_stuck(*self._stuck_on)
         if self._behind:
             await self._refuse_while_behind()
+        await self._forget_ended()
         version = system.get("comfyui_version")
         self._version = version_of(version)
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
@@ -200,6 +203,7 @@ class ComfyUI:
 
     async def cancel(self, run_id: str) -> bool:
         place = None
+        self._unstopped.add(run_id)
         # Again and again, because it may be anywhere between submit, queue and executor.
         for attempt in range(1, CANCEL_ATTEMPTS + 1):
             with suppress(EngineError):
@@ -207,6 +211,7 @@ class ComfyUI:
                 await self._interrupt(run_id)
                 place = await self._place(run_id)
                 if place is None:
+                    self._unstopped.discard(run_id)
                     return True
             await pause(attempt, 0.2, 2.0)
         log.warning("engine.not_cancelled", run=run_id)
@@ -236,6 +241,12 @@ class ComfyUI:
                 await asyncio.to_thread(shutil.rmtree, folder, ignore_errors=True)
             await asyncio.to_thread(remove_unused, self._directory / "input" / SHARED_FOLDER, self._asset_days)
         await self._forget_entry(run_id)
+
+    async def _forget_ended(self) -> None:
+        for run_id in list(self._unstopped):
+            if await self._place(run_id) is None:
+                self._unstopped.discard(run_id)
+                await self.forget(run_id)
 
     async def _forget_entry(self, run_id: str) -> None:
         with suppress(EngineError):
@@ -287,7 +298,7 @@ class ComfyUI:
             misses = misses + 1 if place is None else 0
             if misses > 1:
                 if waits_in(signs.place, following):
-                    raise errors.lost_while_queued(run_id)
+                    raise errors.lost_while_queued(run_id, was_connected=not following.missed)
                 return told_by_socket(following)
             if place is not None:
                 await self._look_after(following, place, signs)
@@ -333,6 +344,7 @@ class ComfyUI:
                     return
         if silent > limit:
             self._stuck_on = following.run.id, place
+            self._unstopped.add(following.run.id)
             if place.is_running:
                 # A node that is only slow gives way before the next one; a dead executor does not hear it.
                 await self._interrupt(following.run.id)
@@ -416,7 +428,7 @@ def told_by_socket(following: Following) -> Mapping[str, Any]:
         return {"outputs": following.outputs, "status": {"status_str": "success"}}
     if following.error is not None:
         raise errors.of_execution_error(following.error)
-    raise errors.lost(following.run.id)
+    raise errors.lost(following.run.id, was_connected=not following.missed)
 
 
 async def saved_here(output: Output, target: Path) -> Fetched | None:

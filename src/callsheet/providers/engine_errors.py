@@ -103,15 +103,18 @@ def interrupted() -> EngineError:
     return EngineError("interrupted", "The run was interrupted at the engine.", retryable=True)
 
 
-def lost(run_id: str) -> EngineError:
-    return EngineError(
-        "run_lost", "The engine was restarted and no longer knows the run.", retryable=True, details={"run": run_id}
-    )
+def lost(run_id: str, *, was_connected: bool = False) -> EngineError:
+    """`was_connected`: our connection to the engine held all the time, so it was not restarted."""
+    message = "The engine was restarted and no longer knows the run."
+    if was_connected:
+        message = "The engine no longer knows the run, although it was not restarted."
+    return EngineError("run_lost", message, retryable=True, details={"run": run_id})
 
 
-def lost_while_queued(run_id: str) -> NotBegun:
-    message = "The engine was restarted, or its queue cleared, before it began with the run."
-    return NotBegun("run_lost", message, run=run_id)
+def lost_while_queued(run_id: str, *, was_connected: bool) -> NotBegun:
+    if was_connected:
+        return NotBegun("run_removed", "The run was removed from the engine's queue before it began.", run=run_id)
+    return NotBegun("run_lost", "The engine was restarted before it began with the run.", run=run_id)
 
 
 def away_while_queued() -> NotBegun:
