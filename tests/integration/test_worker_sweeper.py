@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import dataclass
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from callsheet.fleet.presence import Presence
+from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registry import OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.fleet.sweeper import TOKEN_DAYS, WorkerSweeper
 from callsheet.fleet.tokens import hash_token
+from callsheet.in_process import InProcessPlane
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.clock import ManualClock
 from callsheet.wire.errors import NotAuthenticated, RegistrationExpired
 from callsheet.wire.fleet import Registered, RegisterRequest
+from callsheet.wire.worker import PollAnswer, PollRequest
 from tests.support.core import Core, Member, Row
 from tests.support.fleet import bearer, join, registry
 
@@ -329,3 +333,26 @@ async def test_the_drain_of_a_stale_worker_stays_and_that_of_a_control_planes_ow
     assert [row["worker_id"] for row in await yard.rows("SELECT worker_id FROM worker_drains")] == ["gpu-1"]
     registered = await yard.join()
     assert (await yard.room.authentication.of(bearer(registered.token))).is_draining
+
+
+class Asking:
+    """What a poll does first."""
+
+    def __init__(self, room: FleetRoom):
+        self._room = room
+
+    async def answer(self, header: str | None, *_: object) -> PollAnswer:
+        await self._room.authentication.of(header, for_poll=True)
+        return PollAnswer(job=None, reason="empty")
+
+
+async def test_a_control_planes_own_worker_that_was_removed_registers_again_with_its_next_request(yard: Yard) -> None:
+    own, room = f"{OWN_PREFIX}host:1", yard.room
+    protocol = cast("WorkerProtocol", SimpleNamespace(polls=Asking(room)))
+    plane = InProcessPlane(own, [yard.slug], ["self_hosted"], 1, room.registry, room.authentication, protocol, 1000)
+    await plane.enter()
+    await yard.silent_for(SILENT, own)
+    await room.sweeper.sweep()
+    assert await yard.workers() == []
+    assert (await plane.poll(PollRequest())).reason == "empty"
+    assert (await yard.workers(), await yard.ends()) == ([own], ["stale", None])
