@@ -18,6 +18,7 @@ from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import Member, job_ids
 from tests.support.people import People, Person
+from tests.support.waiting import until
 from tests.support.workshop import OUTPUT, Workshop
 
 ABSENT = 2**61
@@ -419,6 +420,41 @@ async def test_alerts_say_what_is_wrong_and_what_to_do(shop: Workshop, ann: Pers
     assert await raised() == {"long_wait"}
     await shop.desk.core.room.overview.set_limit(f"paused-{shop.desk.workflow}", 0, "test")
     assert await raised() == {"long_wait", "paused_limit"}
+
+
+async def test_a_workflow_that_engines_do_not_survive_is_named_with_a_count(shop: Workshop, ann: Person) -> None:
+    async def named() -> list[str]:
+        found = (await done(shop, "GET", "alerts"))["alerts"]
+        return [each["message"] for each in found if (each["code"], each["subject"]) == ("kills_engines", slug)]
+
+    async def lose(kind: str) -> None:
+        error = {"type": kind, "message": "gone", "retryable": True}
+        assert (await worker.fail(await worker.job(), "gone", error=error)).status_code == 200
+        await shop.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+
+    slug = shop.desk.workflow
+    worker = await shop.worker()
+    await shop.engine_job(ann)
+    await lose("run_lost")
+    await shop.audited(worker, "registered", "leased", "failed")
+    # Once may be a restart by hand.
+    assert await named() == []
+    await lose("engine_unreachable")
+    await until(named)
+    [message] = await named()
+    assert f"Runs of {slug} that their engine did not survive" in message
+    assert ": 2, of 1 job." in message
+    await lose("run_lost")
+
+    async def counts_three() -> bool:
+        return [": 3, of 1 job." in message for message in await named()] == [True]
+
+    # Also of a job that has failed by then.
+    await until(counts_three)
+    await shop.central(
+        "UPDATE worker_audit_logs SET at = at - interval '25 hours' WHERE worker_id = $1", worker.worker_id
+    )
+    assert await named() == []
 
 
 async def test_what_was_healed_is_counted_for_prometheus(shop: Workshop) -> None:

@@ -230,6 +230,36 @@ async def test_a_schema_that_is_behind_is_a_warning_with_the_command_that_mends_
     assert "Behind: central" in found.message
 
 
+async def test_a_workflow_that_engines_do_not_survive_is_a_warning(settings: Settings) -> None:
+    assert settings.database.dsn is not None
+    central = await asyncpg.connect(settings.database.dsn.get_secret_value())
+    slug = "kills-for-the-doctor"
+    await central.execute(
+        """WITH workflow AS (INSERT INTO workflows (slug, name) VALUES ($1, 'x') RETURNING id)
+           INSERT INTO dispatch_history (
+               dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider,
+               concurrency_identifier, priority, kind, status, attempts, requeues, lease_seq,
+               past_lease_tokens, created_at, finished_at)
+           SELECT 2000000000, gen_random_uuid(), gen_random_uuid(), 1, id, 'production', 'self_hosted', '', 0,
+               'effect', 'failed', 3, 0, 3, '{}', now(), now() FROM workflow""",
+        slug,
+    )
+    await central.execute(
+        """INSERT INTO worker_audit_logs (worker_id, event, actor, dispatch_id, details)
+           SELECT 'gpu-1', 'failed', 'worker:gpu-1', 2000000000, '{"type": "run_lost"}' FROM generate_series(1, 3)"""
+    )
+    try:
+        found = (await findings(settings))["workflows"]
+    finally:
+        await central.execute("DELETE FROM worker_audit_logs WHERE dispatch_id = 2000000000")
+        await central.execute("DELETE FROM dispatch_history WHERE dispatch_id = 2000000000")
+        await central.execute("DELETE FROM workflows WHERE slug = $1", slug)
+        await central.close()
+    assert found.status == "warning"
+    assert f"Runs of {slug}" in found.message
+    assert f"callsheet workflows deactivate {slug}" in found.advice
+
+
 def test_clocks_that_differ_are_a_problem() -> None:
     assert clock_finding("database", -1.9).status == "ok"
     assert clock_finding("database", -2.1).status == "problem"

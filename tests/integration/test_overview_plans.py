@@ -117,6 +117,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             FLEET["queue_depth"], {"most": 1000, "alive_seconds": 90}, 250_000, grows_to_its_limit=True
         ),
         "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
+        "engine_killers": Case(FLEET["engine_killers"], {"limit": 20}, 100),
     }
     said = {"percents": [5.0], "messages": ["x"], "elapsed": [1], "previews": "{NULL}", "preview_types": "{NULL}"}
     user = {"tenant_id": TENANT, "user_id": user_id(1)}

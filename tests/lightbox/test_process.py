@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.asyncio.client import connect
 
 from tests.support.commands import Callsheet
 from tests.support.graphs import node, picture_graph
@@ -41,6 +42,20 @@ async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_p
         await client.post("/prompt", json={"prompt": graph})
         assert await process.end(number) == 0, "".join(process.said)
         assert list((tmp_path / "engine" / "output").iterdir()) == []
+
+
+async def test_it_dies_of_an_answer_that_is_no_json_where_the_client_listens(tmp_path: Path) -> None:
+    async with (
+        lightbox_process(tmp_path / "engine") as process,
+        httpx.AsyncClient(base_url=process.url, timeout=30) as client,
+        connect(f"{process.url.replace('http', 'ws')}/ws?clientId=me", proxy=None),
+    ):
+        graph = {
+            "1": node("EmptyImage", width=8, height=8, batch_size=1, color=7),
+            "2": node("ProbeUI", image=["1", 0], mode="numpy"),
+        }
+        await client.post("/prompt", json={"prompt": graph, "client_id": "me"})
+        assert await process.ended() == 1, "".join(process.said)
 
 
 async def test_probes_are_not_offered_unless_asked_for(process_client: httpx.AsyncClient) -> None:

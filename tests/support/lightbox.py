@@ -88,6 +88,12 @@ class LightboxProcess:
             await self._drain
         return code
 
+    async def ended(self) -> int:
+        """Of itself."""
+        assert self._process is not None
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            return await self._process.wait()
+
     async def kill(self) -> None:
         await self.end(signal.SIGKILL)
 

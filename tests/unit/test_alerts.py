@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, WaitingRoute, alerts
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.pipelines.numbers import MOST_SETTLED, numbers_view
 from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
@@ -50,6 +50,10 @@ UPSCALE = "upscale (production, self_hosted)"
         (
             AlertFacts(routes=[route(oldest_wait_seconds=61)], longest_wait_seconds=60),
             [("long_wait", "warning", UPSCALE)],
+        ),
+        (
+            AlertFacts(engine_killers=[EngineKiller("stylize", 3, 1)]),
+            [("kills_engines", "warning", "stylize")],
         ),
         (AlertFacts(unapproved_workers=2), [("unapproved_workers", "warning", "workers")]),
         (AlertFacts(loops=[loop(2)]), []),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -222,6 +223,33 @@ async def test_a_node_that_hangs_in_a_real_engine_costs_its_own_job_an_attempt_a
         # The engine comes back by itself when the node is over.
         await site.ends(person, jobs[1])
         assert (await site.closed(jobs[1]))["attempts"] == 1
+
+
+@pytest.mark.thorough
+async def test_a_graph_that_kills_the_whole_engine_is_named_after_its_three_attempts(
+    site: Site, tmp_path: Path
+) -> None:
+    async with lightbox_process(tmp_path / "lightbox") as lightbox:
+        person = await site.person()
+        graph = {**made(), "show": node("ProbeUI", image=["empty", 0], mode="numpy")}
+        job_id = await site.submit(person, workflow=graph, output_node_id="save")
+        neighbour = await site.submit(person, workflow=made(), output_node_id="save")
+        site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.1))])
+        for _ in range(3):
+            await site.shop.plane.jobs.queue.promote(datetime.now(UTC) + timedelta(days=1))
+            assert await lightbox.ended() == 1
+            await lightbox.start()
+        failed = await site.ends(person, job_id, "failed")
+        assert failed["error"]["type"] == "run_lost"
+        await site.ends(person, neighbour)
+        assert (await site.closed(neighbour))["attempts"] == 1
+
+    async def is_named() -> bool:
+        answer = await site.shop.client.get("/api/admin/alerts", headers=site.shop.desk.admin.headers)
+        found = {each["code"]: each["message"] for each in answer.json()["alerts"]}
+        return ": 3, of 1 job." in found.get("kills_engines", "")
+
+    await until(is_named)
 
 
 def made(*steps: Step) -> Graph:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from callsheet.plumbing.migrate import Migration
     from callsheet.plumbing.ownership import Central
     from callsheet.plumbing.pool_keeper import PoolAddress
+    from callsheet.plumbing.sql import Connection
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
 LOOPBACK = ("localhost", "127.0.0.1", "::1", None)
@@ -114,7 +115,8 @@ async def _database(settings: Settings) -> list[Finding]:
     from callsheet.plumbing.migrate import inspect
     from callsheet.plumbing.ownership import read_central
 
-    broken = []
+    broken: list[Finding] = []
+    killers: list[Finding] = []
     async with reached_central(settings) as dsn:
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
@@ -127,6 +129,7 @@ async def _database(settings: Settings) -> list[Finding]:
         if pools and not state.pending:
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
+                killers = await _engine_killers(connection)
             for pool in pools:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
@@ -140,7 +143,16 @@ async def _database(settings: Settings) -> list[Finding]:
         schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
         schema = Finding("database", "ok", found)
-    return [schema, *broken, clock_finding("database", drift)]
+    return [schema, *broken, clock_finding("database", drift), *killers]
+
+
+async def _engine_killers(connection: Connection) -> list[Finding]:
+    """Workflows that engines do not survive, as the alert says it."""
+    from callsheet.fleet.alerts import AlertFacts, alerts
+    from callsheet.fleet.overview import engine_killers
+
+    found = alerts(AlertFacts(engine_killers=await engine_killers(connection)))
+    return [Finding("workflows", "warning", alert.message, alert.action) for alert in found]
 
 
 async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration, ...]:

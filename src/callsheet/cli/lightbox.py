@@ -13,6 +13,7 @@ from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import configure_logs
+from callsheet.toolbox.together import first_of
 
 PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
@@ -59,4 +60,6 @@ async def _run(settings: Settings) -> None:
     chosen = settings.lightbox
     async with running_lightbox(chosen, chosen.directory or settings.home / "lightbox") as running:
         err.print(f"Lightbox renders at {running.url} (Ctrl-C stops it).", style="dim")
-        await stop.wait()
+        await first_of(asyncio.create_task(stop.wait()), event=running.broke)
+        if running.broke.is_set():
+            raise OperatorError("A node showed what is no JSON, and Lightbox ends, as ComfyUI would.")

@@ -35,6 +35,15 @@ class PausedProvider:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineKiller:
+    """A workflow whose jobs engines did not survive: how often in the last day, and how many jobs that were."""
+
+    workflow: str
+    times: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
 class AlertFacts:
     # Pools that are not served, and why.
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
@@ -42,6 +51,7 @@ class AlertFacts:
     storage_problem: str | None = None
     routes: Sequence[WaitingRoute] = ()
     workflows: Sequence[WorkflowMetrics] = ()
+    engine_killers: Sequence[EngineKiller] = ()
     unapproved_workers: int = 0
     loops: Sequence[LoopMetrics] = ()
     paused_limits: Sequence[str] = ()
@@ -61,6 +71,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
         *_failures(facts.workflows),
+        *_engine_killers(facts.engine_killers),
         *_runs(facts.runs, facts.highest_failed_share),
         *_workers(facts.unapproved_workers),
         *_limits(facts.paused_limits),
@@ -142,6 +153,20 @@ def _failures(workflows: Iterable[WorkflowMetrics]) -> Iterator[Alert]:
                 message=f"{one.failed_last_hour} of {finished} jobs of {one.workflow} failed in the last hour.",
                 action=f"Read their errors: GET /api/admin/dispatches?status=failed&workflow={one.workflow}.",
             )
+
+
+def _engine_killers(killers: Iterable[EngineKiller]) -> Iterator[Alert]:
+    for each in killers:
+        yield Alert(
+            code="kills_engines",
+            severity="warning",
+            subject=each.workflow,
+            message=f"Runs of {each.workflow} that their engine did not survive in the last 24 hours: {each.times}, of "
+            f"{each.jobs} {'job' if each.jobs == 1 else 'jobs'}. It stopped working or was gone in the middle of them.",
+            action="Run the graph by hand at ComfyUI and read its output: often a custom node ends the process or the "
+            f"thread that renders. Until it is mended: callsheet workflows deactivate {each.workflow}. Their "
+            f"errors: GET /api/admin/dispatches?workflow={each.workflow}.",
+        )
 
 
 def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:

@@ -7,19 +7,24 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from callsheet.fleet.alerts import AlertFacts, PausedProvider, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, WaitingRoute, alerts
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.mail_sender import MailSender
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.operations import Alerts, LoopMetrics, Metrics, RunsMetrics, WorkflowMetrics
 
 SQL = statements("callsheet.fleet", "overview_statements.sql")
 MOST_QUEUED = 1000
 MOST_FINISHED = 50_000
+MOST_KILLERS = 20
+
+
+async def engine_killers(connection: Connection) -> list[EngineKiller]:
+    return [EngineKiller(**row) for row in await SQL["engine_killers"].rows(connection, limit=MOST_KILLERS)]
 
 
 class FleetOverview:
@@ -55,11 +60,13 @@ class FleetOverview:
         async with self._databases.central.connection() as connection:
             paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
             providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
+            killers = await engine_killers(connection)
         facts = AlertFacts(
             unavailable_pools=self._databases.unavailable,
             storage_problem=self._storage_owner.problem if self._storage_owner else None,
             routes=await self._waiting_routes(heads),
             workflows=metrics.workflows,
+            engine_killers=killers,
             unapproved_workers=metrics.unapproved_workers,
             loops=metrics.loops,
             paused_limits=paused,

@@ -100,3 +100,21 @@ SELECT provider, failures, last_error FROM provider_breakers WHERE open_until IS
 
 -- name: paused_limits
 SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY identifier LIMIT 100
+
+-- name: engine_killers
+-- Workflows with a job that more than one engine did not survive in the last day: once may be a restart by an operator. The
+-- time is a sub-select, because a volatile function is no condition for an index.
+WITH ended AS MATERIALIZED (
+    SELECT dispatch_id, count(*) AS times FROM worker_audit_logs
+    WHERE at > (SELECT clock_timestamp() - interval '24 hours')
+      AND event = 'failed' AND details ->> 'type' IN ('engine_stuck', 'run_lost', 'engine_unreachable')
+    GROUP BY dispatch_id HAVING count(*) > 1
+), routed AS (
+    SELECT ended.times, coalesce(
+        (SELECT d.workflow_id FROM ai_job_dispatches d WHERE d.dispatch_id = ended.dispatch_id),
+        (SELECT h.workflow_id FROM dispatch_history h WHERE h.dispatch_id = ended.dispatch_id)) AS workflow_id
+    FROM ended
+)
+SELECT w.slug AS workflow, sum(routed.times)::bigint AS times, count(*) AS jobs
+FROM routed JOIN workflows w ON w.id = routed.workflow_id
+GROUP BY w.slug ORDER BY times DESC, w.slug LIMIT :limit

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncIterator, Iterable
@@ -34,6 +35,8 @@ ACCOUNT = "account"
 class RunningLightbox:
     url: str
     folders: Folders
+    # Set when a run broke it: a process of its own ends then, with the status 1.
+    broke: asyncio.Event
 
 
 @asynccontextmanager
@@ -76,7 +79,7 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
         host, port = listening.getsockname()[:2]
         log.info("lightbox_listens", host=host, port=port, as_cloud=settings.as_cloud, directory=str(directory))
         try:
-            yield RunningLightbox(f"http://{host if ':' not in host else f'[{host}]'}:{port}", folders)
+            yield RunningLightbox(f"http://{host if ':' not in host else f'[{host}]'}:{port}", folders, sockets.broke)
         finally:
             await executor.stop()
     finally:

@@ -13,6 +13,10 @@ from typing import Any
 
 from aiohttp import WSMsgType, web
 
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
+
 PREVIEW = 1
 PREVIEW_WITH_METADATA = 4
 IMAGE_TYPES = {"image/jpeg": 1, "image/png": 2}
@@ -62,6 +66,9 @@ class Sockets:
 
     def __init__(self, features: Mapping[str, Any], everybody_hears: bool = False) -> None:
         self._features = features
+        # Set by a message that is no JSON, as when a node shows a number of numpy. ComfyUI's process dies of it, and so
+        # does ours (comfyui-api.md §8).
+        self.broke = asyncio.Event()
         # Comfy Cloud ignores the client id: every socket of the account gets every message.
         self._everybody_hears = everybody_hears
         self._listeners: dict[str, _Listener] = {}
@@ -112,8 +119,15 @@ class Sockets:
     def publish(self, event: str, data: Mapping[str, Any], client: str | None = None) -> None:
         """To one client, or to everybody where there is none."""
         hearing = self._hearing(client)
-        # Only for somebody: the state of a long graph is a long message, and there is one for every node.
-        message = json.dumps({"type": event, "data": data}) if hearing else ""
+        if not hearing or self.broke.is_set():
+            return
+        try:
+            # Only for somebody: the state of a long graph is a long message, and there is one for every node.
+            message = json.dumps({"type": event, "data": data})
+        except TypeError as error:
+            log.error("message_is_no_json", type=event, reason=str(error))
+            self.broke.set()
+            return
         for listener in hearing:
             listener.put(message)
 

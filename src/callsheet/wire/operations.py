@@ -187,6 +187,7 @@ class Alert(Answer):
         "paused_limit",
         "provider_paused",
         "many_failures",
+        "kills_engines",
         "failing_runs",
         "broken_runs",
         "mails_not_sent",

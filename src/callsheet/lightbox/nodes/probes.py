@@ -9,6 +9,8 @@ from __future__ import annotations
 import time
 from typing import Any, ClassVar
 
+import numpy
+
 from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Blocker, Context, Input, Node, Result
 from callsheet.lightbox.nodes.images import IMAGE
@@ -25,6 +27,8 @@ FAULTS: dict[str, type[BaseException]] = {
 SHOWN: dict[str, dict[str, list[Any]]] = {
     "text": {"text": ["hello", "wörld"]},
     "nan": {"value": [float("nan"), float("inf")]},
+    # No JSON: the process dies of it where the client listens.
+    "numpy": {"value": [numpy.float32(0.5)]},
     "gifs_vhs": {
         "gifs": [
             {
