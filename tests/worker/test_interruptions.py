@@ -225,6 +225,8 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
 
 async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_the_next_one(site: Site) -> None:
     agent = site.agent(worker_id="gpu-3", wait_seconds=55.0)
+    # The poll that waits may be one of an agent of the test before.
+    await until((site.directory / "token.json").exists)
     await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
     await kill(agent)
     # Until the control plane has noticed, the killed one's poll takes the job itself, before or beside the one below.
