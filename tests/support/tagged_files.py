@@ -88,6 +88,10 @@ def animated_webp(path: Path) -> None:
     add_to_webp(path, {"prompt": TEXT, "workflow": SECRET})
 
 
+def avif(path: Path) -> None:
+    _picture().save(path, "AVIF", exif=_exif(TEXT), xmp=TEXT.encode(), icc_profile=_profile())
+
+
 def gif(path: Path) -> None:
     first, *others = _pictures()
     first.save(path, "GIF", save_all=True, append_images=others, duration=80, loop=0, comment=TEXT.encode())
@@ -156,6 +160,7 @@ PICTURES: dict[str, Callable[[Path], None]] = {
     "webp": webp,
     "upright.webp": upright_webp,
     "animated.webp": animated_webp,
+    "avif": avif,
     "gif": gif,
 }
 FILMS: dict[str, Callable[[Path], None]] = {

@@ -19,11 +19,12 @@ from callsheet.providers.stripping.pictures import gif, jpeg, png
 from callsheet.providers.stripping.pieces import Piece, Source, Unreadable, copied, planned, searched
 from callsheet.providers.stripping.riff import riff
 from callsheet.providers.stripping.sounds import flac, mp3, ogg
+from callsheet.providers.stripping.stills import still
 
 Walker = Callable[[Source], Iterator[Piece]]
 BEGINNING = 16
-# What pictures in boxes begin with: their pixels lie in what a video has for metadata.
-STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1", b"jxl ")
+# Pictures in the boxes of videos: where a video has its tags, they list their pixels.
+STILL_BRANDS = (b"avif", b"avis", b"heic", b"heix", b"hevc", b"mif1", b"msf1")
 BOXES = (b"ftyp", b"moov", b"mdat", b"wide", b"free", b"skip")
 _BY_MAGIC: tuple[tuple[bytes, Walker], ...] = (
     (b"\x89PNG\r\n\x1a\n", png),
@@ -88,7 +89,7 @@ def walker_of(beginning: bytes) -> Walker | None:
         if beginning.startswith(magic):
             return walker
     if beginning[4:8] in BOXES:
-        return None if beginning[4:8] == b"ftyp" and beginning[8:12] in STILL_BRANDS else mp4
+        return still if beginning[4:8] == b"ftyp" and beginning[8:12] in STILL_BRANDS else mp4
     if len(beginning) > 1 and beginning[0] == 0xFF and beginning[1] & 0xE0 == 0xE0:
         return mp3
     return safetensors if beginning[8:9] == b"{" else None
