@@ -94,6 +94,7 @@ async def test_what_it_makes_lies_where_it_was_told_and_is_what_it_is_called(ben
         assert media_type_of(file.path.read_bytes()[:64]) == file.mime_type == "image/png"
         assert file.name.endswith(".png")
         assert "/" not in file.name
+        assert b"class_type" not in file.path.read_bytes(), "it carries the graph that made it"
     # Nothing else is left there.
     assert {file.path for file in made.files} == set(bench.directory.iterdir())
 
