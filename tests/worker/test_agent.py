@@ -11,12 +11,14 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
+from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.engine import Output
 from callsheet.wire.worker import UPLOADING
 from callsheet.worker.transfers import Transfers
 from tests.support.engines import PNG
 from tests.support.waiting import until
 from tests.support.workshop import INPUT, engine_payload
-from tests.worker.harness import GRAPH, Site
+from tests.worker.harness import GRAPH, QUICK, Site
 
 
 async def test_a_job_is_rendered_delivered_and_nothing_is_left_behind(site: Site) -> None:
@@ -213,6 +215,26 @@ async def test_a_run_that_takes_longer_than_it_may_is_stopped(site: Site) -> Non
     job = await site.ends(person, await site.submit(person), "failed")
     assert job["error"]["type"] == "run_limit"
     await until(lambda: site.engine.running is None)
+
+
+async def test_a_result_that_cannot_be_fetched_is_within_the_run_limit_although_no_start_was_seen(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = ComfyUI(site.engine.url, patience=QUICK)
+
+    async def run(*_: object) -> list[Output]:
+        return [Output("2", "made.png")]
+
+    async def fetch(*_: object) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(engine, "run", run)
+    monkeypatch.setattr(engine, "fetch", fetch)
+    await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
+    site.agent(engines=[engine])
+    person = await site.person()
+    job = await site.ends(person, await site.submit(person), "failed")
+    assert job["error"]["type"] == "run_limit"
 
 
 async def test_the_next_jobs_files_are_fetched_while_the_engine_works_and_never_more_than_one_ahead(

@@ -237,7 +237,8 @@ class JobRun:
                 # Before the next one gets the place.
                 health.doubt(str(error))
                 raise
-        # Here the engine is free for the next.
+        # Here the engine is free for the next. What is left to do is within the run limit, too.
+        self._keeper.counts()
         if len(outputs) > MOST_DELIVERED:
             message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
             raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})

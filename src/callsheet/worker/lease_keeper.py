@@ -86,8 +86,13 @@ class LeaseKeeper:
         """From here the run limit counts: a job is not to blame for what was before it in the engine's queue."""
         if self._began is None:
             self._began = time.monotonic()
-            self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
+            self.counts()
             self._news.set()
+
+    def counts(self) -> None:
+        """The same of a run whose start was not seen."""
+        if self._limit is None:
+            self._limit = asyncio.get_running_loop().call_later(self._job.run_limit_seconds, self.end, "run_limit")
 
     def progressed(self, percent: float | None, message: str | None) -> None:
         self._progress = self._progress_of(percent, message)
@@ -153,7 +158,7 @@ class LeaseKeeper:
     def _with_news(self) -> Body:
         self._news.clear()
         starts = self._began is not None and not self._told_start
-        waits = self._began is None
+        waits = self._limit is None
         request = self._message(
             run_started=starts or None, run_waiting=waits or None, progress=self._progress, preview=self._preview
         )
