@@ -269,7 +269,8 @@ class ReplayingEngine:
     async def _body(self, request: web.Request, content: bytes) -> web.StreamResponse:
         answer = web.StreamResponse(headers={"Content-Length": str(len(content))})
         await answer.prepare(request)
-        for at in range(0, len(content), 65_536):
+        # To HEAD only the size is told: a body would be read as the answer to the next request of the connection.
+        for at in range(0, len(content) if request.method != "HEAD" else 0, 65_536):
             await answer.write(content[at : at + 65_536])
         await answer.write_eof()
         return answer

@@ -100,6 +100,15 @@ class Site:
         [row] = found
         return dict(row)
 
+    async def polls(self, number: int = 1) -> None:
+        """Waits until that many polls of this site's workers wait. A poll of the test before may still be there."""
+        waiting, workflow = self.shop.plane.jobs.waiters._waiting, self.shop.desk.core.workflow
+
+        def own() -> int:
+            return sum(len(polls) for criteria, polls in waiting.items() if workflow in criteria.workflow_ids)
+
+        await until(lambda: own() == number)
+
     async def workers(self) -> list[Any]:
         return await self.shop.central("SELECT * FROM comfyui_workers WHERE revoked_at IS NULL")
 

@@ -80,7 +80,7 @@ async def test_an_asset_of_the_catalog_is_uploaded_to_the_engine_once_and_apart_
 
 async def test_an_agent_without_a_fleet_is_of_the_stage_it_was_told(site: Site) -> None:
     site.agent(stage="staging")
-    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
+    await site.polls()
     [worker] = await site.workers()
     assert (worker["stage"], worker["registration_source"]) == ("staging", "workflows")
 

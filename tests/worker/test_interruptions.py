@@ -85,7 +85,7 @@ async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undo
 ) -> None:
     monkeypatch.setitem(PAUSE_SECONDS, "draining", 0.05)
     agent = site.agent(wait_seconds=55.0)
-    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
+    await site.polls()
     await drain(site, agent)
     await until(lambda: agent._is_draining)
     person = await site.person()
@@ -225,12 +225,10 @@ async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease
 
 async def test_a_lease_that_was_given_while_the_agent_was_killed_is_handed_to_the_next_one(site: Site) -> None:
     agent = site.agent(worker_id="gpu-3", wait_seconds=55.0)
-    # The poll that waits may be one of an agent of the test before.
-    await until((site.directory / "token.json").exists)
-    await until(lambda: len(site.shop.plane.jobs.waiters) == 1)
+    await site.polls()
     await kill(agent)
     # Until the control plane has noticed, the killed one's poll takes the job itself, before or beside the one below.
-    await until(lambda: len(site.shop.plane.jobs.waiters) == 0)
+    await site.polls(0)
     # The answer that nobody read.
     token, poll_id = (json.loads((site.directory / f"{name}.json").read_text()) for name in ("token", "poll"))
     person = await site.person()
