@@ -26,7 +26,7 @@ from callsheet.plumbing.migrate import migrate
 from callsheet.settings import Settings
 from callsheet.toolbox.logs import configure_logs
 from tests.support.core import Core, open_core
-from tests.support.installation import empty, installation, isolate
+from tests.support.installation import empty, installation, isolate, isolated_installation
 from tests.support.late_connections import late_connections_closed
 from tests.support.memory_disk import quick_directory
 from tests.support.people import People
@@ -196,10 +196,8 @@ async def shared_settings(
 ) -> AsyncIterator[Settings]:
     """One installation for all tests that write rows and nothing else: emptying it takes a twentieth of making one."""
     directory = tmp_path_factory.mktemp("shared")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with installation(postgres, templates, directory / "home") as settings:
-            yield settings
+    async with isolated_installation(postgres, templates, directory) as settings:
+        yield settings
 
 
 @pytest.fixture(scope="session")

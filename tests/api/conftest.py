@@ -17,7 +17,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import S3Settings, Settings
 from callsheet.settings.tasks import COSTS
-from tests.support.installation import changed, installation, isolate
+from tests.support.installation import changed, isolated_installation
 from tests.support.ports import free_port
 from tests.support.seaweedfs import S3Server
 from tests.support.troupe import Troupe, open_troupe
@@ -65,16 +65,15 @@ async def shared_plane(
     postgres: EmbeddedPostgres, templates: dict[str, str], directory: Path, **sections: dict[str, Any]
 ) -> AsyncIterator[ControlPlane]:
     """Of an installation of its own, for many tests: with limits that they do not meet, unless the sections say so."""
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with installation(postgres, templates, directory / "home") as settings:
-            limits: dict[str, dict[str, Any]] = {
-                "identity": {"login_attempts_per_address": 100_000},
-                "fleet": {"max_workers": 100_000, "secret_attempts_per_address": 100_000},
-            }
-            generous = changed(settings, **limits | sections)
-            async with running_control_plane(generous) as plane:
-                yield plane
+    limits: dict[str, dict[str, Any]] = {
+        "identity": {"login_attempts_per_address": 100_000},
+        "fleet": {"max_workers": 100_000, "secret_attempts_per_address": 100_000},
+    }
+    async with (
+        isolated_installation(postgres, templates, directory) as settings,
+        running_control_plane(changed(settings, **limits | sections)) as plane,
+    ):
+        yield plane
 
 
 @asynccontextmanager
@@ -178,13 +177,11 @@ async def _troupe(
 ) -> AsyncIterator[Troupe]:
     directory = tmp_path_factory.mktemp("troupe")
     tasks = {"in_process": 4, "queues": ("fast",), "costs": {**COSTS, "echo": 3, "painter": 5}}
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with (
-            installation(postgres, templates, directory / "home") as settings,
-            open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe,
-        ):
-            yield troupe
+    async with (
+        isolated_installation(postgres, templates, directory) as settings,
+        open_troupe(changed(settings, tasks=tasks, jobs={"active_per_user": 20})) as troupe,
+    ):
+        yield troupe
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
 from tests.support.commands import Callsheet, Result
-from tests.support.installation import empty, installation, isolate
+from tests.support.installation import empty, isolated_installation
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
 
@@ -30,13 +30,11 @@ async def _plane_of_all(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     directory = tmp_path_factory.mktemp("shared")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with (
-            installation(postgres, templates, directory / "home") as settings,
-            running_control_plane(settings) as plane,
-        ):
-            yield plane
+    async with (
+        isolated_installation(postgres, templates, directory) as settings,
+        running_control_plane(settings) as plane,
+    ):
+        yield plane
 
 
 @pytest.fixture

@@ -27,7 +27,7 @@ from callsheet.settings import Settings, load_settings
 from tests.support.commands import Callsheet
 from tests.support.copies import Copies, copies_on
 from tests.support.core import Core, open_core
-from tests.support.installation import changed, installation, isolate
+from tests.support.installation import changed, isolated_installation
 
 POOLS = ("pool_1", "pool_2")
 
@@ -76,14 +76,12 @@ async def untouched(
 ) -> AsyncIterator[Production]:
     """For tests that leave it as it is."""
     directory = tmp_path_factory.mktemp("untouched")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with (
-            copies_on(postgres) as copies,
-            installation(postgres, templates, directory / "home") as settings,
-            in_production(settings, copies) as production,
-        ):
-            yield production
+    async with (
+        copies_on(postgres) as copies,
+        isolated_installation(postgres, templates, directory) as settings,
+        in_production(settings, copies) as production,
+    ):
+        yield production
 
 
 def with_central(settings: Settings, dsn: str) -> Settings:

@@ -63,16 +63,25 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
 
 
 @asynccontextmanager
-async def opened(postgres: EmbeddedPostgres, templates: Mapping[str, str], home: Path) -> AsyncIterator[Databases]:
-    """The databases of an installation that a whole module looks at, out of reach of the developer's settings."""
+async def isolated_installation(
+    postgres: EmbeddedPostgres, templates: Mapping[str, str], directory: Path
+) -> AsyncIterator[Settings]:
+    """An installation that several tests share, isolated from the developer's settings."""
     with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, home)
-        async with installation(postgres, templates, home) as settings:
-            databases = await open_databases(settings)
-            try:
-                yield databases
-            finally:
-                await databases.close()
+        isolate(monkeypatch, directory)
+        async with installation(postgres, templates, directory / "home") as settings:
+            yield settings
+
+
+@asynccontextmanager
+async def opened(postgres: EmbeddedPostgres, templates: Mapping[str, str], directory: Path) -> AsyncIterator[Databases]:
+    """The databases of such an installation."""
+    async with isolated_installation(postgres, templates, directory) as settings:
+        databases = await open_databases(settings)
+        try:
+            yield databases
+        finally:
+            await databases.close()
 
 
 # Which database it is, whose, and what it has been migrated to: what stays of an installation that is emptied.

@@ -9,7 +9,7 @@ import pytest
 
 from callsheet.app import ControlPlane, running_control_plane
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from tests.support.installation import empty, installation, isolate
+from tests.support.installation import empty, isolated_installation
 from tests.support.waiting import until
 from tests.worker.harness import Site, open_site
 
@@ -19,13 +19,11 @@ async def _plane_of_all(
     postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[ControlPlane]:
     directory = tmp_path_factory.mktemp("shared")
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        isolate(monkeypatch, directory)
-        async with (
-            installation(postgres, templates, directory / "home") as settings,
-            running_control_plane(settings) as plane,
-        ):
-            yield plane
+    async with (
+        isolated_installation(postgres, templates, directory) as settings,
+        running_control_plane(settings) as plane,
+    ):
+        yield plane
 
 
 @pytest.fixture

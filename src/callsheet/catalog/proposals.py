@@ -206,7 +206,7 @@ def outputs_of(graph: Graph) -> Iterator[Output]:
 
 
 def named_output(graph: Graph, node_id: str) -> Output:
-    """The node that somebody chose; where its class says nothing of what it makes, a video."""
+    """The node that the operator chose. If its class does not say what it makes, a video is assumed."""
     found = next((each for each in outputs_of(graph) if each.node_id == node_id), None)
     if found is not None:
         return found

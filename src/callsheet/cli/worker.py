@@ -121,7 +121,7 @@ RIGHT_DIRECTORY = "Set CALLSHEET_ENGINE__DIRECTORY to ComfyUI's directory, the o
 
 
 def wrong_directory(settings: Settings) -> str | None:
-    """Why the engine's directory cannot be its own. What jobs leave there would never be removed, and nobody told."""
+    """Why this cannot be the engine's directory. A wrong one is refused, because files of jobs would silently stay."""
     directory = settings.engine.directory
     if directory is None or settings.worker.cloud_api_key is not None:
         return None

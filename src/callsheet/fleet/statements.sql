@@ -209,7 +209,7 @@ ORDER BY w.worker_id LIMIT :limit
 -- name: remove_stale_worker
 -- Only while all of this is still true, and it is the same registration: the worker may have come back this moment, or have
 -- been given a job. Run after lock_drains, so that a lease under way is waited for and seen.
--- The hashes of its tokens stay: its next request is told to register again.
+-- The hashes of its tokens stay: the answer to its next request says to register again.
 WITH removed AS (
     DELETE FROM comfyui_workers w
     WHERE w.worker_id = :worker_id AND w.session_id = :session_id AND w.revoked_at IS NULL

@@ -1,4 +1,4 @@
-"""Workers that disappeared without a word: once nothing is leased to them, their sessions end and they are removed."""
+"""Removes workers that sent no request for too long and hold no lease, and ends their sessions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = get_logger(__name__)
 SQL = statements("callsheet.fleet")
 ACTOR = "worker_sweeper"
 BATCH = 100
-# How long a removed worker is told to register again. Later its token is as unknown as any other.
+# How long the token of a removed worker gets the answer to register again. Later it is an unknown token.
 TOKEN_DAYS = 30
 # After a pause this long nobody could have been seen, whatever last_seen_at says.
 LONGEST_PAUSE_SECONDS = 60.0

@@ -69,10 +69,10 @@ async def find_by_link(databases: Databases, kind: LinkKind, token: str) -> Row:
 async def using_link(
     databases: Databases, passwords: Passwords, kind: LinkKind, token: str, password: str
 ) -> AsyncIterator[tuple[Connection, Row, str]]:
-    """For whoever sets a password by a link: the transaction to do so in, what the link is for, and the hash.
+    """Uses a link to set a password: gives the transaction, what the link is for, and the password's hash.
 
     Hashing takes long, and is done outside the transaction, only for links that work. Of links for the same that are
-    used at once, the second finds nothing when the first is done: whoever uses one deletes them all.
+    used at once, the second finds nothing when the first is done: using one deletes them all.
     """
     found = await find_by_link(databases, kind, token)
     password_hash = await passwords.hash(password)

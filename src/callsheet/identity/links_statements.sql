@@ -53,7 +53,7 @@ SELECT u.id, u.tenant_id, u.email FROM account_links l JOIN users u ON u.id = l.
 WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
 -- name: lock_user_of_link
--- Before the links, as whoever changes a user does.
+-- Locked before the links, in the same order as a change of the user.
 SELECT 1 FROM users WHERE id = :id FOR NO KEY UPDATE
 
 -- name: delete_links_of_user

@@ -122,7 +122,7 @@ class Sockets:
         if not hearing or self.broke.is_set():
             return
         try:
-            # Only for somebody: the state of a long graph is a long message, and there is one for every node.
+            # Only if a client listens: the state of a long graph is a long message, sent once per node.
             message = json.dumps({"type": event, "data": data})
         except TypeError as error:
             log.error("message_is_no_json", type=event, reason=str(error))

@@ -39,8 +39,8 @@ class PoolUnavailable(DatabaseError):
 
 
 class ConnectionNotAccepted(ConnectionRefusedError):
-    """The server answers and lets nobody in: the database takes no connections (`ALLOW_CONNECTIONS false`, SQLSTATE
-    55000), was renamed, or the password is just being changed. `reason` is what the server said."""
+    """The server responds but refuses connections: the database takes none (`ALLOW_CONNECTIONS false`, SQLSTATE 55000),
+    was renamed, or its password is being changed. `reason` is the server's message."""
 
     def __init__(self, reason: asyncpg.PostgresError):
         super().__init__(str(reason))

@@ -134,7 +134,7 @@ class PoolKeeper:
                 await release(connection, self._claimed_with)
 
     async def close(self) -> None:
-        """For good: whoever is opening the pool at this moment closes it again."""
+        """Closes it for good: a task that is opening the pool at this moment closes it again."""
         self._is_closed = True
         await self._database.close()
 

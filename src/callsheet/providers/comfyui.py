@@ -57,7 +57,7 @@ MEMORY_LOOKS = 20
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
-# A smaller file is sent without asking; ComfyUI takes 100 MB unless it is told otherwise.
+# The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
 ASKED_FROM_BYTES = 1_000_000
 # What a form adds to a file.
 FORM_BYTES = 4096
@@ -103,7 +103,7 @@ class ComfyUI:
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
         self._stuck_on: tuple[str, Place] | None = None
-        # Runs that did not stop when they were told to: they end some time, and leave something behind then.
+        # Runs that did not stop on request. Their history and files are removed when they have ended.
         self._unstopped: set[str] = set()
         # Runs of others that one of ours waited for in vain.
         self._behind: frozenset[str] = frozenset()
@@ -147,7 +147,7 @@ class ComfyUI:
 
     async def _has(self, reference: str, size: int) -> bool:
         if self._directory is not None:
-            # Before it is asked for: from then on nobody removes it.
+            # Marked before it is looked up: from then on no other run removes it.
             await asyncio.to_thread(mark_used, self._directory / "input" / reference)
         folder, _, name = reference.rpartition("/")
         address = f"/view?{view_query(Output('', name, folder, 'input'))}"

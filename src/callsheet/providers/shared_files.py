@@ -28,7 +28,7 @@ class SharedFiles:
         expected: str | None = None,
     ) -> str:
         """What a graph calls the file by. Two runs that want the same one at once upload it once. `expected` is what
-        the engine calls it where nobody has asked yet."""
+        the engine calls it before the first request for it."""
         lock = self._locks.setdefault(name, asyncio.Lock())
         async with lock:
             reference = self._references.get(name, expected)

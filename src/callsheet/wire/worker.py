@@ -245,7 +245,7 @@ class HeartbeatRequest(LeaseRequest):
     run_started: bool | None = Field(None, description="The engine has begun: effect timing counts from here.")
     run_waiting: bool | None = Field(
         None,
-        description="The engine has not begun: until it does, the run limit does not count. Without it the limit "
+        description="The engine has not started the run, so the run limit does not count yet. Without it the limit "
         "counts from the lease.",
     )
     progress: ReportedProgress | None = None

@@ -30,7 +30,7 @@ class Marker(Answer):
 
 
 async def read_owner(storage: Storage) -> UUID | None:
-    """The installation that may delete there; None where nobody has marked it yet."""
+    """The installation that may delete there; None if the storage has no marker yet."""
     try:
         return Marker.model_validate_json(await storage.read(KEY, MOST_BYTES)).installation
     except NotFound:
@@ -65,7 +65,7 @@ async def refusal(storage: Storage, installation: UUID) -> str | None:
 
 
 class StorageOwner:
-    """Asked before anything is deleted. Storage that nobody has marked becomes this installation's."""
+    """Checks ownership before objects are deleted. Storage without a marker becomes this installation's."""
 
     def __init__(self, databases: Databases) -> None:
         self._databases = databases
