@@ -54,10 +54,10 @@ _addresses = itertools.count(1)
 def new_address() -> str:
     """Of somebody who was never here. As a client's X-Forwarded-For it is counted by itself where proxies are trusted.
 
-    One subscriber of IPv6 has a whole /64.
+    One subscriber of IPv6 has a whole /64, and one site a /48.
     """
     high, low = divmod(next(_addresses), 65_536)
-    return f"2001:db8:{high:x}:{low:x}::1"
+    return f"2001:db8:{low:x}:{high:x}::1"
 
 
 @asynccontextmanager

@@ -97,6 +97,7 @@ async def test_a_body_of_another_type_is_refused(
         ({"email": "x", "password": "x" * 257}, "password"),
         ({"email": "x", "password": {"$ne": ""}}, "password"),
         ({"email": "x"}, "password"),
+        ({"email": "a\0b", "password": "x"}, "email"),
         ({"email": "x", "password": "x", "remember": True}, "remember"),
     ],
 )
@@ -104,7 +105,7 @@ async def test_a_bad_login_is_refused_by_field(client: httpx.AsyncClient, body: 
     assert_refused(await client.post("/api/auth/login", json=body), 422, "invalid_request", field)
 
 
-@pytest.mark.parametrize("login", [("a\0b", "x"), ("' OR 1=1 --", "x"), ("x", "a\0b"), ("", ""), ("é@ü", "ß")])
+@pytest.mark.parametrize("login", [("' OR 1=1 --", "x"), ("x", "a\0b"), ("", ""), ("é@ü", "ß")])
 async def test_a_strange_login_is_a_wrong_login(client: httpx.AsyncClient, login: tuple[str, str]) -> None:
     answer = await client.post("/api/auth/login", json=dict(zip(("email", "password"), login, strict=True)))
     assert_refused(answer, 401, "invalid_credentials")

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from ipaddress import ip_network
 from typing import Any, cast
 from uuid import uuid4
@@ -18,8 +19,9 @@ from starlette.requests import Request
 from callsheet.app import ControlPlane
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.secrets import master_secret
-from tests.api.conftest import new_address
+from tests.api.conftest import calling, new_address, shared_plane
 from tests.support.answers import assert_refused
 from tests.support.installation import changed
 from tests.support.people import PASSWORD, People, Person, sign_in
@@ -33,42 +35,135 @@ async def guess(
     client: httpx.AsyncClient, email: str, address: str | None = None, password: str = "guess"
 ) -> httpx.Response:
     """Each from another address, unless one is named."""
-    forwarded = {"x-forwarded-for": address or new_address()}
-    return await client.post("/api/auth/login", json={"email": email, "password": password}, headers=forwarded)
+    headers = {"x-forwarded-for": address or new_address(), "content-type": "application/json"}
+    # Escaped, so that half of a surrogate pair can be sent too.
+    content = json.dumps({"email": email, "password": password})
+    return await client.post("/api/auth/login", content=content, headers=headers)
 
 
-async def test_after_too_many_failures_everybody_waits(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
-    person = await people_of(strict).user()
-    for email in (person.user.email, f"{uuid4()}@example.com"):
-        for _ in range(2):
-            assert_refused(await guess(strict_client, email), 401, "invalid_credentials")
-        answer = await guess(strict_client, email)
+@pytest.fixture(scope="module")
+async def guarded(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[ControlPlane]:
+    """Two failures per account and address, four per account; addresses by themselves have no limit to speak of.
+
+    The window is a day, so that none ends in the middle of a test.
+    """
+    identity = {
+        "login_attempts": 2,
+        "login_attempts_per_account": 4,
+        "login_attempts_per_address": 100_000,
+        "login_window_seconds": 86_400,
+    }
+    server = {"trusted_proxies": (ip_network("127.0.0.0/8"),)}
+    directory = tmp_path_factory.mktemp("guarded")
+    async with shared_plane(postgres, templates, directory, identity=identity, server=server) as plane:
+        await plane.loops.stop()
+        yield plane
+
+
+@pytest.fixture
+async def guarded_client(guarded: ControlPlane) -> AsyncIterator[httpx.AsyncClient]:
+    async with calling(guarded) as client:
+        yield client
+
+
+@pytest.mark.parametrize("known", [True, False])
+async def test_after_too_many_failures_an_address_waits_and_others_do_not(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient, known: bool
+) -> None:
+    person, stranger = await people_of(guarded).user(), new_address()
+    email = person.user.email if known else f"{uuid4()}@example.com"
+    for _ in range(2):
+        assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
+    for _ in range(10):
+        answer = await guess(guarded_client, email, stranger)
         problem = assert_refused(answer, 429, "rate_limited")
         assert 1 <= int(answer.headers["retry-after"]) == problem["retry_after_seconds"] <= 86_400
-    assert_refused(await guess(strict_client, person.user.email, password=PASSWORD), 429, "rate_limited")
-    other = await people_of(strict).user()
-    assert (await sign_in(strict_client, other)).status_code == 200
+    assert_refused(await guess(guarded_client, email, stranger, PASSWORD), 429, "rate_limited")
+    # What was refused did not count against the account: its owner has every attempt left.
+    owner = new_address()
+    assert_refused(await guess(guarded_client, email, owner), 401, "invalid_credentials")
+    answer = await guess(guarded_client, email, owner, PASSWORD)
+    assert answer.status_code == (200 if known else 401)
 
 
-async def test_other_spellings_of_an_address_are_the_same_account(strict_client: httpx.AsyncClient) -> None:
-    name = uuid4().hex
+async def test_an_account_that_is_guessed_at_from_everywhere_is_slow_and_not_locked(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+) -> None:
+    person = await people_of(guarded).user()
+    email = person.user.email
+    for _ in range(4):
+        assert_refused(await guess(guarded_client, email), 401, "invalid_credentials")
+    # From now on each address has one attempt: whoever knows the password needs no more.
+    stranger, owner = new_address(), new_address()
+    assert_refused(await guess(guarded_client, email, stranger), 401, "invalid_credentials")
+    assert_refused(await guess(guarded_client, email, stranger), 429, "rate_limited")
+    for _ in range(3):
+        assert (await guess(guarded_client, email, owner, PASSWORD)).status_code == 200
+    assert_refused(await guess(guarded_client, email, owner), 401, "invalid_credentials")
+    assert_refused(await guess(guarded_client, email, owner, PASSWORD), 429, "rate_limited")
+    # Other accounts are as they were.
+    other = await people_of(guarded).user()
+    assert (await guess(guarded_client, other.user.email, stranger, PASSWORD)).status_code == 200
+
+
+async def test_a_whole_site_of_ipv6_counts_as_one_where_an_account_is_slow(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+) -> None:
+    """65,536 networks of /64 come with any free tunnel."""
+    email = (await people_of(guarded).user()).user.email
+    for _ in range(4):
+        await guess(guarded_client, email)
+    assert_refused(await guess(guarded_client, email, "2001:db9:5:1::1"), 401, "invalid_credentials")
+    assert_refused(await guess(guarded_client, email, "2001:db9:5:2::1"), 429, "rate_limited")
+    assert_refused(await guess(guarded_client, email, "2001:db9:6:1::1"), 401, "invalid_credentials")
+
+
+async def test_other_spellings_of_an_address_are_the_same_account(guarded_client: httpx.AsyncClient) -> None:
+    name, address = uuid4().hex, new_address()
     for email in (f"{name}@example.com", f" {name.upper()}@example.com "):
-        assert_refused(await guess(strict_client, email), 401, "invalid_credentials")
-    assert_refused(await guess(strict_client, f"{name}@Example.com"), 429, "rate_limited")
+        assert_refused(await guess(guarded_client, email, address), 401, "invalid_credentials")
+    assert_refused(await guess(guarded_client, f"{name}@Example.com", address), 429, "rate_limited")
 
 
-async def test_parallel_guesses_do_not_pass_the_limit(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
-    person = await people_of(strict).user()
-    answers = await asyncio.gather(*(guess(strict_client, person.user.email) for _ in range(40)))
+@pytest.mark.parametrize("character", ["\0", "\x01", "\x1b", "\n", "\x7f", "\ud800"])
+async def test_a_control_character_makes_no_new_account_to_guess_at(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient, character: str
+) -> None:
+    """Left out at the lookup and counted, each number of them was an account with all its attempts left."""
+    person, address = await people_of(guarded).user(), new_address()
+    for times in range(1, 5):
+        for email in (f"{person.user.email}{character * times}", f"{character * times}{person.user.email}"):
+            for password in ("guess", PASSWORD):
+                answer = await guess(guarded_client, email, address, password)
+                assert_refused(answer, 422, "invalid_request", "email")
+    assert (await guess(guarded_client, person.user.email, address, PASSWORD)).status_code == 200
+
+
+async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
+    person, address = await people_of(guarded).user(), new_address()
+    answers = await asyncio.gather(*(guess(guarded_client, person.user.email, address) for _ in range(40)))
     assert Counter(answer.status_code for answer in answers) == {401: 2, 429: 38}
 
 
-async def test_signing_in_is_no_failure(strict: ControlPlane, strict_client: httpx.AsyncClient) -> None:
-    person = await people_of(strict).user()
-    for _ in range(4):
-        assert (await sign_in(strict_client, person)).status_code == 200
-    assert_refused(await guess(strict_client, person.user.email), 401, "invalid_credentials")
-    assert (await sign_in(strict_client, person)).status_code == 200
+async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
+    guarded: ControlPlane, guarded_client: httpx.AsyncClient
+) -> None:
+    person, addresses = await people_of(guarded).user(), [new_address() for _ in range(8)]
+    asked = [guess(guarded_client, person.user.email, address) for address in addresses for _ in range(3)]
+    statuses = Counter(answer.status_code for answer in await asyncio.gather(*asked))
+    # Four before the account was slow, at most one per address after.
+    assert statuses.keys() == {401, 429}
+    assert 8 <= statuses[401] <= 4 + 8
+
+
+async def test_signing_in_is_no_failure(guarded: ControlPlane, guarded_client: httpx.AsyncClient) -> None:
+    person = await people_of(guarded).user()
+    for _ in range(6):
+        assert (await sign_in(guarded_client, person)).status_code == 200
+    assert_refused(await guess(guarded_client, person.user.email), 401, "invalid_credentials")
+    assert (await sign_in(guarded_client, person)).status_code == 200
 
 
 async def test_one_address_may_not_guess_at_many_accounts(
@@ -142,11 +237,10 @@ def test_an_ipv4_proxy_is_known_by_a_server_that_listens_on_ipv6(
 async def test_attempts_are_counted_for_all_control_planes_together(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour_client: httpx.AsyncClient
 ) -> None:
-    person = await people_of(strict).user()
+    person, address = await people_of(strict).user(), new_address()
+    assert_refused(await guess(strict_client, person.user.email, address), 401, "invalid_credentials")
     for client in (strict_client, neighbour_client):
-        assert_refused(await guess(client, person.user.email), 401, "invalid_credentials")
-    for client in (strict_client, neighbour_client):
-        assert_refused(await sign_in(client, person), 429, "rate_limited")
+        assert_refused(await guess(client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
 
 async def test_who_tried_to_sign_in_is_not_kept(plane: ControlPlane, client: httpx.AsyncClient) -> None:
@@ -186,10 +280,10 @@ async def test_an_unknown_user_costs_as_much_work_as_a_known_one(
     assert [password_hash.split("$")[1:4] for password_hash in verified] == [["argon2id", "v=19", "m=19456,t=2,p=1"]]
 
 
-async def test_a_guess_over_the_limit_costs_no_work(strict_client: httpx.AsyncClient, verified: list[str]) -> None:
-    email = f"{uuid4()}@example.com"
+async def test_a_guess_over_the_limit_costs_no_work(guarded_client: httpx.AsyncClient, verified: list[str]) -> None:
+    email, address = f"{uuid4()}@example.com", new_address()
     for _ in range(4):
-        await guess(strict_client, email)
+        await guess(guarded_client, email, address)
     assert len(verified) == 2
 
 

@@ -8,12 +8,15 @@ from collections.abc import Mapping, Sequence
 from ipaddress import IPv6Address, IPv6Network, ip_address
 
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import Connection, statements
+from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.settings import IdentitySettings
 from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
+# What one subscriber of IPv6 has at least, and what anybody gets for free from a tunnel: 65,536 times as much.
+SUBSCRIBER_BITS = 64
+SITE_BITS = 48
 
 
 class Attempts:
@@ -34,31 +37,45 @@ class Attempts:
 
     async def count(self, limits: Mapping[bytes, int]) -> None:
         """One more attempt in each bucket; refused where that is more than its limit."""
-        async with self._databases.central.transaction() as connection:
-            rows = await SQL["count_attempts"].rows(
-                connection, buckets=list(limits), window_seconds=self._window_seconds
-            )
+        rows = await self._counted(list(limits))
         waits = [row["seconds_left"] for row in rows if row["attempts"] > limits[row["bucket"]]]
         if waits:
             raise RateLimited(max(1, *waits))
 
     async def count_login(self, email: str, address: str) -> list[bytes]:
-        """One more attempt to know a user's password, wherever it is asked for; answers what to forgive on success."""
-        limits = {
-            self.bucket("account", email): self._settings.login_attempts,
+        """One more attempt to know a user's password, wherever it is asked for; answers what to forgive on success.
+
+        An account has no limit that refuses everybody, or any stranger could lock its owner out. Attempts are limited
+        per account and address. What passes is counted for the account as a whole; an account that is guessed at from
+        many addresses leaves each network one attempt per window, the owner's too.
+        """
+        here = {
+            self.bucket("account and address", f"{_neighbourhood(address)} {email}"): self._settings.login_attempts,
             self.address(address): self._settings.login_attempts_per_address,
         }
-        await self.count(limits)
-        return list(limits)
+        await self.count(here)
+        everywhere = self.bucket("account", email)
+        (total,) = await self._counted([everywhere])
+        if total["attempts"] <= self._settings.login_attempts_per_account:
+            return [*here, everywhere]
+        slowed = self.bucket("account and network", f"{_neighbourhood(address, SITE_BITS)} {email}")
+        await self.count({slowed: 1})
+        return [*here, everywhere, slowed]
+
+    async def _counted(self, buckets: Sequence[bytes]) -> Sequence[Row]:
+        async with self._databases.central.transaction() as connection:
+            return await SQL["count_attempts"].rows(
+                connection, buckets=list(buckets), window_seconds=self._window_seconds
+            )
 
     async def forgive(self, connection: Connection, buckets: Sequence[bytes]) -> None:
         await SQL["forgive_attempts"].run(connection, buckets=list(buckets), window_seconds=self._window_seconds)
 
 
-def _neighbourhood(address: str) -> str:
+def _neighbourhood(address: str, bits: int = SUBSCRIBER_BITS) -> str:
     """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
     try:
         parsed = ip_address(address)
     except ValueError:
         return address
-    return str(IPv6Network((parsed, 64), strict=False)) if isinstance(parsed, IPv6Address) else address
+    return str(IPv6Network((parsed, bits), strict=False)) if isinstance(parsed, IPv6Address) else address

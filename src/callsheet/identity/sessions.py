@@ -42,10 +42,12 @@ class Sessions:
         self._attempts = Attempts(databases, settings, secret)
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
-        """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success."""
+        """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success.
+
+        `email` is an `AnyEmail`: PostgreSQL would refuse to compare with a NUL."""
         buckets = await self._attempts.count_login(email, address)
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_login"].row(connection, email=_storable(email))
+            row = await SQL["find_login"].row(connection, email=email)
         matched = await self._passwords.matches(row["password_hash"] if row else None, password)
         if row is None or not matched:
             raise InvalidCredentials()
@@ -106,8 +108,3 @@ class SessionSweeper(Loop):
             await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
             before = now - timedelta(seconds=2 * self._settings.login_window_seconds)
             await SQL["sweep_attempts"].run(connection, before=before)
-
-
-def _storable(text: str) -> str:
-    """Nobody's address has these characters, and PostgreSQL would refuse to compare with them."""
-    return text.replace("\0", "").encode("utf-8", "ignore").decode()

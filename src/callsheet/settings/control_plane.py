@@ -156,10 +156,21 @@ class IdentitySettings(Section):
         None, description="Whether the session cookie needs HTTPS. Default: yes where public_url is https."
     )
     login_attempts: int = Field(
-        10, ge=1, le=1000, description="Failed logins per account within the window before it has to wait."
+        10,
+        ge=1,
+        le=1000,
+        description="Failed logins at one account from one network address within the window. Then this address waits; "
+        "others can still sign in to the account.",
+    )
+    login_attempts_per_account: int = Field(
+        100,
+        ge=1,
+        le=1_000_000,
+        description="Failed logins at one account from all network addresses within the window. Then each address has "
+        "one attempt per window, so that the account's owner is slowed and never locked out.",
     )
     login_attempts_per_address: int = Field(
-        50, ge=1, le=100_000, description="Failed logins per network address within the window."
+        50, ge=1, le=100_000, description="Failed logins from one network address within the window, at any account."
     )
     login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
     invitation_hours: int = Field(168, ge=1, le=8760, description="How long an invitation can be accepted, in hours.")

@@ -15,6 +15,16 @@ from callsheet.wire.forms import Email, Slug
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
 
+# What a stranger may name as an account: spelt like `Email`, but anything printable is looked up, so that the response
+# does not say whether such an address could exist. The same text is looked up and counted: nothing is removed from it
+# later, or each spelling with a NUL would be a new account to the limits and the same one to the lookup.
+AnyEmail = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, to_lower=True, max_length=254),
+    BeforeValidator(printable),
+    PRINTABLE,
+]
+
 
 class Role(StrEnum):
     """`user`: own things. `tenant_admin`: also users, keys and jobs of the own tenant. `operator`: everything.
@@ -32,8 +42,7 @@ class Role(StrEnum):
 
 
 class LoginRequest(UserRequest):
-    # Spelt like `Email`, but anything is looked up: whether an address could exist at all is not told either.
-    email: Annotated[str, StringConstraints(strip_whitespace=True, to_lower=True, max_length=254)]
+    email: AnyEmail
     password: Annotated[str, StringConstraints(max_length=256)]
 
 
@@ -153,13 +162,7 @@ class AcceptInvitationRequest(UserRequest):
 
 
 class AskPasswordReset(UserRequest):
-    # Anything is taken: whether an address could exist at all is not told either.
-    email: Annotated[
-        str,
-        StringConstraints(strip_whitespace=True, to_lower=True, max_length=254),
-        BeforeValidator(printable),
-        PRINTABLE,
-    ]
+    email: AnyEmail
 
 
 class PasswordResetAsked(Answer):
