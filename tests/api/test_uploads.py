@@ -84,7 +84,7 @@ async def test_a_hostile_name_is_harmless_in_storage(local: Studio, name: str, s
         (b"ID3\x03\x00" + bytes(100), "audio/mpeg", "audio/mpeg"),
         (CLIP, "Video/MP4; codecs=avc1", "video/mp4"),
         (b"<?xml version='1.0'?><svg/>", "image/svg+xml", "image/svg+xml"),
-        (b"nobody knows what this is", "video/x-unheard-of", "video/x-unheard-of"),
+        (b"\x01\x02 nobody knows what this is", "video/x-unheard-of", "video/x-unheard-of"),
         # An MP4 without pictures is audio.
         (CLIP, "audio/mp4", "audio/mp4"),
     ],
@@ -111,6 +111,7 @@ async def test_pictures_and_sound_are_uploaded_the_same_way(
         ({"mime_type": "video/mp4\r\nx: y"}, "mime_type"),
         ({"mime_type": "video/\0"}, "mime_type"),
         ({"mime_type": ""}, "mime_type"),
+        ({"mime_type": "audio/x-mpegurl"}, "mime_type"),
         ({"name": ""}, "name"),
         ({"name": "x" * 201}, "name"),
         ({"name": "a\0b"}, "name"),
@@ -181,14 +182,17 @@ async def test_confirming_again_answers_the_same(studio: Studio) -> None:
     [
         (CLIP[:-1], {}, "size"),
         (CLIP + b"x", {}, "size"),
-        (b"x" * len(CLIP), {"sha256": HASH}, "sha256"),
+        (bytes(len(CLIP)), {"sha256": HASH}, "sha256"),
         (b"<!DOCTYPE html><html>".ljust(len(CLIP)), {}, "mime_type"),
         (b"%PDF-1.7".ljust(len(CLIP)), {}, "mime_type"),
         (PICTURE.ljust(len(CLIP)), {}, "mime_type"),
         (b"MZ".ljust(len(CLIP)), {}, "mime_type"),
         (b"PK\x03\x04".ljust(len(CLIP)), {}, "mime_type"),
+        (b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n".ljust(len(CLIP), b"\0"), {}, "mime_type"),
+        (b"ffconcat version 1.0\nfile '/etc/passwd'\n".ljust(len(CLIP)), {}, "mime_type"),
+        (b"v=0\nc=IN IP4 10.0.0.1\nm=video 5000 RTP/AVP 96\n".ljust(len(CLIP)), {}, "mime_type"),
     ],
-    ids=["shorter", "longer", "hash", "html", "pdf", "png", "program", "zip"],
+    ids=["shorter", "longer", "hash", "html", "pdf", "png", "program", "zip", "hls", "ffconcat", "sdp"],
 )
 async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_replaced(
     studio: Studio, content: bytes, declaration: dict[str, Any], field: str
@@ -202,6 +206,14 @@ async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_rep
     assert (await studio.file_rows())[0]["status"] == "pending"
     assert (await studio.send(created)).status_code == 200
     assert (await studio.confirm(created["file"])).status_code == 200
+
+
+async def test_a_session_description_far_behind_other_bytes_is_refused(local: Studio) -> None:
+    """FFmpeg looks for its line in the first megabyte."""
+    hidden = b"\x80" * 900_000 + b"\nc=IN IP4 10.0.0.1\nm=video 5000 RTP/AVP 96\n"
+    file = await local.uploaded(hidden)
+    problem = assert_refused(await local.confirm(file), 422, "content_mismatch", "mime_type")
+    assert "the bytes look like a session description (SDP)" in problem["detail"]
 
 
 async def test_an_object_of_another_type_is_refused(studio: Studio) -> None:

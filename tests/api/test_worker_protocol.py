@@ -154,6 +154,47 @@ async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(
     assert (await worker.complete(job, output=described(claimed, "video/mp4"))).json()["status"] == "completed"
 
 
+@pytest.mark.parametrize(
+    ("delivered", "called", "name", "served_as", "disposition"),
+    [
+        (OUTPUT, "video/mp4", "output.mp4", "video/mp4", None),
+        (PNG, "video/mp4", "output.png", "image/png", None),
+        (
+            b"<!doctype html><script>alert(1)</script>",
+            "image/png",
+            "output.bin",
+            "application/octet-stream",
+            'attachment; filename="output.bin"',
+        ),
+        (
+            b"#EXTM3U\n#EXTINF:1,\nhttp://169.254.169.254/\n",
+            "video/mp4",
+            "output.bin",
+            "application/octet-stream",
+            'attachment; filename="output.bin"',
+        ),
+        (b"<script>alert(1)</script>", "text/html", "output.html", "text/html", 'attachment; filename="output.html"'),
+    ],
+    ids=["video", "image", "page", "playlist", "declared page"],
+)
+async def test_a_result_is_served_as_what_its_bytes_are(
+    shop: Workshop, delivered: bytes, called: str, name: str, served_as: str, disposition: str | None
+) -> None:
+    """From the origin of S3 too, where the object keeps the type that its worker put it with."""
+    worker = await shop.worker()
+    person = await shop.desk.person(tokens=10)
+    submitted = await shop.engine_job(person)
+    job = await worker.job()
+    await worker.deliver(job, delivered)
+    assert (await worker.complete(job, output=described(delivered, called))).json()["status"] == "completed"
+    [output] = (await shop.shown(person, submitted["id"]))["result"]["outputs"]
+    file = (await shop.desk.get(person, f"/api/files/{output['file_id']}")).json()
+    assert (output["name"], output["mime_type"]) == (file["name"], file["mime_type"]) == (name, served_as)
+    served = await shop.client.get(file["url"])
+    assert (served.status_code, served.content) == (200, delivered)
+    assert (served.headers["content-type"], served.headers.get("content-disposition")) == (served_as, disposition)
+
+
 async def test_fresh_addresses_come_with_a_heartbeat(shop: Workshop) -> None:
     worker = await shop.worker()
     person = await shop.desk.person(tokens=10)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.identity.audit import record
-from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -97,7 +97,7 @@ class Assets:
             raise ContentMismatch("The upload is gone.")
         if found.size != row["size"]:
             raise ContentMismatch(errors=[FieldProblem("size", f"is {found.size}, not {row['size']} as declared")])
-        beginning = b"".join([piece async for piece in self._storage.stream(path, 0, SNIFFED_BYTES)])
+        beginning = b"".join([piece async for piece in self._storage.stream(path, 0, PROBED_BYTES)])
         looks_like = contradiction(row["mime_type"], beginning)
         if looks_like is not None:
             reason = f"was declared as {row['mime_type']}, but the bytes look like {looks_like}"

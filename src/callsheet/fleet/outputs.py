@@ -1,7 +1,8 @@
 """What a job should deliver and what it did: keys of outputs, and the look at them before anything is consumed.
 
 No token is kept for work that was not delivered: an object that is missing, empty or not what was declared refuses the
-completion, unless the settings say to warn only. Whether the bytes look like their type only ever warns.
+completion, unless the settings say to warn only. Bytes that do not look like their type only ever warn, and the file
+gets the type that its bytes are.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from uuid import UUID, uuid4, uuid5
 from prometheus_client import CollectorRegistry, Counter
 
 from callsheet.jobs.reports import StartedLease
-from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.sniffing import SNIFFED_BYTES, actual_type, contradiction
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.toolbox.logs import get_logger
@@ -41,7 +42,6 @@ _PLAIN = (
     ("video", 4, b"ftyp"),
     ("video", 0, b"\x1a\x45\xdf\xa3"),
     ("audio", 8, b"WAVE"),
-    ("audio", 0, b"ID3"),
     ("audio", 0, b"fLaC"),
     ("audio", 0, b"OggS"),
 )
@@ -89,8 +89,10 @@ class Seen:
     """What was found where a claim said."""
 
     claim: Claim
-    # Where it is read from now on.
+    # Where it is read from now on, and as what.
     path: str
+    name: str
+    mime_type: str
     size: int
     sha256: str | None
     # Why the claim does not hold, and what is odd without breaking it.
@@ -120,6 +122,13 @@ def extension_for(mime_type: str, expected: Expected) -> str:
         return expected.extension
     meant = EXTENSIONS.get(mime_type) or (mimetypes.guess_extension(mime_type) or "").removeprefix(".")
     return meant if _EXTENSION.fullmatch(meant) else expected.extension
+
+
+def name_for(claim: Claim, mime_type: str) -> str:
+    """The output at `output_url` is named by what it is; others have the names that the worker gave them."""
+    if claim.field != "output" or mime_type == claim.mime_type:
+        return claim.name
+    return f"output.{EXTENSIONS.get(mime_type, DEFAULT_EXTENSION)}"
 
 
 def refuse_repeated_names(names: Sequence[str]) -> None:
@@ -219,7 +228,8 @@ class OutputInspection:
         try:
             await self._storage.copy(claim.key, path)
         except NotFound:
-            return Seen(claim, claim.key, claim.size, claim.sha256, judge(claim, None, None))
+            problem = judge(claim, None, None)
+            return Seen(claim, claim.key, claim.name, claim.mime_type, claim.size, claim.sha256, problem)
         found = await self._storage.peek(path, SNIFFED_BYTES)
         if found is None:
             raise Unavailable("The storage lost an object that was just copied.")
@@ -230,4 +240,6 @@ class OutputInspection:
             sha256 = await self._storage.sha256_of(path)
         problem = judge(claim, info.size, sha256)
         warning = None if problem else oddity(claim.mime_type, beginning)
-        return Seen(claim, path, info.size, sha256 or claim.sha256, problem, warning)
+        mime_type = actual_type(claim.mime_type, beginning)
+        name = name_for(claim, mime_type)
+        return Seen(claim, path, name, mime_type, info.size, sha256 or claim.sha256, problem, warning)

@@ -13,6 +13,18 @@ from callsheet.wire.errors import InvalidRequest
 
 # With its extension well below what a segment of a key may have.
 MAX_STEM_CHARACTERS = 60
+# Registered as audio and video, and neither: they name other files. See `sniffing`.
+PLAYLIST_TYPES = frozenset(
+    {
+        "audio/mpegurl",
+        "audio/x-mpegurl",
+        "audio/x-scpls",
+        "audio/x-ms-wax",
+        "video/vnd.mpegurl",
+        "video/x-ms-asx",
+        "video/x-ms-wvx",
+    }
+)
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 _EXTENSION = re.compile(r"\.[A-Za-z0-9]{1,10}$")
 
@@ -57,4 +69,4 @@ def bare_type(mime_type: str) -> str:
 
 def is_allowed(mime_type: str, allowed: Iterable[str]) -> bool:
     main_type = mime_type.partition("/")[0]
-    return any(pattern in (mime_type, f"{main_type}/*") for pattern in allowed)
+    return mime_type not in PLAYLIST_TYPES and any(pattern in (mime_type, f"{main_type}/*") for pattern in allowed)

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import re
+
 import puremagic
 
+from callsheet.toolbox.media_types import SNIFFED_BYTES as FORMAT_BYTES
+from callsheet.toolbox.media_types import media_type_of, same_format
+
 SNIFFED_BYTES = 8192
+# As far as FFmpeg looks before it decides which demuxer reads a file (its `format_probesize`).
+PROBED_BYTES = 1 << 20
+UNKNOWN_TYPE = "application/octet-stream"
 MEDIA = frozenset({"image", "audio", "video"})
 # One container holds either: an Ogg, an MP4 or a WebM without pictures is audio.
 MOVING = frozenset({"audio", "video"})
@@ -30,20 +38,85 @@ DOCUMENTS = (
     "application/zip",
 )
 PROGRAMS = (b"MZ", b"\x7fELF", b"#!")
+# Playlists name other files, of the machine that reads them or of its network. An engine that opens one with FFmpeg
+# fetches what it names.
+_PLAYLISTS = tuple(
+    (re.compile(rb"(?:\xef\xbb\xbf)?\s*" + pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (rb"#EXT(?:M3U|-X-)", "an HLS playlist (m3u8)"),
+        (rb"ffconcat\b", "a list of files for FFmpeg (ffconcat)"),
+        (rb"v=\d+\s*[\r\n]", "a session description (SDP)"),
+        (rb"\[(?:playlist|reference)\]", "a playlist"),
+        (rb"(?:rtsp|smil)text", "a playlist"),
+        (rb"# ?mpv EDL", "a playlist"),
+    )
+)
+# FFmpeg takes a file for one of these where such a piece stands anywhere before the first NUL.
+_HIDDEN_PLAYLISTS = (
+    (re.compile(rb"[\r\n]c=IN IP", re.IGNORECASE), "a session description (SDP)"),
+    (re.compile(rb"<MPD\b", re.IGNORECASE), "a DASH manifest"),
+    (re.compile(rb"<CompositionPlaylist\b"), "a playlist"),
+)
+_CONTROL_CHARACTERS = bytes(set(range(32)) - set(b"\t\n\v\f\r"))
 
 
 def contradiction(mime_type: str, beginning: bytes) -> str | None:
-    """What the bytes clearly are, if that is not `mime_type`; None where they may well be it, or nobody knows."""
+    """What the bytes clearly are, if that is not `mime_type`; None where they may well be it, or nobody knows.
+
+    `beginning`: `SNIFFED_BYTES` at least; with `PROBED_BYTES` no hidden playlist is overlooked.
+    """
     main_type = mime_type.partition("/")[0]
     if main_type not in MEDIA:
         return None
     if beginning.startswith(PROGRAMS):
         return "a program"
+    playlist = _playlist(beginning)
+    if playlist is not None:
+        return playlist
     # A drawing in XML is text, and begins as any other does.
-    guesses = [] if mime_type.endswith("+xml") else _best_guesses(beginning)
+    guesses = [] if mime_type.endswith("+xml") else _best_guesses(beginning[:SNIFFED_BYTES])
     if any(_may_be(guess, main_type) for guess in guesses):
         return None
-    return next((guess for guess in guesses if _is_clear(guess)), None)
+    clear = next((guess for guess in guesses if _is_clear(guess)), None)
+    return clear or ("text" if main_type in MOVING and _is_text(beginning[:SNIFFED_BYTES]) else None)
+
+
+def actual_type(mime_type: str, beginning: bytes) -> str:
+    """What a result is served as: what its bytes are, and `mime_type` only where they may be that."""
+    found = media_type_of(beginning[:FORMAT_BYTES])
+    # A tag says nothing about what stands behind it.
+    if found is not None and _tag_length(beginning) == 0:
+        return mime_type if same_format(mime_type, found) else found
+    return mime_type if contradiction(mime_type, beginning) is None else UNKNOWN_TYPE
+
+
+def _playlist(beginning: bytes) -> str | None:
+    # FFmpeg passes over one ID3 tag before it looks what a file is.
+    looked_at = beginning[_tag_length(beginning) :]
+    for pattern, kind in _PLAYLISTS:
+        if pattern.match(looked_at):
+            return kind
+    # A container that was found is read as what it is, whatever else stands in it.
+    if media_type_of(looked_at[:FORMAT_BYTES]) is not None:
+        return None
+    text = looked_at.partition(b"\0")[0]
+    return next((kind for pattern, kind in _HIDDEN_PLAYLISTS if pattern.search(text)), None)
+
+
+def _tag_length(beginning: bytes) -> int:
+    """Of the ID3v2 tag at the beginning, with its header; 0 where there is none."""
+    if len(beginning) < 10 or not beginning.startswith(b"ID3") or any(byte & 0x80 for byte in beginning[6:10]):
+        return 0
+    size = 0
+    for byte in beginning[6:10]:
+        size = size << 7 | byte
+    has_footer = beginning[5] & 0x10
+    return 10 + size + (10 if has_footer else 0)
+
+
+def _is_text(beginning: bytes) -> bool:
+    """No container of sound or moving pictures is text; what reads text as one takes it for a playlist or a script."""
+    return bool(beginning) and len(beginning.translate(None, _CONTROL_CHARACTERS)) == len(beginning)
 
 
 def _best_guesses(beginning: bytes) -> list[str]:

@@ -8,7 +8,7 @@ from callsheet.identity.principal import Principal
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, Files
 from callsheet.media.names import accepted_key, bare_type, is_allowed, upload_key
-from callsheet.media.sniffing import SNIFFED_BYTES, contradiction
+from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
 from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.responses import clean_name
@@ -103,7 +103,7 @@ class Uploads:
             raise _mismatch("size", f"is {info.size}, not {row['size']} as declared")
         if bare_type(info.content_type) != row["mime_type"]:
             raise _mismatch("mime_type", f"is {info.content_type}, not {row['mime_type']} as declared")
-        beginning = b"".join([piece async for piece in storage.stream(path, 0, SNIFFED_BYTES)])
+        beginning = b"".join([piece async for piece in storage.stream(path, 0, PROBED_BYTES)])
         found = contradiction(row["mime_type"], beginning)
         if found is not None:
             raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")

@@ -60,6 +60,30 @@ _BEGINNINGS: Final[tuple[tuple[bytes, str], ...]] = (
 )
 _PATTERNS: Final = tuple((re.compile(pattern, re.DOTALL), media_type) for pattern, media_type in _BEGINNINGS)
 
+# Other names of a format, and what else its container holds: an MP4, a WebM or an Ogg without pictures is audio.
+_SAME_FORMAT: Final[Mapping[str, frozenset[str]]] = {
+    "image/png": frozenset({"image/apng", "image/vnd.mozilla.apng"}),
+    "image/jpeg": frozenset({"image/jpg", "image/pjpeg"}),
+    "image/heic": frozenset({"image/heif", "image/heic-sequence", "image/heif-sequence"}),
+    "image/tiff": frozenset({"image/x-adobe-dng", "image/x-canon-cr2", "image/x-nikon-nef", "image/x-sony-arw"}),
+    "image/bmp": frozenset({"image/x-ms-bmp", "image/x-bmp"}),
+    "video/mp4": frozenset({"audio/mp4", "audio/x-m4a", "audio/m4a", "video/x-m4v", "video/3gpp", "video/3gpp2"}),
+    "audio/mp4": frozenset({"audio/x-m4a", "audio/m4a"}),
+    "video/webm": frozenset({"audio/webm"}),
+    "video/x-matroska": frozenset({"audio/x-matroska", "video/matroska", "audio/matroska"}),
+    "video/x-msvideo": frozenset({"video/avi", "video/msvideo"}),
+    "audio/mpeg": frozenset({"audio/mp3", "audio/x-mpeg", "audio/x-mp3"}),
+    "audio/wav": frozenset({"audio/x-wav", "audio/wave", "audio/vnd.wave"}),
+    "audio/flac": frozenset({"audio/x-flac"}),
+    "audio/ogg": frozenset({"video/ogg", "audio/opus", "audio/vorbis", "application/ogg"}),
+    "audio/aac": frozenset({"audio/x-aac", "audio/aacp"}),
+}
+
+
+def same_format(declared: str, found: str) -> bool:
+    """Whether bytes that are `found` may be called `declared`."""
+    return declared == found or declared in _SAME_FORMAT.get(found, ())
+
 
 def media_type_of(beginning: bytes) -> str | None:
     """Of the first `SNIFFED_BYTES` of something."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from callsheet.media.names import bare_type, is_allowed, safe_name, upload_key
-from callsheet.media.sniffing import contradiction
+from callsheet.media.sniffing import actual_type, contradiction
 from callsheet.media.storage.keys import validate_key
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import InvalidRequest
@@ -88,7 +88,10 @@ def test_looking_at_bytes_never_fails(beginning: bytes, mime_type: str) -> None:
         ("image/svg+xml", b"<html>", None),
         ("image/png", b"#!/bin/sh", "a program"),
         ("video/mp4", b"", None),
-        ("video/mp4", b"0123456789", None),
+        ("video/mp4", b"0123456789", "text"),
+        ("audio/mpeg", "Grüße".encode("latin-1"), "text"),
+        ("image/x-portable-pixmap", b"P3 1 1 255 0 0 0", None),
+        ("video/mp4", b"\x01\x02 nobody knows what this is", None),
         ("video/mp4", bytes(8192), None),
         ("application/zip", b"<html>", None),
     ],
@@ -97,3 +100,64 @@ def test_only_what_is_clearly_something_else_contradicts_its_type(
     mime_type: str, beginning: bytes, found: str | None
 ) -> None:
     assert contradiction(mime_type, beginning) == found
+
+
+HLS = b"#EXTM3U\n#EXT-X-TARGETDURATION:1\n#EXTINF:1,\nfile:///etc/passwd\n"
+SDP = b"v=0\r\no=- 0 0 IN IP4 10.0.0.1\r\ns=x\r\nc=IN IP4 10.0.0.1\r\nm=video 5000 RTP/AVP 96\r\n"
+TAG = b"ID3\x04\x00\x00\x00\x00\x00\x05title"
+MP4 = b"\x00\x00\x00\x20ftypisom"
+
+
+@pytest.mark.parametrize("mime_type", ["video/mp4", "audio/mpeg", "image/png", "audio/x-mpegurl"])
+@pytest.mark.parametrize(
+    ("beginning", "found"),
+    [
+        (HLS, "an HLS playlist (m3u8)"),
+        (b"\xef\xbb\xbf\n " + HLS, "an HLS playlist (m3u8)"),
+        (HLS + bytes(100), "an HLS playlist (m3u8)"),
+        (TAG + HLS, "an HLS playlist (m3u8)"),
+        (b"ffconcat version 1.0\nfile '/etc/passwd'\n", "a list of files for FFmpeg (ffconcat)"),
+        (TAG + b"ffconcat version 1.0\nfile x\n" + bytes(9), "a list of files for FFmpeg (ffconcat)"),
+        (SDP, "a session description (SDP)"),
+        (SDP + bytes(100), "a session description (SDP)"),
+        (b"\x80\x81\x82\nc=IN IP4 10.0.0.1\n", "a session description (SDP)"),
+        (TAG + SDP, "a session description (SDP)"),
+        (b"\x80\x81<MPD profiles='urn:mpeg:dash:profile:isoff-live:2011'>\0", "a DASH manifest"),
+        (b"[playlist]\nFile1=http://10.0.0.1/\n", "a playlist"),
+        (b"[Reference]\nRef1=http://10.0.0.1/\n", "a playlist"),
+    ],
+)
+def test_a_playlist_is_no_medium_whatever_it_is_called(mime_type: str, beginning: bytes, found: str) -> None:
+    assert contradiction(mime_type, beginning) == found
+    assert actual_type(mime_type, beginning) == "application/octet-stream"
+
+
+def test_a_container_that_happens_to_hold_such_a_line_is_one() -> None:
+    assert contradiction("video/mp4", MP4 + b"\nc=IN IP4 10.0.0.1\n<MPD>") is None
+
+
+@pytest.mark.parametrize("manifest", [b"<MPD>", b"<?xml version='1.0'?><MPD/>", b"<asx version='3.0'>", b"<smil>"])
+def test_a_manifest_in_xml_is_no_video(manifest: bytes) -> None:
+    assert contradiction("video/mp4", manifest) is not None
+
+
+@pytest.mark.parametrize(
+    ("mime_type", "beginning", "actual"),
+    [
+        ("video/mp4", MP4, "video/mp4"),
+        ("audio/mp4", MP4, "audio/mp4"),
+        ("video/webm", MP4, "video/mp4"),
+        ("video/mp4", b"\x89PNG\r\n\x1a\n", "image/png"),
+        ("image/png", b"\xff\xd8\xff\xe0", "image/jpeg"),
+        ("text/html", b"\x89PNG\r\n\x1a\n", "image/png"),
+        ("application/octet-stream", b"fLaC", "audio/flac"),
+        ("image/png", b"<!doctype html><script>", "application/octet-stream"),
+        ("video/mp4", b"MZ\x90", "application/octet-stream"),
+        ("audio/mpeg", TAG + b"\xff\xfb\x90\x64" + bytes(100), "audio/mpeg"),
+        ("image/svg+xml", b"<svg/>", "image/svg+xml"),
+        ("text/plain", b"a caption", "text/plain"),
+        ("model/gltf-binary", b"glTF\x02", "model/gltf-binary"),
+    ],
+)
+def test_the_type_of_a_result_is_what_its_bytes_are(mime_type: str, beginning: bytes, actual: str) -> None:
+    assert actual_type(mime_type, beginning) == actual
