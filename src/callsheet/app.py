@@ -26,6 +26,7 @@ from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.deletion import UserDeletion
 from callsheet.identity.keys import Keys
+from callsheet.identity.known_passwords import refuse_known_password
 from callsheet.identity.link_pages import link_page_router
 from callsheet.identity.link_routes import admin_link_router, link_router
 from callsheet.identity.management_routes import tenant_management_router, user_management_router
@@ -162,6 +163,7 @@ async def open_control_plane(settings: Settings, providers: Registry | None = No
 async def running_control_plane(settings: Settings, providers: Registry | None = None) -> AsyncIterator[ControlPlane]:
     """A control plane that answers HTTP. On the way out it takes no new requests and lets running ones finish."""
     async with open_control_plane(settings, providers) as plane:
+        await refuse_known_password(plane.databases, settings)
         server = HttpServer(plane.asgi, settings.server)
         await server.start()
         log.info("control_plane.ready", url=settings.public_url)

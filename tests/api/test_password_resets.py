@@ -66,6 +66,7 @@ async def test_other_sessions_end_with_the_password(client: httpx.AsyncClient, p
     ("body", "field"),
     [
         ({"current_password": PASSWORD, "new_password": "short"}, "new_password"),
+        ({"current_password": PASSWORD, "new_password": "callsheet-demo"}, "new_password"),
         ({"new_password": CHANGED}, "current_password"),
     ],
 )

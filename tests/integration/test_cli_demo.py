@@ -20,7 +20,7 @@ from callsheet.plumbing.failpoints import Failpoint
 from tests.support.clips import decode, farthest
 from tests.support.commands import Callsheet, Result, processes_naming, wait_until_nothing_runs_in
 
-LOGIN = {"email": "admin@demo.example", "password": "callsheet-demo"}
+EMAIL = "admin@demo.example"
 
 
 @pytest.fixture(scope="module")
@@ -46,6 +46,15 @@ def summary(result: Result) -> dict[str, Any]:
     return result.json
 
 
+def kept_password(home: Path) -> str:
+    return (home / "demo" / "password").read_text().strip()
+
+
+def log_in(home: Path, url: str) -> int:
+    body = {"email": EMAIL, "password": kept_password(home)}
+    return httpx.post(f"{url}/api/auth/login", json=body, trust_env=False, timeout=60).status_code
+
+
 def _without_timings(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Effects remember how long their last job took."""
     return [{name: value for name, value in row.items() if name != "last_processing_time_seconds"} for row in rows]
@@ -56,7 +65,8 @@ def test_the_first_run_prints_one_line_of_json_and_leaves_nothing_running(first:
     printed = summary(result)
     assert printed["status"] == "ready"
     assert printed["checks"] == dict.fromkeys(("/healthz", "/readyz", "/docs", "/api/auth/login", "/api/me"), 200)
-    assert (printed["email"], printed["password"]) == (LOGIN["email"], LOGIN["password"])
+    assert (printed["email"], printed["password"]) == (EMAIL, kept_password(home))
+    assert len(printed["password"]) >= 16
     assert printed["home"] == str(home)
     assert processes_naming(home) == []
 
@@ -101,28 +111,31 @@ def test_what_is_on_offer_takes_images_videos_words_and_pictures(callsheet: Call
     assert (logo["type"], bool(logo["default"])) == ("image", True)
 
 
-def test_its_key_is_for_its_owner_alone(home: Path) -> None:
-    file = home / "demo" / "login.json"
-    assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert json.loads(file.read_text())["api_key"].startswith("cs_")
+def test_its_key_and_its_password_are_for_its_owner_alone(home: Path) -> None:
+    for name in ("login.json", "password"):
+        assert stat.S_IMODE((home / "demo" / name).stat().st_mode) == 0o600
+    assert json.loads((home / "demo" / "login.json").read_text())["api_key"].startswith("cs_")
 
 
 @pytest.mark.thorough
-def test_a_second_run_uses_what_the_first_one_made(callsheet: Callsheet, home: Path) -> None:
+def test_a_second_run_uses_what_the_first_one_made(
+    callsheet: Callsheet, home: Path, first: tuple[Path, Result]
+) -> None:
     secret = (home / "secret_key").read_bytes()
     key = json.loads((home / "demo" / "login.json").read_text())["api_key"]
     before = callsheet.call("users", "list", "--json").json
     catalog = [callsheet.call(each, "list", "--json").json for each in ("effects", "workflows")]
     second = summary(callsheet.having(SERVER__HOST="0.0.0.0").run("demo", "--exit", "--port", "0"))
     assert second["status"] == "ready"
-    # Its password is known to everybody, so it listens on this machine only, whatever the settings say.
+    assert second["password"] == summary(first[1])["password"]
+    # What it starts is for this machine only, whatever the settings say.
     assert second["url"].startswith("http://127.0.0.1:")
     assert (home / "secret_key").read_bytes() == secret
     assert json.loads((home / "demo" / "login.json").read_text()) == {"url": second["url"], "api_key": key}
     again = [callsheet.call(each, "list", "--json").json for each in ("effects", "workflows")]
     assert [_without_timings(each) for each in again] == [_without_timings(each) for each in catalog]
     assert callsheet.call("users", "list", "--json").json == before
-    assert [row["email"] for row in before] == [LOGIN["email"]]
+    assert [row["email"] for row in before] == [EMAIL]
     assert processes_naming(home) == []
 
 
@@ -134,7 +147,7 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
             "central": "ok",
             "pool_1": "ok",
         }
-        assert httpx.post(f"{url}/api/auth/login", json=LOGIN, trust_env=False, timeout=60).status_code == 200
+        assert log_in(home, url) == 200
         status = callsheet.succeed("db", "status", "--json").json
         assert (status["server"], status["running"]) == ("embedded", True)
         assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]
@@ -156,6 +169,10 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
 def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
+        printed_login = next(line.split() for line in demo.err.splitlines() if line.startswith("  Login "))
+        assert printed_login == ["Login", EMAIL, "/", kept_password(home)]
+        url = next(line.split()[1] for line in demo.err.splitlines() if line.startswith("  Open "))
+        assert log_in(home, url) == 200
         commands = [line.strip() for line in demo.err.splitlines() if line.startswith("    ")]
         assert [command.split()[0] for command in commands] == ["curl", "callsheet", "callsheet"]
         environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "CALLSHEET_HOME": str(home)}

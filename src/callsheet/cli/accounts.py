@@ -18,6 +18,7 @@ from callsheet.settings import Settings, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
+    PUBLISHED_PASSWORDS,
     CreatedInvitation,
     CreatedKey,
     CreateInvitationRequest,
@@ -310,6 +311,8 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
         return secrets.token_urlsafe(12), True
     if not 10 <= len(password) <= 256:
         raise OperatorError("A password has 10 to 256 characters.")
+    if password in PUBLISHED_PASSWORDS:
+        raise OperatorError("Callsheet published this password, so everybody can know it. Choose another one.")
     return password, False
 
 

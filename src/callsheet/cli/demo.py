@@ -9,7 +9,7 @@ from callsheet.settings import find_place, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs
 
-# The demo's password is known to everybody: nobody from elsewhere may reach it.
+# Everything the demo starts, its engine too, is for this machine alone, whatever the settings say.
 DEMO_HOST = "127.0.0.1"
 
 
@@ -23,12 +23,12 @@ def demo(
     settings = load_settings(server={**given, "host": DEMO_HOST}, fleet={"auto_approve": True})
     if find_place().is_system:
         raise OperatorError(
-            "callsheet demo makes an admin whose password everybody knows, so it does not work on the installation of "
+            "callsheet demo creates an operator, sample effects and tokens, so it does not work on the installation of "
             f"this machine ({settings.home}). Name another data directory: CALLSHEET_HOME=DIRECTORY callsheet demo"
         )
     if settings.database.dsn is not None:
         raise OperatorError(
-            "callsheet demo makes an admin whose password everybody knows, so it works on the embedded database only. "
+            "callsheet demo creates an operator, sample effects and tokens, so it works on the embedded database only. "
             "Leave CALLSHEET_DATABASE__DSN out, or run: callsheet serve"
         )
     configure_logs("warning" if settings.log.level == "info" else settings.log.level, settings.log.format)

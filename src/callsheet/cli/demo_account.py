@@ -1,15 +1,18 @@
-"""Who the demo is: a tenant, an admin with a known password, a key that is kept for `callsheet submit`, and tokens."""
+"""Who the demo is: a tenant, an operator with a random password, a key that `callsheet submit` uses, and tokens."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import uuid
 from typing import TYPE_CHECKING
 
 import httpx
 
 from callsheet.cli.client import Client
-from callsheet.cli.login import Login, read_demo_login, write_demo_login
+from callsheet.cli.login import Login, read_demo_login, read_demo_password, write_demo_login, write_demo_password
+from callsheet.identity.known_passwords import DEMO_EMAIL, find_known_password, password_fits
+from callsheet.identity.passwords import Passwords
 from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role, User
 from callsheet.wire.wallet import Credit
 
@@ -17,22 +20,42 @@ if TYPE_CHECKING:
     from callsheet.app import ControlPlane
 
 DEMO_TENANT = "demo"
-DEMO_EMAIL = "admin@demo.example"
-# Known to everybody who reads this, which is why the demo listens on its own machine only.
-DEMO_PASSWORD = "callsheet-demo"  # noqa: S105
 TOKENS = 1000
 FEW_TOKENS = 100
 
 
-async def seed_account(plane: ControlPlane) -> User:
+async def seed_account(plane: ControlPlane) -> tuple[User, str | None]:
+    """The operator and the password; None where a person has set another one.
+
+    The password is random, and kept in the data directory. Written before it is set: a demo that dies between the two
+    finds it next time.
+    """
     if await plane.accounts.find_tenant(DEMO_TENANT) is None:
         await plane.accounts.create_tenant(CreateTenantRequest(slug=DEMO_TENANT, name="Demo"))
     found = await plane.accounts.find_user(DEMO_EMAIL)
-    return found or await plane.accounts.create_user(
-        CreateUserRequest(
-            tenant=DEMO_TENANT, email=DEMO_EMAIL, password=DEMO_PASSWORD, name="Demo admin", role=Role.OPERATOR
-        )
-    )
+    kept = await asyncio.to_thread(read_demo_password, plane.settings)
+    if found is None:
+        password = kept or await _make_up_password(plane)
+        return await plane.accounts.create_user(
+            CreateUserRequest(
+                tenant=DEMO_TENANT, email=DEMO_EMAIL, password=password, name="Demo admin", role=Role.OPERATOR
+            )
+        ), password
+    async with plane.databases.central.connection() as connection:
+        if kept is not None and await password_fits(connection, Passwords(), DEMO_EMAIL, kept):
+            return found, kept
+        is_known = await find_known_password(connection) is not None
+    if not is_known:
+        return found, None
+    # Of an installation from before passwords were random.
+    password = await _make_up_password(plane)
+    return await plane.accounts.set_password(DEMO_EMAIL, password), password
+
+
+async def _make_up_password(plane: ControlPlane) -> str:
+    password = secrets.token_urlsafe(12)
+    await asyncio.to_thread(write_demo_password, plane.settings, password)
+    return password
 
 
 async def remembered_login(plane: ControlPlane, user: User) -> Login:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from callsheet.cli.console import err
-from callsheet.cli.demo_account import DEMO_EMAIL, DEMO_PASSWORD
 from callsheet.cli.display import Stage
 from callsheet.cli.login import Login
 from callsheet.cli.profile_store import DEMO, is_logged_in
+from callsheet.identity.known_passwords import DEMO_EMAIL
 from callsheet.wire.jobs import Job
 
 
@@ -28,7 +28,8 @@ class Shown:
     balance: int
 
 
-def introduce(login: Login, effects: Sequence[str], seconds: float, shown: Shown) -> None:
+def introduce(login: Login, password: str | None, effects: Sequence[str], seconds: float, shown: Shown) -> None:
+    """Without a password where a person has set one, which the demo does not know."""
     verified, sample = shown.verified, shown.file.with_name("sample.mp4")
     if verified["problems"]:
         err.print(f"\n[bold red]The result is wrong:[/] {'; '.join(verified['problems'])}.\n", markup=True)
@@ -41,7 +42,7 @@ def introduce(login: Login, effects: Sequence[str], seconds: float, shown: Shown
     err.print(f"\n[bold green]Callsheet is running[/] after {seconds} s.\n", markup=True)
     err.print(f"  Open      {login.url}")
     err.print(f"  API       {login.url}/docs")
-    err.print(f"  Login     {DEMO_EMAIL}  /  {DEMO_PASSWORD}")
+    err.print(f"  Login     {DEMO_EMAIL}  /  {password or 'the password that you set'}")
     err.print(f"  API key   {login.api_key}")
     err.print(f"  Before    {_typed(sample)}")
     err.print(f"  After     {_typed(shown.file)}")

@@ -23,19 +23,13 @@ import typer
 from callsheet.cli.client import Client
 from callsheet.cli.console import err, print_json
 from callsheet.cli.demo import DEMO_HOST
-from callsheet.cli.demo_account import (
-    DEMO_EMAIL,
-    DEMO_PASSWORD,
-    DEMO_TENANT,
-    fill_wallet,
-    remembered_login,
-    seed_account,
-)
+from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet.cli.demo_catalog import FLEET, STAGE, seed_catalog
 from callsheet.cli.demo_introduction import Shown, introduce
 from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import stop_requested
+from callsheet.identity.known_passwords import DEMO_EMAIL
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
@@ -63,7 +57,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
         preparing = asyncio.create_task(asyncio.to_thread(_prepare, _sample(settings)))
         parts.push_async_callback(_settled, preparing)
         plane = await parts.enter_async_context(running_control_plane(settings))
-        user = await seed_account(plane)
+        user, password = await seed_account(plane)
         login = await remembered_login(plane, user)
         client = await parts.enter_async_context(Client(login.url, login.api_key))
         err.print("Starting Lightbox and a worker …", style="dim")
@@ -71,15 +65,15 @@ async def run_demo(settings: Settings, leave: bool) -> None:
         await fill_wallet(client, user)
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
-        checks = await _look(settings.public_url)
+        checks = await _look(settings.public_url, password)
         shown = await _unless(stop, agent, _show(settings, client))
         if shown is not None:
-            summary = _summary(settings, checks, effects, shown, round(time.perf_counter() - started, 2))
+            summary = _summary(settings, password, checks, effects, shown, round(time.perf_counter() - started, 2))
             failed = summary["status"] == "failed"
             if leave:
                 print_json(summary)
             else:
-                introduce(login, effects, summary["seconds"], shown)
+                introduce(login, password, effects, summary["seconds"], shown)
                 await _unless(stop, agent, stop.wait())
         if not leave:
             err.print("\nStopping …", style="dim")
@@ -219,7 +213,12 @@ async def _show(settings: Settings, client: Client) -> Shown:
 
 
 def _summary(
-    settings: Settings, checks: dict[str, int], effects: list[str], shown: Shown, seconds: float
+    settings: Settings,
+    password: str | None,
+    checks: dict[str, int],
+    effects: list[str],
+    shown: Shown,
+    seconds: float,
 ) -> dict[str, Any]:
     works = all(status == 200 for status in checks.values()) and not shown.verified["problems"]
     return {
@@ -228,7 +227,7 @@ def _summary(
         "docs": f"{settings.public_url}/docs",
         "tenant": DEMO_TENANT,
         "email": DEMO_EMAIL,
-        "password": DEMO_PASSWORD,
+        "password": password,
         "home": str(settings.home),
         "checks": checks,
         "effects": effects,
@@ -246,11 +245,12 @@ def _summary(
     }
 
 
-async def _look(url: str) -> dict[str, int]:
-    """Uses the control plane as a stranger would: over HTTP, signing in with the printed password."""
-    login = {"email": DEMO_EMAIL, "password": DEMO_PASSWORD}
+async def _look(url: str, password: str | None) -> dict[str, int]:
+    """Uses the control plane as a stranger would: over HTTP, signing in with the printed password if there is one."""
     async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
         checks = {path: (await client.get(path)).status_code for path in ("/healthz", "/readyz", "/docs")}
-        checks["/api/auth/login"] = (await client.post("/api/auth/login", json=login)).status_code
-        checks["/api/me"] = (await client.get("/api/me")).status_code
+        if password is not None:
+            login = {"email": DEMO_EMAIL, "password": password}
+            checks["/api/auth/login"] = (await client.post("/api/auth/login", json=login)).status_code
+            checks["/api/me"] = (await client.get("/api/me")).status_code
     return checks

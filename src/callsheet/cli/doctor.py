@@ -7,13 +7,14 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import typer
 
 from callsheet.cli.console import out, print_json
 from callsheet.cli.findings import Finding, clock_finding
 from callsheet.settings import Settings, load_settings
+from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
 
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from callsheet.plumbing.sql import Connection
 
 STYLES = {"ok": "green", "warning": "yellow", "problem": "red"}
-LOOPBACK = ("localhost", "127.0.0.1", "::1", None)
 
 
 def doctor(
@@ -68,7 +68,7 @@ async def _examine_installation(settings: Settings) -> list[Finding]:
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    findings = [_secrets(settings)]
+    findings = [_secrets(settings), *_proxies(settings)]
     checks = (("database", _database), ("storage", _storage), ("engine", _engine), ("providers", _providers))
     for part, check in checks:
         findings.extend(await _guarded(part, check, settings))
@@ -109,6 +109,26 @@ def _secrets(settings: Settings) -> Finding:
     return Finding("secrets", "ok", f"The secret key is kept in {file}.")
 
 
+def _proxies(settings: Settings) -> list[Finding]:
+    """A control plane that only this machine reaches, under an address of elsewhere, has a proxy in front of it."""
+    from urllib.parse import urlsplit
+
+    is_behind_proxy = is_loopback(settings.server.host) and not is_loopback(
+        urlsplit(settings.public_url).hostname or ""
+    )
+    if not is_behind_proxy or settings.server.trusted_proxies:
+        return []
+    return [
+        Finding(
+            "proxy",
+            "warning",
+            f"{settings.public_url} is served by a proxy, and no proxy is trusted. All people have the proxy's address"
+            ", and the limits on failed logins count them as one.",
+            "Name the proxy's network: CALLSHEET_SERVER__TRUSTED_PROXIES=127.0.0.1/32",
+        )
+    ]
+
+
 async def _database(settings: Settings) -> list[Finding]:
     from callsheet.plumbing.database import connected
     from callsheet.plumbing.databases import CENTRAL, pool_addresses, reached_central
@@ -116,7 +136,7 @@ async def _database(settings: Settings) -> list[Finding]:
     from callsheet.plumbing.ownership import read_central
 
     broken: list[Finding] = []
-    killers: list[Finding] = []
+    warned: list[Finding] = []
     async with reached_central(settings) as dsn:
         state = await inspect(dsn, "central", CENTRAL)
         async with connected(dsn, CENTRAL) as connection:
@@ -129,7 +149,7 @@ async def _database(settings: Settings) -> list[Finding]:
         if pools and not state.pending:
             async with connected(dsn, CENTRAL) as connection:
                 central = await read_central(connection, dsn)
-                killers = await _engine_killers(connection)
+                warned = [*await _known_password(connection, settings), *await _engine_killers(connection)]
             for pool in pools:
                 try:
                     pending[pool.name] = await _examine_pool(pool, central)
@@ -143,7 +163,19 @@ async def _database(settings: Settings) -> list[Finding]:
         schema = Finding("database", "warning", f"{found} Behind: {', '.join(behind)}.", "callsheet db migrate")
     else:
         schema = Finding("database", "ok", found)
-    return [schema, *broken, clock_finding("database", drift), *killers]
+    return [schema, *broken, clock_finding("database", drift), *warned]
+
+
+async def _known_password(connection: Connection, settings: Settings) -> list[Finding]:
+    """A password that everybody can know; serve and up refuse to start with it where other machines reach them."""
+    from callsheet.identity.known_passwords import find_known_password, password_command
+
+    email = await find_known_password(connection)
+    if email is None:
+        return []
+    message = f"The operator {email} has the password that older versions of callsheet demo published."
+    status: Literal["warning", "problem"] = "problem" if settings.serves_other_machines else "warning"
+    return [Finding("accounts", status, message, password_command(email))]
 
 
 async def _engine_killers(connection: Connection) -> list[Finding]:
@@ -244,7 +276,7 @@ async def _providers(settings: Settings) -> list[Finding]:
     finally:
         await registry.close()
     prices = [_unpriced(unpriced)] if unpriced else []
-    if settings.providers.replicate.token is not None and urlsplit(settings.public_url).hostname in LOOPBACK:
+    if settings.providers.replicate.token is not None and is_loopback(urlsplit(settings.public_url).hostname or ""):
         return [
             *prices,
             Finding(

@@ -38,12 +38,32 @@ def read_demo_login(settings: Settings) -> Login | None:
 
 
 def write_demo_login(settings: Settings, login: Login) -> None:
-    file = demo_login_file(settings)
+    _write_private(demo_login_file(settings), json.dumps({"url": login.url, "api_key": login.api_key}))
+
+
+def demo_password_file(settings: Settings) -> Path:
+    return settings.home / "demo" / "password"
+
+
+def read_demo_password(settings: Settings) -> str | None:
+    """None where no demo has made one up."""
+    try:
+        return demo_password_file(settings).read_text("utf-8").strip() or None
+    except (OSError, ValueError):
+        return None
+
+
+def write_demo_password(settings: Settings, password: str) -> None:
+    _write_private(demo_password_file(settings), f"{password}\n")
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Whole or not at all, and for this user alone from the first byte on."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
-        json.dump({"url": login.url, "api_key": login.api_key}, written)
+        written.write(text)
     part.replace(file)
 
 

@@ -7,6 +7,7 @@ import typing
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
+from urllib.parse import urlsplit
 
 from pydantic import BaseModel, Field, SecretStr, field_validator, model_validator
 from pydantic.fields import FieldInfo
@@ -37,6 +38,7 @@ from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.places import find_place, short_variables
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
+from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.sections import Section
 
 
@@ -146,6 +148,11 @@ class Settings(BaseSettings):
     def public_url(self) -> str:
         host = "127.0.0.1" if self.server.host in ("0.0.0.0", "::") else self.server.host  # noqa: S104
         return self.server.public_url or f"http://{f'[{host}]' if ':' in host else host}:{self.server.port}"
+
+    @property
+    def serves_other_machines(self) -> bool:
+        """Whether other machines reach the control plane: directly, or through a proxy that `public_url` names."""
+        return not (is_loopback(self.server.host) and is_loopback(urlsplit(self.public_url).hostname or ""))
 
     @property
     def cookie_secure(self) -> bool:

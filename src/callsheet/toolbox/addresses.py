@@ -1,4 +1,4 @@
-"""Which network addresses a user-supplied URL may lead to."""
+"""Which network addresses a user-supplied URL may lead to, and which ones only this machine reaches."""
 
 from __future__ import annotations
 
@@ -39,6 +39,14 @@ def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -
         or effective.is_reserved
         or any(effective in network for network in _REFUSED)
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host name or address leads to this machine only. Any other name may lead anywhere."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
 
 
 def _embedded(address: Address) -> IPv4Address | None:

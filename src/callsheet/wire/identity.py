@@ -7,13 +7,23 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
 
 from callsheet.wire.base import PRINTABLE, Answer, Line, OptionalLine, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
-NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256)]
+# Passwords that a release of Callsheet printed for everybody to read.
+PUBLISHED_PASSWORDS = ("callsheet-demo",)
+
+
+def _unpublished(password: str) -> str:
+    if password in PUBLISHED_PASSWORDS:
+        raise ValueError("is a password that Callsheet published, so everybody can know it; choose another one")
+    return password
+
+
+NewPassword = Annotated[str, StringConstraints(min_length=10, max_length=256), AfterValidator(_unpublished)]
 
 # What a stranger may name as an account: spelt like `Email`, but anything printable is looked up, so that the response
 # does not say whether such an address could exist. The same text is looked up and counted: nothing is removed from it

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.addresses import is_refused
+from callsheet.toolbox.addresses import is_loopback, is_refused
 
 REFUSED = [
     *["0.0.0.0", "0.1.2.3", "10.1.2.3", "100.64.0.1", "100.127.255.255", "127.0.0.1", "127.255.0.1"],
@@ -59,3 +59,16 @@ def test_no_ipv6_spelling_of_a_private_address_gets_through(network: IPv4Network
 @given(st.ip_addresses(v=4))
 def test_an_address_and_its_mapped_form_are_judged_alike(address: IPv4Address) -> None:
     assert is_refused(address) == is_refused(IPv6Address(f"::ffff:{address}"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.8.9.10", "::1", "localhost", "LocalHost"])
+def test_only_this_machine_reaches_a_loopback_host(host: str) -> None:
+    assert is_loopback(host)
+
+
+@pytest.mark.parametrize(
+    "host",
+    ["0.0.0.0", "::", "", "10.0.0.1", "::ffff:10.0.0.1", "fe80::1", "localhost.example.com", "render-1", "127.1"],
+)
+def test_other_machines_may_reach_any_other_host(host: str) -> None:
+    assert not is_loopback(host)
