@@ -9,11 +9,10 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.identity.authentication import COOKIE
 from callsheet.wire.identity import Role
 from tests.api.conftest import new_address
 from tests.support.answers import assert_refused
-from tests.support.people import PASSWORD, People, Person, sign_in
+from tests.support.people import PASSWORD, People, Person, session_of, sign_in
 
 CHANGED = "another long password"
 
@@ -26,14 +25,6 @@ async def operator(people: People) -> Person:
 @pytest.fixture
 async def ann(people: People) -> Person:
     return await people.user()
-
-
-async def session(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> dict[str, str]:
-    answer = await sign_in(client, person, password)
-    assert answer.status_code == 200, answer.text
-    headers = {"cookie": f"{COOKIE}={answer.cookies[COOKIE]}", "x-csrf-token": answer.json()["csrf_token"]}
-    client.cookies.clear()
-    return headers
 
 
 async def reset_link(client: httpx.AsyncClient, by: Person, whom: Person) -> str:
@@ -50,14 +41,15 @@ async def test_every_role_changes_its_own_password(client: httpx.AsyncClient, pe
     assert (await sign_in(client, person, CHANGED)).status_code == 200
 
 
-async def test_other_sessions_end_with_the_password(client: httpx.AsyncClient, people: People) -> None:
-    person = await people.user()
-    here, elsewhere = await session(client, person), await session(client, person)
+async def test_keys_and_other_sessions_end_with_the_password(client: httpx.AsyncClient, people: People) -> None:
+    person, colleague = await people.user(), await people.user()
+    here, elsewhere = await session_of(client, person), await session_of(client, person)
     body = {"current_password": PASSWORD, "new_password": CHANGED}
     assert (await client.post("/api/me/password", json=body, headers=here)).status_code == 204
     assert (await client.get("/api/me", headers=here)).status_code == 200
-    assert_refused(await client.get("/api/me", headers=elsewhere), 401, "not_authenticated")
-    assert (await client.get("/api/me", headers=person.headers)).status_code == 200
+    for ended in (elsewhere, person.headers):
+        assert_refused(await client.get("/api/me", headers=ended), 401, "not_authenticated")
+    assert (await client.get("/api/me", headers=colleague.headers)).status_code == 200
     assert_refused(await sign_in(client, person), 401, "invalid_credentials")
     assert (await sign_in(client, person, CHANGED)).status_code == 200
 
@@ -98,7 +90,7 @@ async def test_guesses_are_counted_with_those_at_the_login(
 async def test_a_link_sets_a_password_once_and_ends_every_session(
     client: httpx.AsyncClient, operator: Person, ann: Person
 ) -> None:
-    before = await session(client, ann)
+    before = await session_of(client, ann)
     first, second = await reset_link(client, operator, ann), await reset_link(client, operator, ann)
     page = await client.get(first)
     assert page.status_code == 200

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import httpx
 
 from callsheet.identity.accounts import Accounts
+from callsheet.identity.authentication import COOKIE
 from callsheet.identity.keys import Keys
 from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role, Tenant, User
 
@@ -50,3 +51,12 @@ class People:
 
 async def sign_in(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> httpx.Response:
     return await client.post("/api/auth/login", json={"email": person.user.email, "password": password})
+
+
+async def session_of(client: httpx.AsyncClient, person: Person, password: str = PASSWORD) -> dict[str, str]:
+    """The headers of a browser that has signed in; the client itself stays signed out."""
+    answer = await sign_in(client, person, password)
+    assert answer.status_code == 200, answer.text
+    headers = {"cookie": f"{COOKIE}={answer.cookies[COOKIE]}", "x-csrf-token": answer.json()["csrf_token"]}
+    client.cookies.clear()
+    return headers

@@ -153,7 +153,7 @@ def set_password(
     email: str,
     password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
 ) -> None:
-    """Give a user a new password and end all their browser sessions."""
+    """Give a user a new password and end all their sessions and API keys."""
     password, made_up = _new_password(password_stdin)
     _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
     out.print(f"Password: {password}" if made_up else "Done.")

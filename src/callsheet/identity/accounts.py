@@ -91,13 +91,17 @@ class Accounts:
         return User(**row, tenant=request.tenant)
 
     async def set_password(self, email: str, password: str) -> User:
-        """Also ends every browser session of the user: whoever knew the old password is out."""
+        """On the command line. Also ends every session, key and link of the user: whoever knew the old password is
+        out."""
         password_hash = await self._passwords.hash(password)
         async with self._databases.central.transaction() as connection:
             row = await SQL["find_user"].row(connection, email=email)
             if row is None:
                 raise NotFound(f"There is no user {email!r}.")
-            await replace_password(connection, row["id"], password_hash)
+            revoked = await replace_password(connection, row["id"], password_hash)
+            owner = await SQL["find_owner"].value(connection, user_id=row["id"])
+            details = {"by": "command line", "keys_revoked": revoked}
+            await record(connection, OPERATOR, "user.password", "user", row["id"], owner, **details)
         return User(**row)
 
     async def find_tenant(self, slug: str) -> Tenant | None:

@@ -6,6 +6,7 @@ import hashlib
 from datetime import datetime
 from uuid import UUID
 
+from callsheet.identity.credentials import announce
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
@@ -63,6 +64,7 @@ class Keys:
         row = await SQL["revoke_key"].row(connection, id=key_id, user_id=user_id)
         if row is None:
             raise NotFound("There is no such key.")
+        await announce(connection, user_id)
         return Key(**row)
 
     async def revoke_as_operator(self, id_or_prefix: str) -> Key:

@@ -56,14 +56,14 @@ def link_router(links: AccountLinks, authentication: Authentication) -> APIRoute
 
     @router.post("/password-resets/{token}", status_code=204)
     async def reset_password(token: str, body: SetPasswordRequest) -> None:
-        """Sets a new password. The link works once; all sessions of the user end."""
+        """Sets a new password. The link works once; all sessions and API keys of the user end."""
         await resets.set_password(token, body.password)
 
     @router.post("/me/password", status_code=204)
     async def change_password(
         body: ChangePasswordRequest, request: Request, principal: Principal = Depends(authentication.caller)
     ) -> None:
-        """Changes your password. Your other sessions end; API keys stay."""
+        """Changes your password. Your other sessions end, and all your API keys are revoked."""
         kept = request.cookies.get(COOKIE) if principal.signed_in_with == "session" else None
         await resets.change(principal, body, authentication.client_address(request), kept)
 

@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
+from callsheet.identity.credentials import end_all
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
@@ -88,8 +89,8 @@ async def _found(connection: Connection, kind: LinkKind, token: str) -> Row:
     return row
 
 
-async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> None:
-    """Also ends every session and every link of the user: whoever knew the old password is out."""
+async def replace_password(connection: Connection, user_id: UUID, password_hash: str) -> int:
+    """Also ends every session, key and link of the user: whoever knew the old password is out. Returns how many keys
+    were revoked."""
     await ACCOUNTS["replace_password"].run(connection, user_id=user_id, password_hash=password_hash)
-    await ACCOUNTS["delete_sessions_of_user"].run(connection, user_id=user_id)
-    await SQL["delete_links_of_user"].run(connection, user_id=user_id)
+    return await end_all(connection, user_id)

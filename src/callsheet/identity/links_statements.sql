@@ -56,9 +56,6 @@ WHERE l.token_hash = :token_hash AND l.expires_at > clock_timestamp() AND u.disa
 -- Locked before the links, in the same order as a change of the user.
 SELECT 1 FROM users WHERE id = :id FOR NO KEY UPDATE
 
--- name: delete_links_of_user
-DELETE FROM account_links WHERE user_id = :user_id
-
 -- name: mail_invitation
 INSERT INTO mails (invitation_id) VALUES (:invitation_id)
 
@@ -118,6 +115,3 @@ SELECT password_hash FROM users WHERE id = :user_id
 
 -- name: change_password
 UPDATE users SET password_hash = :fresh WHERE id = :user_id AND password_hash = :checked
-
--- name: end_other_sessions
-DELETE FROM browser_sessions WHERE user_id = :user_id AND id_hash IS DISTINCT FROM :kept

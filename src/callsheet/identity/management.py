@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from callsheet.identity.audit import record
+from callsheet.identity.credentials import end_all, end_sessions, end_sessions_of_tenant
 from callsheet.identity.keys import Keys
 from callsheet.identity.managers import Manager
 from callsheet.identity.permissions import GRANTED, Scope
@@ -45,9 +46,7 @@ class UserManagement:
             await SQL["change_role"].run(connection, user_id=user_id, role=role.value)
             if Scope.EVERY_TENANT in GRANTED[role].values():
                 # A tenant admin may have made these keys, and must not come to hold those of an operator.
-                await SQL["revoke_keys_of_user"].run(connection, user_id=user_id)
-                await SQL["end_sessions_of_user"].run(connection, user_id=user_id)
-                await SQL["end_links_of_user"].run(connection, user_id=user_id)
+                await end_all(connection, user_id)
             await _record_user(connection, manager, "user.role", row, role=role, was=row["role"])
         return user_view({**row, "role": role.value})
 
@@ -61,7 +60,7 @@ class UserManagement:
                 return user_view(row)
             _keep_an_operator(operators, user_id=user_id)
             disabled_at = await SQL["disable_user"].value(connection, user_id=user_id)
-            await SQL["end_sessions_of_user"].run(connection, user_id=user_id)
+            await end_sessions(connection, user_id)
             await _record_user(connection, manager, "user.disable", row)
         return user_view({**row, "disabled_at": disabled_at})
 
@@ -82,9 +81,8 @@ class UserManagement:
             operators = await self._lock_operators(connection)
             row = await held_user(connection, manager, user_id)
             _keep_an_operator(operators, user_id=user_id)
+            await end_all(connection, user_id)
             await SQL["delete_keys_of_user"].run(connection, user_id=user_id)
-            await SQL["end_sessions_of_user"].run(connection, user_id=user_id)
-            await SQL["end_links_of_user"].run(connection, user_id=user_id)
             await SQL["delete_mails_of_user"].run(connection, email=row["email"])
             await SQL["delete_invitation_of_user"].run(connection, user_id=user_id)
             await SQL["anonymise_audit_log"].run(connection, user_id=str(user_id))
@@ -120,7 +118,7 @@ class UserManagement:
             if disabled_at is None:
                 _keep_an_operator(operators, tenant_id=tenant_id)
                 disabled_at = await SQL["disable_tenant"].value(connection, tenant_id=tenant_id)
-                await SQL["end_sessions_of_tenant"].run(connection, tenant_id=tenant_id)
+                await end_sessions_of_tenant(connection, tenant_id)
                 await record(connection, manager.actor, "tenant.disable", "tenant", tenant_id, tenant_id)
         return Tenant(**{**row, "disabled_at": disabled_at})
 

@@ -36,23 +36,11 @@ RETURNING email, name, role, disabled_at, deleted_at
 -- name: anonymise_audit_log
 UPDATE audit_logs SET details = details - 'email' WHERE subject_type = 'user' AND subject_id = :user_id
 
--- name: end_sessions_of_user
-DELETE FROM browser_sessions WHERE user_id = :user_id
-
--- name: end_sessions_of_tenant
-DELETE FROM browser_sessions WHERE user_id IN (SELECT id FROM users WHERE tenant_id = :tenant_id)
-
--- name: end_links_of_user
-DELETE FROM account_links WHERE user_id = :user_id
-
 -- name: delete_invitation_of_user
 DELETE FROM invitations WHERE id = :user_id
 
 -- name: delete_mails_of_user
 DELETE FROM mails WHERE reset_email = :email
-
--- name: revoke_keys_of_user
-UPDATE api_keys SET revoked_at = clock_timestamp() WHERE user_id = :user_id AND revoked_at IS NULL
 
 -- name: delete_keys_of_user
 DELETE FROM api_keys WHERE user_id = :user_id

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.audit import record
+from callsheet.identity.credentials import end_all
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.links import RESET, SQL, Links, find_by_link, replace_password, using_link
 from callsheet.identity.mail import Mailer
@@ -70,17 +71,26 @@ class PasswordResets:
         return str((await find_by_link(self._databases, RESET, token))["email"])
 
     async def set_password(self, token: str, password: str) -> None:
-        """Once per link. Ends every session of the user and every other link."""
+        """Once per link. Ends every session and key of the user and every other link."""
         async with using_link(self._databases, self._passwords, RESET, token, password) as used:
             connection, user, password_hash = used
-            await replace_password(connection, user["id"], password_hash)
-            await record(connection, f"user:{user['id']}", "user.password", "user", user["id"], user["tenant_id"])
+            revoked = await replace_password(connection, user["id"], password_hash)
+            await record(
+                connection,
+                f"user:{user['id']}",
+                "user.password",
+                "user",
+                user["id"],
+                user["tenant_id"],
+                by="link",
+                keys_revoked=revoked,
+            )
 
     async def change(
         self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
     ) -> None:
-        """By somebody who knows the current password; guesses are counted with those at the login. Ends every session
-        but the one of the token `kept`."""
+        """By somebody who knows the current password; guesses are counted with those at the login. Ends every key and
+        every session but the one of the token `kept`: a person who suspects a thief must not be thrown out too."""
         buckets = await self._attempts.count_login(principal.email, address)
         async with self._databases.central.connection() as connection:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
@@ -92,11 +102,17 @@ class PasswordResets:
             await self._attempts.forgive(connection, buckets)
             if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
                 raise _wrong_password("is not your password any more: another request changed it at this moment")
-            kept_hash = hash_secret(kept) if kept is not None else None
-            await SQL["end_other_sessions"].run(connection, **names, kept=kept_hash)
-            await SQL["delete_links_of_user"].run(connection, **names)
-            actor = f"user:{principal.user_id}"
-            await record(connection, actor, "user.password", "user", principal.user_id, principal.tenant_id)
+            revoked = await end_all(connection, principal.user_id, hash_secret(kept) if kept is not None else None)
+            await record(
+                connection,
+                f"user:{principal.user_id}",
+                "user.password",
+                "user",
+                principal.user_id,
+                principal.tenant_id,
+                by="password",
+                keys_revoked=revoked,
+            )
 
 
 def _wrong_password(reason: str) -> Forbidden:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 import asyncpg
 
 from callsheet.identity.attempts import Attempts
+from callsheet.identity.credentials import announce
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
@@ -70,7 +71,9 @@ class Sessions:
 
     async def sign_out(self, token: str) -> None:
         async with self._databases.central.transaction() as connection:
-            await SQL["delete_session"].run(connection, id_hash=hash_secret(token))
+            user_id = await SQL["delete_session"].value(connection, id_hash=hash_secret(token))
+            if user_id is not None:
+                await announce(connection, user_id)
 
     async def find(self, token: str) -> Principal | None:
         async with self._databases.central.connection() as connection:

@@ -51,10 +51,7 @@ INSERT INTO browser_sessions (id_hash, user_id, expires_at)
 SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours) FROM signed_in
 
 -- name: delete_session
-DELETE FROM browser_sessions WHERE id_hash = :id_hash
-
--- name: delete_sessions_of_user
-DELETE FROM browser_sessions WHERE user_id = :user_id
+DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 
 -- name: sweep_sessions
 DELETE FROM browser_sessions WHERE expires_at < :now

@@ -11,6 +11,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
 from callsheet.jobs.moves import SQL
@@ -66,6 +67,8 @@ class Feeds:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[Key, set[asyncio.Event]] = defaultdict(set)
+        # The same by whose credentials they were opened with: the ids of a user and of its tenant.
+        self._watched: defaultdict[str, set[asyncio.Event]] = defaultdict(set)
         # By pool: readers who are woken together, or look anyway, read together.
         self._reads: dict[str, Batcher[Place, Sequence[Row]]] = {}
         self.closed = False
@@ -80,6 +83,14 @@ class Feeds:
         _set_all(self._waiting.get((tenant, user), ()))
         _set_all(self._waiting.get((tenant, job), ()))
 
+    def credentials_changed(self, user_or_tenant: str | None) -> None:
+        """Some way in has ended: its streams look whether they may go on. None after notifications may have been
+        missed."""
+        if user_or_tenant is None:
+            self.received(None)
+        else:
+            _set_all(self._watched.get(user_or_tenant, ()))
+
     def close(self) -> None:
         """Ends every stream, so that a stopping server need not wait for readers; they come back with their place."""
         self.closed = True
@@ -89,19 +100,25 @@ class Feeds:
         """How many readers there are."""
         return sum(len(events) for events in self._waiting.values())
 
-    async def follow(self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good) -> AsyncIterator[Item]:
-        """Lines after `after` and the latest of what runs, until there will be no more; None while nothing comes."""
+    async def follow(
+        self, key: Key, read: Read, after: int, may_go_on: MayGoOn = for_good, watched: Sequence[str] = ()
+    ) -> AsyncIterator[Item]:
+        """Lines after `after` and the latest of what runs, until there will be no more; None while nothing comes.
+
+        `watched`: the ids whose changes of credentials make it ask `may_go_on` at once.
+        """
         news = asyncio.Event()
         self._waiting[key].add(news)
+        for each in watched:
+            self._watched[each].add(news)
         try:
-            is_first = True
             while not self.closed:
                 news.clear()
                 found = await read(after)
-                # After the reading, so that nothing is told that happened when the reader might not go on any more.
-                if not is_first and not await may_go_on():
+                # After the reading, so that nothing is told that happened when the reader might not go on any more. The
+                # first time too: what ended after the request was let in and before now was told to nobody here.
+                if not await may_go_on():
                     return
-                is_first = False
                 for line in found.lines:
                     yield line
                     after = line.position
@@ -112,12 +129,18 @@ class Feeds:
                 if len(found.lines) < AT_ONCE and not await _within(news, LOOK_ANYWAY_SECONDS):
                     yield None
         finally:
-            self._waiting[key].discard(news)
-            if not self._waiting[key]:
-                del self._waiting[key]
+            _forget(self._waiting, key, news)
+            for each in watched:
+                _forget(self._watched, each, news)
 
     def follow_job(
-        self, pool: Database, tenant_id: UUID, job_id: UUID, after: int, may_go_on: MayGoOn = for_good
+        self,
+        pool: Database,
+        tenant_id: UUID,
+        job_id: UUID,
+        after: int,
+        may_go_on: MayGoOn = for_good,
+        watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
         """A job's events and progress; ends when the job has ended and all of them were read."""
         watch = Watch(tenant_id)
@@ -135,10 +158,16 @@ class Feeds:
                 latest = () if watch.has_seen(word) else await watch.news_of_job(pool, word)
             return Found(lines, latest, status is None or (status in TERMINAL and rows[0]["event_seq"] <= last))
 
-        return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on)
+        return self.follow((str(tenant_id), str(job_id)), read, after, may_go_on, watched)
 
     def follow_user(
-        self, pool: Database, tenant_id: UUID, user_id: UUID, after: int, may_go_on: MayGoOn = for_good
+        self,
+        pool: Database,
+        tenant_id: UUID,
+        user_id: UUID,
+        after: int,
+        may_go_on: MayGoOn = for_good,
+        watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
         """The events and progress of all jobs of a user."""
         watch = Watch(tenant_id)
@@ -151,7 +180,7 @@ class Feeds:
                 latest = await watch.news_of_user(connection, user_id)
             return Found([Line(row["user_seq"], event_view(row)) for row in rows], latest)
 
-        return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on)
+        return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)
 
 
 def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[Row]]]]:
@@ -167,6 +196,12 @@ def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[S
         return found
 
     return run
+
+
+def _forget(events: dict[Any, set[asyncio.Event]], key: object, event: asyncio.Event) -> None:
+    events[key].discard(event)
+    if not events[key]:
+        del events[key]
 
 
 def _set_all(events: Sequence[asyncio.Event] | set[asyncio.Event]) -> None:

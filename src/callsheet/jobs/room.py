@@ -8,6 +8,7 @@ from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.waiters import Waiters, arrivals
+from callsheet.identity.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.endings import Endings
@@ -65,6 +66,7 @@ class JobsRoom:
         """Lets notifications wake waiting pollers and readers of streams."""
         listener.subscribe(DISPATCH_CHANNEL, self.waiters.received)
         listener.subscribe(EVENT_CHANNEL, self.feeds.received)
+        listener.subscribe(CREDENTIALS_CHANNEL, self.feeds.credentials_changed)
 
 
 def open_jobs(

@@ -103,7 +103,9 @@ class Streams:
         # A number that was never given out (of a database that was restored, say) must not make the reader wait for it.
         after = last if last_event_id is None else min(last_event_id, last)
         may_go_on = partial(self._authentication.is_still, watcher, request)
-        items = self._feeds.follow_user(pool, principal.tenant_id, principal.user_id, after, may_go_on)
+        items = self._feeds.follow_user(
+            pool, principal.tenant_id, principal.user_id, after, may_go_on, _watched(principal)
+        )
         return self._answer(items, principal)
 
     async def of_job(
@@ -118,7 +120,7 @@ class Streams:
             return Response(status_code=204)
         pool = await self._reader.pool(principal)
         may_go_on = partial(self._authentication.is_still, watcher, request)
-        items = self._feeds.follow_job(pool, principal.tenant_id, row["id"], after, may_go_on)
+        items = self._feeds.follow_job(pool, principal.tenant_id, row["id"], after, may_go_on, _watched(principal))
         return self._answer(items, principal, task_id)
 
     def _answer(self, items: AsyncIterator[Item], principal: Principal, task_id: str | None = None) -> Response:
@@ -173,6 +175,11 @@ def stream_token_router(reader: JobReader, authentication: Authentication) -> AP
         return StreamToken(token=authentication.stream_token(grant), expires_at=grant.expires_at)
 
     return router
+
+
+def _watched(principal: Principal) -> tuple[str, str]:
+    """What the announcements of ended credentials name."""
+    return str(principal.user_id), str(principal.tenant_id)
 
 
 async def _seated(seats: Seats, user_id: UUID, encoded: AsyncIterator[bytes]) -> AsyncGenerator[bytes]:

@@ -1,0 +1,187 @@
+"""What lets a user in ends on all control planes at once, for the streams that are open too.
+
+Streams look for themselves only every hour here, so that nothing but the notification can end them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.management import UserManagement
+from callsheet.identity.managers import COMMAND_LINE
+from callsheet.jobs import feeds as feeds_module
+from callsheet.jobs.feeds import Feeds, Found
+from tests.support.answers import assert_refused
+from tests.support.event_stream import EventStream
+from tests.support.people import PASSWORD, People, Person, session_of
+
+ALL = "/api/ai-jobs/stream"
+CHANGED = "another long password"
+
+
+class Scene:
+    """Ann, signed in with a key and a session, and an operator, at one control plane; her streams are at another."""
+
+    def __init__(self, plane: ControlPlane, client: httpx.AsyncClient, ann: Person, operator: Person):
+        self.plane = plane
+        self.client = client
+        self.ann = ann
+        self.operator = operator
+        self.session: dict[str, str] = {}
+
+    @property
+    def of_ann(self) -> str:
+        return f"/api/admin/users/{self.ann.user.id}"
+
+    @property
+    def commands(self) -> UserManagement:
+        """What the command line works with."""
+        return UserManagement(self.plane.databases, self.plane.keys)
+
+    async def asked(self, method: str, path: str, headers: dict[str, str], **body: object) -> httpx.Response:
+        answer = await self.client.request(method, path, headers=headers, **({"json": body} if body else {}))
+        assert answer.is_success, answer.text
+        return answer
+
+
+async def disable_user(scene: Scene) -> None:
+    await scene.asked("POST", f"{scene.of_ann}/disable", scene.operator.headers)
+
+
+async def disable_user_by_command(scene: Scene) -> None:
+    await scene.commands.disable(COMMAND_LINE, scene.ann.user.id)
+
+
+async def disable_tenant(scene: Scene) -> None:
+    await scene.asked("POST", f"/api/admin/tenants/{scene.ann.tenant.id}/disable", scene.operator.headers)
+
+
+async def disable_tenant_by_command(scene: Scene) -> None:
+    await scene.commands.disable_tenant(COMMAND_LINE, scene.ann.tenant.id)
+
+
+async def delete_user(scene: Scene) -> None:
+    await scene.asked("DELETE", scene.of_ann, scene.operator.headers)
+
+
+async def make_operator(scene: Scene) -> None:
+    await scene.asked("PUT", f"{scene.of_ann}/role", scene.operator.headers, role="operator")
+
+
+async def set_password_by_command(scene: Scene) -> None:
+    await scene.plane.accounts.set_password(scene.ann.user.email, CHANGED)
+
+
+async def set_password_by_link(scene: Scene) -> None:
+    made = await scene.asked("POST", f"{scene.of_ann}/password-reset", scene.operator.headers)
+    token = made.json()["link"].rpartition("/")[2]
+    await scene.asked("POST", f"/api/password-resets/{token}", {}, password=CHANGED)
+
+
+async def change_password(scene: Scene) -> None:
+    body = {"current_password": PASSWORD, "new_password": CHANGED}
+    await scene.asked("POST", "/api/me/password", scene.session, **body)
+
+
+async def revoke_key(scene: Scene) -> None:
+    [key] = (await scene.asked("GET", "/api/keys", scene.ann.headers)).json()["items"]
+    await scene.asked("DELETE", f"/api/keys/{key['id']}", scene.session)
+
+
+async def sign_out(scene: Scene) -> None:
+    await scene.asked("POST", "/api/auth/logout", scene.session)
+
+
+# What still works afterwards.
+ENDS: dict[Callable[[Scene], Awaitable[None]], set[str]] = {
+    disable_user: set(),
+    disable_user_by_command: set(),
+    disable_tenant: set(),
+    disable_tenant_by_command: set(),
+    delete_user: set(),
+    make_operator: set(),
+    set_password_by_command: set(),
+    set_password_by_link: set(),
+    change_password: {"session"},
+    revoke_key: {"session"},
+    sign_out: {"key"},
+}
+
+
+@pytest.fixture(autouse=True)
+def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 3600.0)
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+async def test_it_ends_everywhere_at_once(
+    strict: ControlPlane,
+    strict_client: httpx.AsyncClient,
+    neighbour_client: httpx.AsyncClient,
+    neighbour: ControlPlane,
+    end: Callable[[Scene], Awaitable[None]],
+) -> None:
+    await neighbour.listener.connected.wait()
+    people = People(strict.accounts, strict.keys)
+    scene = Scene(strict, strict_client, await people.user(), await people.admin())
+    scene.session = await session_of(strict_client, scene.ann)
+    colleague = await people.user(scene.ann.tenant)
+    watching = {"key": scene.ann.headers, "session": {"cookie": scene.session["cookie"]}}
+    async with AsyncExitStack() as opened:
+
+        async def stream(headers: dict[str, str]) -> EventStream:
+            answer = await opened.enter_async_context(neighbour_client.stream("GET", ALL, headers=headers))
+            found = EventStream(answer)
+            await found.comment("open")
+            return found
+
+        streams = {name: await stream(headers) for name, headers in watching.items()}
+        await stream(colleague.headers)
+        await end(scene)
+        for name, each in streams.items():
+            if name not in ENDS[end]:
+                assert await each.rest() == []
+    for name, headers in watching.items():
+        for client in (strict_client, neighbour_client):
+            answer = await client.get("/api/me", headers=headers)
+            if name in ENDS[end]:
+                assert answer.status_code == 200
+            else:
+                assert_refused(answer, 401, "not_authenticated")
+    whole_tenant = end in (disable_tenant, disable_tenant_by_command)
+    seen = await strict_client.get("/api/me", headers=colleague.headers)
+    assert seen.status_code == (401 if whole_tenant else 200)
+
+
+async def test_a_stream_that_is_just_being_opened_hears_of_it_too() -> None:
+    """What ended after the request was let in, and before the stream could be told, is seen at its first look."""
+
+    async def read(after: int) -> Found:
+        return Found([])
+
+    async def ended() -> bool:
+        return False
+
+    items = Feeds().follow(("tenant", "user"), read, 0, ended, ("user",))
+    assert [item async for item in items] == []
+
+
+async def test_streams_that_have_ended_leave_nothing_behind() -> None:
+    feeds = Feeds()
+    answers = iter([True, False])
+
+    async def read(after: int) -> Found:
+        return Found([])
+
+    async def may_go_on() -> bool:
+        feeds.credentials_changed("user")
+        return next(answers)
+
+    items = feeds.follow(("tenant", "job"), read, 0, may_go_on, ("user", "tenant"))
+    assert [item async for item in items] == []
+    assert (len(feeds), feeds._watched) == (0, {})
