@@ -17,6 +17,7 @@ from bench import (
     dispatch_pickup,
     http_me,
     http_protocol,
+    http_strangers,
     jobs_full,
     pipelines_engine_idle,
     pipelines_select,
@@ -35,6 +36,7 @@ from bench.results import Result, show, write
 MODULES = (
     http_me,
     http_protocol,
+    http_strangers,
     storage_presign,
     startup_demo,
     dispatch_core,

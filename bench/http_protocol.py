@@ -119,7 +119,7 @@ async def run(seconds: float, round_jobs: int = 500, queue: int = 5000) -> list[
                 bare_server(databases.central.dsn, user_id) as (bare_pid, other),
                 counting(databases) as counter,
             ):
-                site = await _open_site(databases, plane.pid, port)
+                site = await open_site(databases, plane.pid, port)
                 select = Target(bare_pid, other, "/select")
                 me = Target(plane.pid, port, "/api/me", {"Authorization": f"Bearer {key}"})
                 results = await _pairs(site, counter, me, select, seconds, round_jobs)
@@ -181,7 +181,7 @@ async def _drain(site: Site, jobs: int) -> list[Result]:
     return [Result(name=f"{name}.drain", value=jobs / report["seconds"], unit=unit)]
 
 
-async def _open_site(databases: Databases, pid: int, port: int) -> Site:
+async def open_site(databases: Databases, pid: int, port: int) -> Site:
     async with databases.central.connection() as connection:
         workflow_id = await connection.fetchval(
             "INSERT INTO workflows (slug, name) VALUES ('bench', 'Bench') RETURNING id"

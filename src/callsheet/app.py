@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
+from starlette.requests import Request
 from starlette.types import ASGIApp
 
 from callsheet import __version__
@@ -53,11 +54,12 @@ from callsheet.pipelines.numbers import RunMetrics
 from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.pipelines.user_work import UserWork
+from callsheet.plumbing.connections import ConnectionLimit, RequestsInProgress
 from callsheet.plumbing.database import is_outage
 from callsheet.plumbing.database_watch import DatabaseWatch
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
-from callsheet.plumbing.edge import Edge
+from callsheet.plumbing.edge import Edge, Vouch
 from callsheet.plumbing.failpoints import arm_for_process
 from callsheet.plumbing.front_page import front_page_router
 from callsheet.plumbing.health import Draining, health_router, is_ready
@@ -211,7 +213,8 @@ def _assemble(
     effect_jobs = EffectJobs(databases, rooms.catalog, rooms.media.files, rooms.jobs.submission)
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
     rooms.pipelines.task_steps.plans = tasks.for_runs
-    loops = [DatabaseWatch(databases), *rooms.loops]
+    in_progress = RequestsInProgress(settings.server)
+    loops = [DatabaseWatch(databases), *rooms.loops, ConnectionLimit(settings.server, in_progress.connections)]
     routers = [
         *_worker_routers(rooms, settings),
         callback_router(rooms.webhooks.callbacks),
@@ -245,7 +248,7 @@ def _assemble(
         notifier=notifier,
         loops=LoopGroup(loops, is_outage),
         draining=draining,
-        asgi=Edge(application, settings.server, HttpMetrics(registry)),
+        asgi=Edge(application, settings.server, HttpMetrics(registry), _vouch(rooms), in_progress),
     )
 
 
@@ -304,6 +307,24 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
         most_bytes=settings.server.max_body_bytes,
     )
     return TaskRunner(plane, providers.actors, settings.home / "tasks", settings.tasks.heartbeat_seconds)
+
+
+def _vouch(rooms: Rooms) -> Vouch:
+    """Whose large bodies are read: of whoever has the credentials that the address asks for."""
+    users, workers = rooms.identity.authentication, rooms.fleet.authentication
+
+    async def vouch(request: Request) -> None:
+        path = request.scope["path"]
+        if path == "/api/worker/register":
+            await rooms.fleet_secret.check(request.headers.get("x-fleet-secret"), users.client_address(request))
+        elif path.startswith("/api/worker/"):
+            await workers.worker(request)
+        elif path.startswith("/api/webhooks/"):
+            await rooms.webhooks.callbacks.expect(*path.split("/")[3:5])
+        else:
+            await users.of_request(request)
+
+    return vouch
 
 
 def _worker_routers(rooms: Rooms, settings: Settings) -> list[APIRouter]:

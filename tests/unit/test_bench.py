@@ -133,3 +133,13 @@ def test_what_was_not_measured_is_left_out() -> None:
     assert Result(name="a", value=3.0, unit="s").as_json() == {"name": "a", "value": 3.0, "unit": "s"}
     compared = Result(name="a", value=3.0, unit="s", ceiling=6.0, peer=1.5, target=4.0).as_json()
     assert (compared["ratio_to_ceiling"], compared["ratio_to_peer"], compared["ratio"]) == (0.5, 2.0, 0.75)
+
+
+@pytest.mark.thorough
+def test_strangers_are_measured_beside_a_user_and_workers(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "http.strangers", "--output", str(file)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    assert results.keys() == {f"http.strangers.{part}" for part in ("user", "workers", "memory")}
+    assert all({"value", "target"} <= result.keys() for result in results.values())

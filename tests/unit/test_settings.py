@@ -278,6 +278,7 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "runs",
         "calls",
         "times in a row",
+        "values",
         "attempts",
         "failures",
     )

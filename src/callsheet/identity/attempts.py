@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 from collections.abc import Mapping, Sequence
-from ipaddress import IPv6Address, IPv6Network, ip_address
 
+from callsheet.plumbing.client_address import neighbourhood
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.settings import IdentitySettings
@@ -15,7 +15,6 @@ from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
 # What one subscriber of IPv6 has at least, and what anybody gets for free from a tunnel: 65,536 times as much.
-SUBSCRIBER_BITS = 64
 SITE_BITS = 48
 
 
@@ -33,7 +32,7 @@ class Attempts:
         return hmac.digest(self._key, f"{kind}:{value}".encode("utf-8", "surrogatepass"), hashlib.sha256)
 
     def address(self, address: str, kind: str = "address") -> bytes:
-        return self.bucket(kind, _neighbourhood(address))
+        return self.bucket(kind, neighbourhood(address))
 
     async def count(self, limits: Mapping[bytes, int]) -> None:
         """One more attempt in each bucket; refused where that is more than its limit."""
@@ -50,7 +49,7 @@ class Attempts:
         many addresses leaves each network one attempt per window, the owner's too.
         """
         here = {
-            self.bucket("account and address", f"{_neighbourhood(address)} {email}"): self._settings.login_attempts,
+            self.bucket("account and address", f"{neighbourhood(address)} {email}"): self._settings.login_attempts,
             self.address(address): self._settings.login_attempts_per_address,
         }
         await self.count(here)
@@ -58,7 +57,7 @@ class Attempts:
         (total,) = await self._counted([everywhere])
         if total["attempts"] <= self._settings.login_attempts_per_account:
             return [*here, everywhere]
-        slowed = self.bucket("account and network", f"{_neighbourhood(address, SITE_BITS)} {email}")
+        slowed = self.bucket("account and network", f"{neighbourhood(address, SITE_BITS)} {email}")
         await self.count({slowed: 1})
         return [*here, everywhere, slowed]
 
@@ -70,12 +69,3 @@ class Attempts:
 
     async def forgive(self, connection: Connection, buckets: Sequence[bytes]) -> None:
         await SQL["forgive_attempts"].run(connection, buckets=list(buckets), window_seconds=self._window_seconds)
-
-
-def _neighbourhood(address: str, bits: int = SUBSCRIBER_BITS) -> str:
-    """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
-    try:
-        parsed = ip_address(address)
-    except ValueError:
-        return address
-    return str(IPv6Network((parsed, bits), strict=False)) if isinstance(parsed, IPv6Address) else address

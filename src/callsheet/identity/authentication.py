@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from ipaddress import ip_address
 from typing import Any
 
 import structlog
@@ -18,6 +17,7 @@ from callsheet.identity.permissions import Permission, Scope, scope_of
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
+from callsheet.plumbing.client_address import client_address
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
@@ -74,6 +74,10 @@ class Authentication:
             raise NotAuthenticated()
         structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
         return principal
+
+    async def of_request(self, request: Request) -> Principal:
+        """The same where no route asks for it."""
+        return await self.caller(request, await bearer(request), await cookie(request))
 
     async def user(
         self,
@@ -142,7 +146,7 @@ class Authentication:
             if watcher.grant is not None:
                 found = await self._by_grant(watcher.grant)
             else:
-                found = await self.caller(request, await bearer(request), await cookie(request))
+                found = await self.of_request(request)
             return found.user_id == watcher.principal.user_id
         except NotAuthenticated:
             return False
@@ -195,32 +199,11 @@ class Authentication:
 
     def client_address(self, request: Request) -> str:
         """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust."""
-        address = _bare_address(request.client.host if request.client else "unknown")
-        # Some proxies add a line of their own instead of appending to the client's.
-        lines = ",".join(request.headers.getlist("x-forwarded-for"))
-        forwarded = [part.strip() for part in lines.split(",") if part.strip()]
-        while forwarded and self._is_trusted(address):
-            address = _bare_address(forwarded.pop())
-        return address
-
-    def _is_trusted(self, address: str) -> bool:
-        try:
-            parsed = ip_address(address)
-        except ValueError:
-            return False
-        return any(parsed in network for network in self._settings.server.trusted_proxies)
+        peer = request.client.host if request.client else "unknown"
+        forwarded = request.headers.getlist("x-forwarded-for")
+        return client_address(peer, forwarded, self._settings.server.trusted_proxies)
 
 
 def _require(principal: Principal, permission: Permission, least: Scope = Scope.OWN_TENANT) -> None:
     if scope_of(principal.role, permission) not in (least, Scope.EVERY_TENANT):
         raise Forbidden(f"Your role is {principal.role.value}, which may not {permission.value}.")
-
-
-def _bare_address(text: str) -> str:
-    """Without the port that some proxies write (a new one for each connection, so nobody would be counted twice), and
-    without the ::ffff: under which a server that listens on :: sees callers of IPv4."""
-    if text.startswith("["):
-        text = text[1:].partition("]")[0]
-    elif text.count(":") == 1:
-        text = text.partition(":")[0]
-    return text.removeprefix("::ffff:")

@@ -10,18 +10,28 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 
 import structlog
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from callsheet.plumbing.connections import Peer, RequestsInProgress
 from callsheet.plumbing.cors import Cors, Headers
 from callsheet.plumbing.metrics import HttpMetrics
 from callsheet.plumbing.problems import InternalError, problem_response
-from callsheet.plumbing.request_body import RequestBody
+from callsheet.plumbing.request_body import BodyRules, RequestBody
 from callsheet.settings import ServerSettings
 from callsheet.toolbox.logs import get_logger
-from callsheet.wire.errors import BodyTooLarge, FieldProblem, HeadersTooLarge, MalformedRequest, Refusal, Unavailable
+from callsheet.wire.errors import (
+    BodyTooLarge,
+    FieldProblem,
+    HeadersTooLarge,
+    MalformedRequest,
+    NotAuthenticated,
+    Refusal,
+    Unavailable,
+)
 
 log = get_logger(__name__)
 
@@ -31,6 +41,9 @@ OWN_BODY_LIMIT = ("/storage/",)
 # The last part of addresses below these is not logged in full.
 SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/")
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+# Bodies that are read to their end after a refusal, at once. Each makes the server hold about 100 kB; where strangers
+# send so many, the others may lose the answer that says why.
+MOST_DISCARDED = 100
 SECURITY_HEADERS = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"DENY"),
@@ -38,12 +51,36 @@ SECURITY_HEADERS = (
 )
 
 
+# Raises a Refusal unless the caller's credentials are good for the address it asks.
+Vouch = Callable[[Request], Awaitable[object]]
+
+
 class Edge:
-    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: HttpMetrics):
+    def __init__(
+        self,
+        app: ASGIApp,
+        settings: ServerSettings,
+        metrics: HttpMetrics,
+        vouch: Vouch | None = None,
+        in_progress: RequestsInProgress | None = None,
+    ):
+        """`vouch` is asked before a large body is read. Default: nobody is known here, and all bodies are small."""
         self._app = app
         self._settings = settings
         self._metrics = metrics
+        self._vouch = vouch or _nobody
         self._cors = Cors(settings)
+        self._in_progress = in_progress or RequestsInProgress(settings)
+        self._discarding = 0
+        self._own_rules = BodyRules(settings.body_grace_seconds, settings.body_bytes_per_second)
+        self._json_rules = BodyRules(
+            settings.body_grace_seconds,
+            settings.body_bytes_per_second,
+            most_bytes=settings.max_body_bytes,
+            stranger_bytes=settings.stranger_body_bytes,
+            seconds=settings.body_seconds,
+            most_values=settings.max_body_values,
+        )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -53,7 +90,7 @@ class Edge:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         request_id = _request_id(headers)
         scope["callsheet.request_id"] = request_id
-        body = RequestBody(receive, None if self._has_own_limit(scope) else self._settings.max_body_bytes)
+        body = self._body(scope, receive, headers)
         answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers))
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -64,7 +101,8 @@ class Edge:
                     await preflight(scope, receive, answer.send)
                 else:
                     self._check_size(scope, headers)
-                    await self._app(scope, body.receive, answer.send)
+                    with self._in_progress.of(*_caller(scope)):
+                        await self._app(scope, body.receive, answer.send)
             except Refusal as refusal:
                 await answer.refuse(refusal)
             except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
@@ -76,7 +114,27 @@ class Edge:
             finally:
                 self._record(scope, answer.status, time.perf_counter() - started)
         if answer.status >= 400 and _has_body(headers):
+            await self._discard(body)
+
+    async def _discard(self, body: RequestBody) -> None:
+        if self._discarding >= MOST_DISCARDED:
+            return
+        self._discarding += 1
+        try:
             await body.discard()
+        finally:
+            self._discarding -= 1
+
+    def _body(self, scope: Scope, receive: Receive, headers: Mapping[bytes, bytes]) -> RequestBody:
+        if self._has_own_limit(scope):
+            return RequestBody(receive, self._own_rules, None)
+        declared = headers.get(b"content-length", b"")
+        return RequestBody(
+            receive,
+            self._json_rules,
+            lambda: self._vouch(Request(scope)),
+            int(declared) if declared.isdigit() else 0,
+        )
 
     def _check_size(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         limit = self._settings.max_header_bytes
@@ -127,6 +185,15 @@ class _Answer:
         """Unless an answer has begun: then all that can be done is to end it."""
         if self.status == 0:
             await problem_response(refusal, self._request_id)(self._scope, self._receive, self.send)
+
+
+async def _nobody(request: Request) -> None:
+    raise NotAuthenticated("A large body is read only for callers who are signed in.")
+
+
+def _caller(scope: Scope) -> tuple[Peer, list[str]]:
+    peer = Peer(*scope["client"]) if scope.get("client") else Peer("unknown", 0)
+    return peer, [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
 
 
 def _shown(path: str) -> str:

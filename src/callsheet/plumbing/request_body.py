@@ -1,40 +1,145 @@
-"""The body of a request: counted while it is read, and what an answer left unread is thrown away."""
+"""The body of a request: who may send a large one, how slowly, and what an answer left unread is thrown away."""
 
 from __future__ import annotations
 
 import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 from starlette.types import Message, Receive
 
-from callsheet.wire.errors import BodyTooLarge
+from callsheet.wire.errors import BodyTooLarge, BodyTooSlow, FieldProblem, MalformedRequest
 
 # Closing a connection that still has bytes to read resets it, and the client loses the answer that says why: measured
 # with 50 MB bodies, 20 of 20 clients saw "connection reset" and none the 413.
 LINGER_BYTES = 256 * 1024 * 1024
 LINGER_SECONDS = 10.0
+_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"?', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class BodyRules:
+    """Of one kind of route. None: there is no such limit."""
+
+    grace_seconds: float
+    bytes_per_second: int
+    most_bytes: int | None = None
+    # Larger bodies are read only once the caller has been vouched for.
+    stranger_bytes: int | None = None
+    seconds: float | None = None
+    # Parsing blocks the event loop for as long as there are values; a thread does not help, since it holds the
+    # interpreter's lock. Measured with 1 MiB: 350,000 empty lists 84 ms, a graph of 7,500 nodes 11 ms.
+    most_values: int | None = None
+
+
+class Pace:
+    """Whether a body comes fast enough: each `grace_seconds * bytes_per_second` bytes within the grace time.
+
+    Only time spent waiting for the client counts, not what we take to store a piece. Starting over with each share
+    means that a client which was fast once cannot be silent for ever afterwards. Pure.
+    """
+
+    def __init__(self, grace_seconds: float, bytes_per_second: int):
+        self._grace_seconds = grace_seconds
+        self._share = grace_seconds * bytes_per_second
+        self._waited = 0.0
+        self._arrived = 0
+
+    @property
+    def seconds_left(self) -> float:
+        return max(0.0, self._grace_seconds - self._waited)
+
+    def record(self, size: int, waited: float) -> None:
+        self._arrived += size
+        self._waited += waited
+        if self._arrived >= self._share:
+            self._arrived, self._waited = 0, 0.0
 
 
 class RequestBody:
-    def __init__(self, receive: Receive, limit: int | None):
+    def __init__(
+        self, receive: Receive, rules: BodyRules, vouch: Callable[[], Awaitable[object]] | None, declared: int = 0
+    ):
+        """`vouch` raises a Refusal unless the caller is known; `declared` is the length the client announced."""
         self._receive = receive
-        self._limit = limit
+        self._rules = rules
+        self._pace = Pace(rules.grace_seconds, rules.bytes_per_second)
+        self._seconds_left = rules.seconds
+        self._vouch = vouch if rules.stranger_bytes is not None else None
+        self._declared = declared
+        self._pieces: list[bytes] = []
         self._received = 0
         self._ended = False
+        self.is_abandoned = False
 
     async def receive(self) -> Message:
-        message = await self._receive()
-        self._ended = message["type"] != "http.request" or not message.get("more_body", False)
-        self._received += len(message.get("body", b""))
-        if self._limit is not None and self._received > self._limit:
-            raise BodyTooLarge(self._limit)
+        if self._ended:
+            # Nothing but a disconnect can come any more; long polls and streams wait here for as long as they like.
+            return await self._receive()
+        await self._check_stranger(self._declared)
+        message = await self._receive_in_time()
+        self._received += self._count(message)
+        if self._rules.most_bytes is not None and self._received > self._rules.most_bytes:
+            raise BodyTooLarge(self._rules.most_bytes)
+        await self._check_stranger(self._received)
+        if self._rules.most_values is not None:
+            self._pieces.append(message.get("body", b""))
+            self._check_values(self._rules.most_values)
         return message
 
     async def discard(self) -> None:
         """Reads on, for a while, after a refusal has been sent; a client that sees it stops by itself."""
-        self._limit = None
+        self._pieces.clear()
         try:
             async with asyncio.timeout(LINGER_SECONDS):
-                while not self._ended and self._received < LINGER_BYTES:
-                    await self.receive()
+                while not self._ended and not self.is_abandoned and self._received < LINGER_BYTES:
+                    # Not kept in a variable: it would hold the last piece while the next one is waited for.
+                    self._received += self._count(await self._receive())
         except TimeoutError:
             return
+
+    def _count(self, message: Message) -> int:
+        self._ended = message["type"] != "http.request" or not message.get("more_body", False)
+        return len(message.get("body", b""))
+
+    async def _receive_in_time(self) -> Message:
+        patience = self._pace.seconds_left
+        if self._seconds_left is not None:
+            patience = min(patience, self._seconds_left)
+        started = time.monotonic()
+        try:
+            async with asyncio.timeout(patience):
+                message = await self._receive()
+        except TimeoutError:
+            self.is_abandoned = True
+            raise BodyTooSlow(self._rules.bytes_per_second, self._rules.seconds) from None
+        waited = time.monotonic() - started
+        self._pace.record(len(message.get("body", b"")), waited)
+        if self._seconds_left is not None:
+            self._seconds_left -= waited
+        return message
+
+    async def _check_stranger(self, size: int) -> None:
+        if self._vouch is not None and size > (self._rules.stranger_bytes or 0):
+            await self._vouch()
+            self._vouch = None
+
+    def _check_values(self, most: int) -> None:
+        if not self._ended:
+            return
+        pieces, self._pieces = self._pieces, []
+        # Each value but the first of its list or object stands behind a comma, the first behind a bracket.
+        if self._received > most and values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
+            reason = f"has more than {most} values"
+            raise MalformedRequest(f"The body {reason}.", errors=[FieldProblem("body", reason)])
+
+
+def _without_strings(pieces: list[bytes]) -> bytes:
+    return _STRING.sub(b"", b"".join(pieces))
+
+
+def values_in(pieces: list[bytes]) -> int:
+    """At most as many as there are in this JSON: commas and brackets inside strings count too."""
+    return sum(piece.count(sign) for piece in pieces for sign in (b",", b"[", b"{"))

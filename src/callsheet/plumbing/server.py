@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import resource
 import socket
 
 from granian.constants import HTTPModes, Interfaces
-from granian.http import HTTP1Settings
+from granian.http import HTTP1Settings, HTTP2Settings
 from granian.log import LogLevels
 from granian.server.embed import Server
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.settings import ServerSettings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import get_logger
 
-# The edge answers 431 with a problem+json up to here; what is larger still is cut off by the server itself.
-HEADER_BUFFER_BYTES = 12 * 1024 * 1024
+log = get_logger(__name__)
+
+# Up to so much beyond server.max_header_bytes the edge answers with a problem+json; what is larger still is cut off by
+# the server itself, with a bare 431. Each connection may make the server hold as much.
+HEADER_SPARE_BYTES = 8192
+# For databases, storage, streams to providers and files, beside the connections.
+OTHER_DESCRIPTORS = 512
 
 
 class AddressInUse(OperatorError):
@@ -39,17 +46,22 @@ class HttpServer:
             address=address,
             port=port,
             interface=Interfaces.ASGINL,
-            http=HTTPModes.auto,
+            # With both, a connection that sends nothing is waited for without end: which one it speaks is not known.
+            http=HTTPModes.auto if self._settings.http2 else HTTPModes.http1,
             backlog=1024,
             # Otherwise as many as the backlog; and a stream, or a poll that waits, is a connection for all that time.
-            backpressure=self._settings.max_connections,
+            backpressure=connections_possible(self._settings.max_connections),
             # No room speaks it: a request to upgrade gets the answer any other request for that address gets.
             websockets=False,
             # Errors only, on the way all logs go; its own set-up writes to standard output and closes other handlers.
             # Its start-up notice ("experimental", a warning) is answered in decision 0003.
             log_level=LogLevels.error,
             log_dictconfig={"incremental": True, "formatters": {}, "handlers": {}, "loggers": {}},
-            http1_settings=HTTP1Settings(max_buffer_size=HEADER_BUFFER_BYTES),
+            http1_settings=HTTP1Settings(
+                header_read_timeout=round(self._settings.header_seconds * 1000),
+                max_buffer_size=self._settings.max_header_bytes + HEADER_SPARE_BYTES,
+            ),
+            http2_settings=HTTP2Settings(max_headers_size=self._settings.max_header_bytes + HEADER_SPARE_BYTES),
         )
         self._task = asyncio.create_task(self._server.serve(), name="http server")
         await self._accepting(address, port)
@@ -97,6 +109,20 @@ class HttpServer:
             return
         await self._task
         raise RuntimeError("the HTTP server ended while starting")
+
+
+def connections_possible(wanted: int) -> int:
+    """As many as the process may have descriptors for. Many shells and systemd allow 1,024 and more when asked: then
+    strangers who only connect would leave none to reach the database with."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    needed = wanted + OTHER_DESCRIPTORS
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        soft = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    possible = wanted if soft == resource.RLIM_INFINITY else max(1, min(wanted, soft - OTHER_DESCRIPTORS))
+    if possible < wanted:
+        log.warning("server.few_descriptors", descriptors=soft, max_connections=wanted, possible=possible)
+    return possible
 
 
 async def free_address(host: str, port: int) -> tuple[str, int]:

@@ -19,11 +19,56 @@ class ServerSettings(Section):
         None, description="Address people and workers reach it at, without a path. Default: http://host:port."
     )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest JSON body accepted, in bytes.")
+    max_body_values: int = Field(
+        100_000,
+        ge=1000,
+        description="Most values (numbers, texts, lists, objects) in a JSON body. Other requests wait while a body is "
+        "parsed.",
+    )
+    stranger_body_bytes: int = Field(
+        16_384,
+        ge=1024,
+        description="Largest JSON body that is read before the caller's credentials are checked, in bytes.",
+    )
+    body_seconds: float = Field(
+        120.0,
+        gt=0,
+        le=86_400,
+        description="Longest time to wait for a JSON body, in seconds. Uploads have no such limit.",
+    )
+    body_bytes_per_second: int = Field(
+        1024, ge=1, description="Least speed of a body, uploads included, in bytes per second."
+    )
+    body_grace_seconds: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        description="How long a body may be slower or pause, in seconds: so many seconds' worth of "
+        "server.body_bytes_per_second must arrive within this time.",
+    )
     max_header_bytes: int = Field(
-        32_768, ge=4096, le=8_388_608, description="Largest request line and headers together, in bytes."
+        32_768, ge=4096, le=65_536, description="Largest request line and headers together, in bytes."
+    )
+    header_seconds: float = Field(
+        30.0,
+        ge=1,
+        le=3600,
+        description="Longest time to wait for the headers of a request, in seconds. A connection on which no request "
+        "follows is closed after the same time, so a load balancer must close its own idle connections earlier.",
+    )
+    http2: bool = Field(
+        False, description="Whether HTTP/2 without TLS (h2c) is spoken beside HTTP/1.1, for a proxy that needs it."
     )
     max_connections: int = Field(
         10_000, ge=100, le=1_000_000, description="Most connections that are served at once; more of them wait."
+    )
+    connections_per_address: int = Field(
+        1000,
+        ge=1,
+        le=1_000_000,
+        description="Most connections, and most requests in progress, of one network address (IPv6: a /64). This "
+        "machine's own programs and server.trusted_proxies may have more; a request through such a proxy counts for "
+        "the address that the proxy names.",
     )
     shutdown_seconds: float = Field(
         10.0, ge=0, le=600, description="How long running requests may finish after a stop, in seconds."

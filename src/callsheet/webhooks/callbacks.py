@@ -54,14 +54,8 @@ class Callbacks:
     async def receive(self, provider: str, callback_id: str, headers: Mapping[str, str], body: bytes) -> None:
         """Returns once it is kept. Raises NotFound for whatever is not to be believed."""
         shown = f"{callback_id[:SHOWN_OF_ID]}…"
-        found = self._providers.get(provider)
-        callback_hash = hash_of(callback_id)
-        if found is None or callback_hash is None:
-            raise self._refused(provider, shown, "no such provider, or no id of ours")
-        async with self._databases.central.connection() as connection:
-            call = await SQL["find_call"].row(connection, callback_hash=callback_hash, provider=provider)
-        if call is None:
-            raise self._refused(provider, shown, "the id is not known")
+        call = await self.expect(provider, callback_id)
+        found = self._providers[provider]
         try:
             prediction = await found.read_callback(headers, body, self._clock.now().timestamp())
             self._check(call, provider, prediction)
@@ -77,6 +71,18 @@ class Callbacks:
             await self._note_progress(call, prediction)
             return
         await self._take(call, provider, prediction, delivery_of(headers, body))
+
+    async def expect(self, provider: str, callback_id: str) -> asyncpg.Record:
+        """The call that a callback is for. Raises NotFound where nothing waits for one."""
+        shown = f"{callback_id[:SHOWN_OF_ID]}…"
+        callback_hash = hash_of(callback_id)
+        if provider not in self._providers or callback_hash is None:
+            raise self._refused(provider, shown, "no such provider, or no id of ours")
+        async with self._databases.central.connection() as connection:
+            call = await SQL["find_call"].row(connection, callback_hash=callback_hash, provider=provider)
+        if call is None:
+            raise self._refused(provider, shown, "the id is not known")
+        return call
 
     def _check(self, call: asyncpg.Record, provider: str, prediction: Prediction) -> None:
         if call["provider_job_id"] not in (None, prediction.id):

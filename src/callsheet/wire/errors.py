@@ -65,6 +65,20 @@ class BodyTooLarge(Refusal):
         )
 
 
+class BodyTooSlow(Refusal):
+    """The body did not arrive in time."""
+
+    code = "body_too_slow"
+
+    def __init__(self, bytes_per_second: int, seconds: float | None):
+        whole = f", and the whole body within {seconds:g} seconds" if seconds is not None else ""
+        super().__init__(
+            f"A body must arrive with {bytes_per_second} bytes per second at least{whole}. Send it again.",
+            errors=[FieldProblem("body", "arrives too slowly")],
+            bytes_per_second=bytes_per_second,
+        )
+
+
 class HeadersTooLarge(Refusal):
     """The request's headers are larger than this server accepts."""
 
@@ -257,6 +271,15 @@ class TooManyStreams(Refusal):
 
     def __init__(self, limit: int):
         super().__init__(f"{limit} streams are open; more may not be.", limit=limit)
+
+
+class TooManyConnections(Refusal):
+    """Your network address has too many requests in progress. Try again when some of them have ended."""
+
+    code = "too_many_connections"
+
+    def __init__(self, limit: int):
+        super().__init__(f"One address may have {limit} requests in progress.", limit=limit)
 
 
 class IdempotencyKeyReused(Refusal):
