@@ -14,7 +14,14 @@ from starlette.types import ASGIApp
 from callsheet import __version__
 from callsheet.catalog.room import CatalogRoom, open_catalog
 from callsheet.catalog.routes import admin_asset_router, admin_effect_router, admin_workflow_router, effect_router
-from callsheet.fleet.admin_routes import admin_fleet_router, admin_worker_router, worker_log_router
+from callsheet.fleet.admin_routes import (
+    admin_fleet_router,
+    admin_worker_router,
+    fleet_token_router,
+    worker_log_router,
+)
+from callsheet.fleet.asg import AsgMetrics
+from callsheet.fleet.credentials import Credentials
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.overview import FleetOverview
 from callsheet.fleet.overview_routes import overview_router
@@ -22,7 +29,6 @@ from callsheet.fleet.protocol import WorkerProtocol, open_protocol
 from callsheet.fleet.protocol_routes import shortcuts
 from callsheet.fleet.registration_routes import registration_router
 from callsheet.fleet.room import FleetRoom, open_fleet
-from callsheet.fleet.secret import FleetSecret
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.audit_routes import audit_router
 from callsheet.identity.deletion import UserDeletion
@@ -124,7 +130,7 @@ class Rooms:
     webhooks: WebhooksRoom
     pipelines: PipelinesRoom
     protocol: WorkerProtocol
-    fleet_secret: FleetSecret
+    credentials: Credentials
     presenter: Presenter
 
     @property
@@ -227,6 +233,7 @@ def _assemble(
     registry.register(ProcessMetrics(loops, lambda: _connections(databases)))
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
     registry.register(rooms.webhooks.metrics)
+    registry.register(AsgMetrics(rooms.fleet.groups))
     rooms.pipelines.collector.observe = RunMetrics(registry).observe
     application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
     return ControlPlane(
@@ -287,7 +294,7 @@ def _open_rooms(
         webhooks=webhooks,
         pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
-        fleet_secret=FleetSecret(settings.fleet, secret, identity.attempts),
+        credentials=Credentials(databases, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
     )
 
@@ -316,7 +323,7 @@ def _vouch(rooms: Rooms) -> Vouch:
     async def vouch(request: Request) -> None:
         path = request.scope["path"]
         if path == "/api/worker/register":
-            await rooms.fleet_secret.check(request.headers.get("x-fleet-secret"), users.client_address(request))
+            await rooms.credentials.of(request.headers.get("x-fleet-secret"), request, users.client_address(request))
         elif path.startswith("/api/worker/"):
             await workers.worker(request)
         elif path.startswith("/api/webhooks/"):
@@ -331,7 +338,7 @@ def _worker_routers(rooms: Rooms, settings: Settings) -> list[APIRouter]:
     fleet, authentication = rooms.fleet, rooms.identity.authentication
     envelope = Envelope(settings.fleet.answer_envelope)
     return [
-        registration_router(fleet.registry, rooms.fleet_secret, fleet.authentication, authentication, envelope),
+        registration_router(fleet.registry, rooms.credentials, fleet.authentication, authentication, envelope),
         rooms.protocol.router,
     ]
 
@@ -424,6 +431,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         admin_worker_router(fleet.workers, authentication),
         worker_log_router(fleet.workers, authentication),
         admin_fleet_router(fleet.fleets, authentication),
+        fleet_token_router(fleet.fleet_tokens, authentication),
         admin_provider_router(rooms.webhooks.operations, authentication),
     ]
 

@@ -21,6 +21,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.types import Message
 
 from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.credentials import OWN
 from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registry import OWN_PREFIX, Registry
 from callsheet.jobs.reports import StartedLease
@@ -87,7 +88,7 @@ class InProcessPlane:
             providers=list(self.providers),
             workflow_slugs=list(self.workflow_slugs),
         )
-        registered = await _answered(self.registry.register(request, is_own=True))
+        registered = await _answered(self.registry.register(request, OWN))
         self._header = f"Bearer {registered.token}"
         return self._header
 

@@ -32,6 +32,7 @@ STRICT: dict[str, dict[str, Any]] = {
     "identity": {"login_attempts": 2, "login_attempts_per_address": 1, "login_window_seconds": 86_400},
     "fleet": {
         "secret": SecretStr("sixteen-or-more!"),
+        "auto_approve": True,
         "secret_attempts_per_address": 3,
         "output_validation": "warn",
     },

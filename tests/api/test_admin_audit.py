@@ -168,6 +168,9 @@ LINES: dict[str, tuple[str, str | None]] = {
     "PATCH /api/admin/fleets/{fleet_id}": ("fleet.update", "fleet_id"),
     "DELETE /api/admin/fleets/{fleet_id}": ("fleet.delete", "fleet_id"),
     "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.assign_workflows", "fleet_id"),
+    "POST /api/admin/fleets/{fleet_id}/tokens": ("fleet.create_token", "fleet_id"),
+    "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate": ("fleet.rotate_token", "fleet_id"),
+    "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke": ("fleet.revoke_token", "fleet_id"),
     "POST /api/admin/providers/{provider}/reset": ("provider.reset", "provider"),
 }
 

@@ -29,6 +29,8 @@ CALLERS = (
     "other worker",
     "revoked worker",
     "fleet secret",
+    "fleet token",
+    "revoked fleet token",
     "secret as a token",
     "key as the secret",
     "token as the secret",
@@ -39,6 +41,7 @@ UNKNOWN = (
     "disabled user",
     "user of a disabled tenant",
     "revoked worker",
+    "revoked fleet token",
     "secret as a token",
     "key as the secret",
     "token as the secret",
@@ -60,7 +63,7 @@ class Access(Enum):
     TENANT_SEEN = "operators and viewers, and the tenant's admins; for those of others it is not there"
     TENANT_NEW = "operators, and tenant admins for their own tenant"
     TENANT_MANAGED = "operators, and the tenant's admins; for those of others it is not there"
-    FLEET = "who knows the fleet's secret"
+    FLEET = "who has a token of a fleet, or the shared secret"
     WORKER = "every worker, for itself"
     HOLDER = "the worker that holds the lease; for others it is not there"
     SIGNATURE = "who has a signed address"
@@ -235,6 +238,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/worker-audit-logs
         GET /api/admin/fleets
         GET /api/admin/fleets/{fleet_id}
+        GET /api/admin/fleets/{fleet_id}/tokens
         GET /api/admin/providers
     """,
     OPERATOR: """
@@ -267,6 +271,9 @@ TABLE: dict[Access, str] = {
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
+        POST /api/admin/fleets/{fleet_id}/tokens
+        POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate
+        POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke
         POST /api/admin/providers/{provider}/reset
     """,
 }
@@ -362,7 +369,7 @@ def refusal(access: Access, caller: str, operation: str) -> int | None:
     if access in (SIGNATURE, PROVIDER):
         return 403 if access is SIGNATURE else 404
     if access is FLEET:
-        return None if caller == "fleet secret" else 401
+        return None if caller in ("fleet secret", "fleet token") else 401
     if access in (WORKER, HOLDER):
         if caller not in WORKERS:
             return 401

@@ -19,7 +19,8 @@ Operation = dict[str, Any]
 # The words that the rules of plain English leave out.
 ODD_WORDS = re.compile(r"\b(whom|nobody|somebody|whoever|begun|told|picture|address|answers)\b", re.IGNORECASE)
 # Candidates of a job that was made of no effect cannot be made again; tests/api/test_candidates.py replays others.
-REFUSED_HERE = {"replay_candidate": 422}
+# The worker that is to be revoked has said good-bye by then.
+REFUSED_HERE = {"replay_candidate": 422, "revoke_worker": 404}
 WORKER_REPORTS = ("heartbeat", "complete", "fail", "requeue", "defer")
 
 
@@ -206,7 +207,7 @@ async def test_every_example_is_taken(troupe: Troupe) -> None:
         # What ends the worker's session or the owner's password comes last.
         order = sorted(
             (name for name, text in TEXTS.items() if "example" in text),
-            key=lambda name: name in ("deregister_worker", "change_password"),
+            key=lambda name: name in ("deregister_worker", "change_password", "revoke_worker"),
         )
         wrong = {}
         for name in order:

@@ -53,7 +53,11 @@ class TestPolls:
         assert (await cloud.poll())["reason"] == "empty"
         assert (await worker.poll(providers=["cloud"]))["reason"] == "empty"
         assert (await worker.poll(providers=[]))["reason"] == "empty"
-        assert (await cloud.poll(providers=["cloud", "self_hosted"]))["job"] is not None
+        # A poll names no more than was registered.
+        assert (await cloud.poll(providers=["cloud", "self_hosted"]))["reason"] == "empty"
+        both = await shop.worker(providers=["cloud", "self_hosted"])
+        assert (await both.poll(providers=["cloud"]))["reason"] == "empty"
+        assert (await both.poll(providers=["self_hosted"]))["job"] is not None
 
     async def test_a_worker_at_capacity_gets_no_more(self, shop: Workshop) -> None:
         worker = await shop.worker(max_concurrency=2)

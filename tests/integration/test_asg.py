@@ -11,10 +11,13 @@ from typing import Any
 import boto3
 import pytest
 
-from callsheet.fleet.asg import AutoscalingGroups
+from callsheet.fleet.asg import AsgMetrics, AutoscalingGroups
+from callsheet.fleet.credentials import OWN
+from callsheet.fleet.overview import SQL as OVERVIEW
+from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.settings import FleetSettings
-from callsheet.wire.errors import Forbidden
+from callsheet.wire.errors import Forbidden, Unavailable
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.core import Core, Row
 from tests.support.fleet import join, registry
@@ -112,9 +115,62 @@ async def test_where_groups_are_named_an_instance_must_be_in_one_of_them(
     await register(core, room, groups["upscale"])
 
 
-async def test_ids_that_are_no_instances_are_not_asked_about(core: Core, nobody: str) -> None:
-    await register(core, checking(core, nobody), "laptop")
-    assert [line["event"] for line in await events(core, "laptop")] == ["registered"]
+@pytest.mark.parametrize("worker_id", ["laptop", "i-made-up", "I-0123456789ABCDEF0", "i-0123456789abcdef0-gpu"])
+async def test_an_id_that_is_no_instance_id_is_refused_also_while_aws_is_away(
+    core: Core, nobody: str, worker_id: str
+) -> None:
+    with pytest.raises(Forbidden, match="not the id of an instance"):
+        await register(core, checking(core, nobody), worker_id)
+    assert [line["event"] for line in await events(core, worker_id)] == ["register_refused"]
+
+
+async def test_the_instance_of_a_task_worker_is_asked_about_without_its_suffix(
+    core: Core, aws: str, groups: dict[str, str]
+) -> None:
+    await register(core, checking(core, aws), f"{groups['face-swap']}-tasks")
+    with pytest.raises(Forbidden):
+        await register(core, checking(core, aws), f"{STRANGER}-tasks")
+
+
+async def test_a_control_planes_own_worker_is_no_instance_and_is_let_in(core: Core, nobody: str) -> None:
+    own = f"{OWN_PREFIX}host:1"
+    [row] = await core.rows(core.databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    await join(checking(core, nobody, asg_fail_open=False), own, row["slug"], credential=OWN)
+
+
+async def test_where_failing_open_is_off_nobody_is_let_in_while_aws_is_away(core: Core, nobody: str) -> None:
+    with pytest.raises(Unavailable) as refused:
+        await register(core, checking(core, nobody, asg_fail_open=False), STRANGER)
+    assert refused.value.retry_after_seconds > 0
+    assert [line["event"] for line in await events(core, STRANGER)] == ["register_refused"]
+    assert await core.rows(core.databases.central, "SELECT 1 FROM comfyui_workers") == []
+
+
+async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted_until_aws_knows_it(
+    core: Core, nobody: str, aws: str, groups: dict[str, str]
+) -> None:
+    room, instance = checking(core, nobody), groups["upscale"]
+    await register(core, room, instance)
+    assert room.groups.unanswered == 1
+    assert (await room.workers.get(instance)).asg_unverified is True
+    assert await unverified(core) == 1
+    await core.rows(core.databases.central, "UPDATE comfyui_workers SET last_seen_at = last_seen_at - interval '91 s'")
+    await register(core, checking(core, aws), instance)
+    assert (await room.workers.get(instance)).asg_unverified is False
+    assert await unverified(core) == 0
+
+
+async def unverified(core: Core) -> int:
+    async with core.databases.central.connection() as connection:
+        row = await OVERVIEW["count_workers"].row(connection, alive_seconds=ALIVE_SECONDS)
+    assert row is not None
+    return int(row["unverified"])
+
+
+async def test_the_counter_is_there_from_the_start() -> None:
+    groups = AutoscalingGroups(FleetSettings())
+    [family] = AsgMetrics(groups).collect()
+    assert [(sample.name, sample.value) for sample in family.samples] == [("callsheet_asg_unanswered_total", 0)]
 
 
 async def test_switched_off_nothing_is_asked(core: Core, nobody: str) -> None:
@@ -170,4 +226,4 @@ async def test_an_id_aws_calls_impossible_stays_out_and_any_other_error_is_an_ou
         settings = FleetSettings(
             validate_asg_instance=True, asg_region=REGION, asg_endpoint_url=f"http://{host}:{port}"
         )
-        assert (await AutoscalingGroups(settings).verdict("i-made-up")).membership == membership
+        assert (await AutoscalingGroups(settings).verdict(STRANGER)).membership == membership

@@ -6,7 +6,7 @@ import pytest
 
 from callsheet.fleet.capacity import RouteCapacity
 from callsheet.fleet.room import FleetRoom
-from callsheet.wire.fleet import CreateFleetRequest, Fleet, RegisterRequest, UpdateFleetRequest
+from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
 from tests.support.core import Core, Member
 from tests.support.fleet import join, registry
 
@@ -29,9 +29,7 @@ async def new_fleet(core: Core, room: FleetRoom, slug: str = "gpu", **changes: o
 
 
 async def enlist(room: FleetRoom, worker_id: str, fleet: Fleet, **changes: object) -> None:
-    await room.registry.register(
-        RegisterRequest(worker_id=worker_id, fleet_slug=fleet.slug, stage=fleet.stage, **changes)
-    )
+    await join(room, worker_id, fleet_slug=fleet.slug, stage=fleet.stage, **changes)
 
 
 async def only(core: Core, room: FleetRoom, stage: str = "production", provider: str = "self_hosted") -> RouteCapacity:

@@ -8,13 +8,14 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from callsheet.fleet.credentials import TokenCredential
 from callsheet.fleet.room import FleetRoom, open_fleet
 from callsheet.fleet.secret import fleet_secret
+from callsheet.fleet.tokens import hash_token
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.secrets import master_secret
-from callsheet.settings import Settings
+from callsheet.settings import FleetSettings, Settings
 from callsheet.wire.errors import NotAuthenticated
-from callsheet.wire.fleet import RegisterRequest
 from tests.support.commands import Callsheet
 from tests.support.core import Core, open_core
 from tests.support.fleet import bearer, join
@@ -74,8 +75,12 @@ async def test_a_fleet_is_created_assigned_and_listed(callsheet: Callsheet, core
 
 
 def test_the_secret_of_the_fleet_is_printed(callsheet: Callsheet, installed: Settings) -> None:
-    derived = fleet_secret(installed.fleet, master_secret(installed))
-    assert callsheet.succeed("fleets", "secret").out == f"{derived}\n"
+    derived = fleet_secret(FleetSettings(), master_secret(installed))
+    printed = callsheet.succeed("fleets", "secret")
+    assert printed.out == f"{derived}\n"
+    assert "from this machine only" in printed.err
+    public = callsheet.having(SERVER__PUBLIC_URL="https://callsheet.example.com")
+    assert "callsheet fleets tokens create" in public.refuse("fleets", "secret")
     assert callsheet.having(FLEET__SECRET="a-secret-of-my-own").call("fleets", "secret").out == "a-secret-of-my-own\n"
     assert "16 characters" in callsheet.having(FLEET__SECRET="short").call("fleets", "secret").err
 
@@ -126,7 +131,7 @@ async def test_a_fleet_is_deleted_and_one_with_workers_only_by_force(
     slug = await slug_of(core)
     callsheet.call("fleets", "create", "old", slug)
     callsheet.call("fleets", "create", "old", slug, "--stage", "staging")
-    registered = await room.registry.register(RegisterRequest(worker_id="gpu-old", fleet_slug="old"))
+    registered = await join(room, "gpu-old", fleet_slug="old")
     await core.submit(await core.member("pool_1"))
     await core.start("gpu-old")
     assert "The fleet has workers" in callsheet.refuse("fleets", "delete", "old")
@@ -159,3 +164,44 @@ async def test_the_list_of_workers_is_shown_again_until_it_is_interrupted(
         ended = watching.end(signal.SIGINT)
     assert ended.code == 130
     assert "Traceback" not in ended.err
+
+
+async def test_registration_tokens_are_created_listed_rotated_and_revoked(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    callsheet.call("fleets", "create", "gpu", await slug_of(core), "--stage", "staging")
+    created = callsheet.succeed("fleets", "tokens", "create", "gpu", "--stage", "staging", "--name", "image 7")
+    token = created.out.strip()
+    assert token.startswith("csf_")
+    assert "FLEET_SECRET" in created.err
+    await join(room, "gpu-1", credential=TokenCredential(hash_token(token)))
+    [listed] = callsheet.call("fleets", "tokens", "list", "--json").json
+    shown = (listed["fleet_slug"], listed["stage"], listed["name"], listed["workers"], listed["last_used_by"])
+    assert shown == ("gpu", "staging", "image 7", 1, "gpu-1")
+    assert token not in json.dumps(listed)
+    table = callsheet.succeed("fleets", "tokens", "list", "gpu", "--stage", "staging").out
+    assert f"{token[:12]}…" in table
+    assert "accepted" in table
+    second = callsheet.succeed("fleets", "tokens", "rotate", token[:12], "--overlap-hours", "1").out.strip()
+    assert second != token
+    assert "replaced, until" in callsheet.succeed("fleets", "tokens", "list").out
+    assert "was rotated already" in callsheet.refuse("fleets", "tokens", "rotate", str(listed["id"]))
+    await join(room, "gpu-2", credential=TokenCredential(hash_token(second)))
+    revoked = callsheet.succeed("fleets", "tokens", "revoke", second[:12]).out
+    assert "is revoked." in revoked
+    assert "go on: 1" in revoked
+    assert "no registration token 'csf_no'" in callsheet.refuse("fleets", "tokens", "revoke", "csf_no")
+
+
+async def test_a_worker_is_revoked_with_the_token_it_came_with(
+    callsheet: Callsheet, core: Core, room: FleetRoom
+) -> None:
+    callsheet.call("fleets", "create", "gpu", await slug_of(core))
+    token = TokenCredential(hash_token(callsheet.succeed("fleets", "tokens", "create", "gpu").out.strip()))
+    await join(room, "gpu-1", credential=token)
+    assert callsheet.succeed("workers", "revoke", "gpu-1", "--with-token").out == "Worker gpu-1: revoked.\n"
+    with pytest.raises(NotAuthenticated):
+        await join(room, "gpu-2", credential=token)
+    await join(room, "old", await slug_of(core))
+    assert "CALLSHEET_FLEET__SECRET" in callsheet.refuse("workers", "revoke", "old", "--with-token")
+    assert (await room.workers.get("old")).revoked_at is None

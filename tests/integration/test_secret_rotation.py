@@ -21,6 +21,7 @@ from callsheet.settings import Settings
 from callsheet.toolbox.signing import KeyPair, SigningKeys
 from tests.support.commands import Callsheet
 from tests.support.core import open_core
+from tests.support.installation import changed
 from tests.support.people import People, Person, sign_in
 
 _numbers = itertools.count(1)
@@ -54,6 +55,8 @@ class Browser:
 
 @asynccontextmanager
 async def running(settings: Settings) -> AsyncIterator[Running]:
+    # The one that is derived from the key.
+    settings = changed(settings, fleet={"secret": None, "auto_approve": None})
     async with (
         running_control_plane(settings) as plane,
         httpx.AsyncClient(base_url=settings.public_url, trust_env=False, timeout=30) as client,

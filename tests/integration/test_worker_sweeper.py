@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from callsheet.fleet.credentials import OWN
 from callsheet.fleet.presence import Presence
 from callsheet.fleet.protocol import WorkerProtocol
 from callsheet.fleet.registry import OWN_PREFIX
@@ -323,7 +324,7 @@ async def test_presence_that_could_not_be_written_is_written_later_and_at_the_en
 async def test_the_drain_of_a_stale_worker_stays_and_that_of_a_control_planes_own_worker_goes(yard: Yard) -> None:
     own = f"{OWN_PREFIX}host:1"
     await yard.join()
-    await yard.room.registry.register(RegisterRequest(worker_id=own, workflow_slugs=[yard.slug]), is_own=True)
+    await yard.room.registry.register(RegisterRequest(worker_id=own, workflow_slugs=[yard.slug]), OWN)
     for worker_id in ("gpu-1", own):
         await yard.room.workers.drain(worker_id, "operator")
         await yard.silent_for(SILENT, worker_id)

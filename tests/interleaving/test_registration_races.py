@@ -10,17 +10,19 @@ from typing import Any
 import pytest
 
 from callsheet.fleet.audit import Event
+from callsheet.fleet.credentials import TokenCredential
 from callsheet.fleet.registry import Registry
 from callsheet.fleet.room import FleetRoom
+from callsheet.fleet.tokens import hash_token
 from callsheet.jobs.reports import Settled
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, NotAuthenticated, NotFound
-from callsheet.wire.fleet import CreateFleetRequest, Registered, RegisterRequest
+from callsheet.wire.fleet import CreatedFleetToken, CreateFleetRequest, Registered, RegisterRequest
 from tests.support.core import Row
-from tests.support.fleet import bearer, join, registry
+from tests.support.fleet import LOCAL, bearer, join, registry
 from tests.support.holding import holding, stalled_at, waiting
 from tests.support.race import Race
 
@@ -79,7 +81,7 @@ async def both(gate: Gate, *registries: tuple[Registry, str]) -> list[Any]:
     """Registrations that all wait for their turn before any of them has looked."""
     requests = [(room, RegisterRequest(worker_id=name, workflow_slugs=[gate.slug])) for room, name in registries]
     async with holding(gate.central, LOCK_REGISTRATIONS):
-        tasks = await waiting(gate.central, *(room.register(request) for room, request in requests))
+        tasks = await waiting(gate.central, *(room.register(request, LOCAL) for room, request in requests))
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
@@ -128,7 +130,7 @@ async def test_a_fleet_is_not_deleted_under_a_worker_that_joins_it(gate: Gate) -
     fleet = await gate.one.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[gate.slug]), "operator")
     request = RegisterRequest(worker_id="gpu-1", fleet_slug="gpu")
     async with holding(gate.central, "SELECT 1 FROM gpu_fleets WHERE id = $1 FOR KEY SHARE", fleet.id):
-        await gate.one.registry.register(request)
+        await gate.one.registry.register(request, LOCAL)
         [deletion] = await waiting(gate.central, gate.two.fleets.delete(fleet.id, "operator"))
     with pytest.raises(Conflict):
         await deletion
@@ -138,7 +140,7 @@ async def test_a_fleet_is_not_deleted_under_a_worker_that_joins_it(gate: Gate) -
 async def test_a_worker_cannot_join_a_fleet_that_is_being_deleted(gate: Gate) -> None:
     fleet = await gate.one.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[gate.slug]), "operator")
     async with holding(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", fleet.id):
-        work = gate.one.registry.register(RegisterRequest(worker_id="gpu-1", fleet_slug="gpu"))
+        work = gate.one.registry.register(RegisterRequest(worker_id="gpu-1", fleet_slug="gpu"), LOCAL)
         [joining] = await waiting(gate.central, work)
     with pytest.raises(NotFound):
         await joining
@@ -406,3 +408,98 @@ async def test_two_control_planes_that_write_about_the_same_sessions_do_not_stop
     assert [(row["busy_seconds"], row["jobs_completed"]) for row in rows] == [(40.0, 40), (40.0, 40)]
     [timing] = await gate.rows("SELECT samples, average_seconds FROM workflow_timings")
     assert (timing["samples"], timing["average_seconds"]) == (80, 1.0)
+
+
+async def new_fleet_token(gate: Gate) -> tuple[CreatedFleetToken, TokenCredential]:
+    fleet = await gate.one.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[gate.slug]), "operator")
+    created = await gate.one.fleet_tokens.create(fleet.id, None, "operator")
+    return created, TokenCredential(hash_token(created.token))
+
+
+async def test_a_registration_under_a_revocation_of_its_token_is_refused(gate: Gate) -> None:
+    token, credential = await new_fleet_token(gate)
+    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await waiting(
+            gate.central,
+            gate.two.fleet_tokens.revoke(token.id, "operator"),
+            join(gate.one, "gpu-1", credential=credential),
+        )
+    revoked, refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert not isinstance(revoked, BaseException)
+    assert isinstance(refused, NotAuthenticated)
+    assert await gate.rows("SELECT 1 FROM comfyui_workers") == []
+
+
+async def test_a_registration_before_a_revocation_of_its_token_stands(gate: Gate) -> None:
+    token, credential = await new_fleet_token(gate)
+    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await waiting(
+            gate.central,
+            join(gate.one, "gpu-1", credential=credential),
+            gate.two.fleet_tokens.revoke(token.id, "operator"),
+        )
+    registered, revoked = await asyncio.gather(*tasks)
+    assert isinstance(registered, Registered)
+    assert (await gate.one.authentication.of(bearer(registered.token))).is_approved
+    assert revoked.workers == 1
+
+
+async def test_a_token_that_is_rotated_while_a_worker_registers_lets_it_in(gate: Gate) -> None:
+    token, credential = await new_fleet_token(gate)
+    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await waiting(
+            gate.central,
+            gate.two.fleet_tokens.rotate(token.id, 60, "operator"),
+            join(gate.one, "gpu-1", credential=credential),
+        )
+    rotated, registered = await asyncio.gather(*tasks)
+    assert isinstance(registered, Registered)
+    await join(gate.one, "gpu-2", credential=TokenCredential(hash_token(rotated.token)))
+
+
+async def test_a_token_that_is_rotated_without_overlap_keeps_out_who_registers_behind_it(gate: Gate) -> None:
+    token, credential = await new_fleet_token(gate)
+    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await waiting(
+            gate.central,
+            gate.two.fleet_tokens.rotate(token.id, 0, "operator"),
+            join(gate.one, "gpu-1", credential=credential),
+        )
+    _, refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(refused, NotAuthenticated)
+
+
+async def test_of_two_rotations_of_a_token_one_makes_its_successor(gate: Gate) -> None:
+    token, _ = await new_fleet_token(gate)
+    async with holding(gate.central, "SELECT 1 FROM fleet_tokens WHERE id = $1 FOR UPDATE", token.id):
+        tasks = await waiting(
+            gate.central, *(room.fleet_tokens.rotate(token.id, 60, "operator") for room in (gate.one, gate.two))
+        )
+    answers = await asyncio.gather(*tasks, return_exceptions=True)
+    assert kinds(answers) == ["Conflict", "CreatedFleetToken"]
+    [count] = await gate.rows("SELECT count(*) FROM fleet_tokens")
+    assert count["count"] == 2
+
+
+async def test_a_worker_that_registers_under_another_id_while_it_is_revoked_with_its_token_stays_out(
+    gate: Gate,
+) -> None:
+    _, credential = await new_fleet_token(gate)
+    await join(gate.one, "gpu-1", credential=credential)
+    async with holding(gate.central, LOCK_WORKER, "gpu-1"):
+        tasks = await waiting(
+            gate.central,
+            gate.two.workers.revoke("gpu-1", "operator", with_token=True),
+            join(gate.one, "gpu-2", credential=credential),
+        )
+    revoked, refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert not isinstance(revoked, BaseException)
+    assert isinstance(refused, NotAuthenticated)
+
+
+async def test_a_fleet_that_is_deleted_while_a_worker_registers_with_its_token_ends_in_one_of_both(gate: Gate) -> None:
+    token, credential = await new_fleet_token(gate)
+    async with holding(gate.central, "DELETE FROM gpu_fleets WHERE id = $1", token.fleet_id):
+        [joining] = await waiting(gate.central, join(gate.one, "gpu-1", credential=credential))
+    with pytest.raises(NotAuthenticated):
+        await joining

@@ -52,7 +52,7 @@ def test_a_worker_beside_comfyui_gets_settings_to_fill_in(tmp_path: Path) -> Non
     settings = tmp_path / "etc/callsheet/worker.env"
     assert stat.S_IMODE(settings.stat().st_mode) == 0o600
     names = [line.partition("=")[0] for line in settings.read_text().splitlines() if not line.startswith("#")]
-    assert names == ["API_BASE_URL", "FLEET_SECRET", "FLEET_SLUG", "COMFYUI_BASE_URL"]
+    assert names == ["API_BASE_URL", "FLEET_SECRET", "COMFYUI_BASE_URL"]
     assert set(names) <= SHORT_NAMES.keys()
     assert not (tmp_path / "etc/callsheet/tasks.env").exists()
 

@@ -17,6 +17,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
 from tests.support.ports import free_port
 
+FLEET_SECRET = "a-shared-secret-of-the-tests"
 _numbers = itertools.count(1)
 
 
@@ -50,6 +51,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             log={"level": "warning"},
             # A worker that nobody asked for would be counted, listed and waited for.
             tasks={"in_process": 0},
+            # Clients of tests come from other addresses than this machine's.
+            fleet={"secret": FLEET_SECRET, "auto_approve": True},
         )
         connection = await asyncpg.connect(central)
         await SQL["register_pool"].run(connection, name="pool_1", database=names["pool_1"], sealed_dsn=None)

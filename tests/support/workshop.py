@@ -16,6 +16,7 @@ from callsheet.app import ControlPlane
 from callsheet.fleet.secret import fleet_secret
 from callsheet.plumbing.secrets import master_secret
 from tests.support.core import Row
+from tests.support.fleet import forget_revocations
 from tests.support.jobs import Desk
 from tests.support.people import People, Person
 from tests.support.scripted_worker import ScriptedWorker
@@ -41,6 +42,7 @@ class Workshop:
     async def worker(self, **fields: Any) -> ScriptedWorker:
         """Registered for the workshop's own workflow, which no other test's jobs have."""
         worker = ScriptedWorker(self.client, f"scripted-{next(_numbers)}")
+        await forget_revocations(self.plane)
         await worker.register(self.secret, **{"workflow_slugs": [self.desk.workflow], **fields})
         self.workers.append(worker)
         return worker

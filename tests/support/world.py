@@ -14,7 +14,7 @@ from callsheet.wire.identity import Role
 from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
-from tests.support.fleet import Crew
+from tests.support.fleet import Crew, forget_revocations
 from tests.support.jobs import Desk
 from tests.support.people import PASSWORD, People, Person
 from tests.support.stage import principal_of
@@ -49,6 +49,9 @@ class World:
         job = await studio.submit(owner, effect, video_id=video_id)
         lease = (await client.post("/api/worker/poll", json={}, headers=worker.headers)).json()["job"]
         fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
+        tokens = f"/api/admin/fleets/{fleet['id']}/tokens"
+        fleet_token, dead_token = [await studio.made(tokens, {"name": "machines"}) for _ in range(2)]
+        assert (await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
         key = await studio.made("/api/keys", {"name": "second"}, person=owner)
         spare = await _uploaded(studio, owner)
         task_id, product_id = await _task_and_product(plane, owner)
@@ -57,6 +60,7 @@ class World:
         invitation = await studio.made("/api/admin/invitations", invited)
         gone = await crew.agent(workflow_slugs=[slug])
         assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
+        await forget_revocations(plane)
         return cls(
             client,
             {
@@ -75,6 +79,8 @@ class World:
                 "other worker": other.headers,
                 "revoked worker": gone.headers,
                 "fleet secret": crew.secret,
+                "fleet token": {"x-fleet-secret": fleet_token["token"]},
+                "revoked fleet token": {"x-fleet-secret": dead_token["token"]},
                 # What is good in one place, in another.
                 "secret as a token": {"authorization": f"Bearer {crew.secret['x-fleet-secret']}"},
                 "key as the secret": {"x-fleet-secret": studio.admin.key},
@@ -92,6 +98,7 @@ class World:
                 "asset_id": studio.asset,
                 "worker_id": worker.worker_id,
                 "fleet_id": str(fleet["id"]),
+                "fleet_token_id": str(fleet_token["id"]),
                 "dispatch_id": str(lease["dispatch_id"]),
                 "user_id": str(owner.user.id),
                 "tenant_id": str(owner.tenant.id),
@@ -110,7 +117,7 @@ class World:
                 *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
             (
-                *(lease["lease_token"], owner.key, studio.admin.key, worker.token),
+                *(lease["lease_token"], owner.key, studio.admin.key, worker.token, fleet_token["token"]),
                 *(crew.secret["x-fleet-secret"], PASSWORD, invitation["link"].rpartition("/")[2]),
             ),
         )

@@ -11,6 +11,7 @@ import pytest
 
 from callsheet.dispatch.facts import Criteria, Lease
 from callsheet.fleet.polls import (
+    capacity,
     criteria_of,
     leased_by_poll,
     load,
@@ -43,8 +44,22 @@ def lease(token: UUID, workflow_id: int = 3) -> StartedLease:
 def test_g4_a_worker_is_given_its_workflows_its_stage_and_the_providers_it_declares() -> None:
     assert criteria_of(WORKER, poll()) == Criteria((3, 5), "staging", ("self_hosted", "cloud"))
     # In one order, because workers that may get the same share one statement.
-    assert criteria_of(WORKER, poll(providers=["z", "a", "z"])).providers == ("a", "z")
+    assert criteria_of(WORKER, poll(providers=["self_hosted", "cloud", "cloud"])).providers == ("cloud", "self_hosted")
     assert criteria_of(WORKER, poll(providers=[])).providers == ()
+
+
+def test_a_poll_only_narrows_the_providers_that_were_registered() -> None:
+    assert criteria_of(WORKER, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
+    assert criteria_of(WORKER, poll(providers=["replicate"])).providers == ()
+    # Worker programs of the source design name none when they register, and their engine's when they poll.
+    unsaid = replace(WORKER, providers=("self_hosted",), names_providers=False)
+    assert criteria_of(unsaid, poll()).providers == ("self_hosted",)
+    assert criteria_of(unsaid, poll(providers=["cloud", "replicate"])).providers == ("cloud",)
+
+
+@pytest.mark.parametrize(("registered", "asked", "counts"), [(2, None, 2), (2, 1, 1), (2, 2, 2), (2, 2**31 - 1, 2)])
+def test_a_poll_only_narrows_the_capacity_that_was_registered(registered: int, asked: int | None, counts: int) -> None:
+    assert capacity(replace(WORKER, max_concurrency=registered), poll(max_concurrency=asked)) == counts
 
 
 @pytest.mark.parametrize(
@@ -73,7 +88,8 @@ def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, k
         ({"held": (held(A),)}, {}, None),
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {}, "at_capacity"),
         ({"held": (held(A, seconds=2), held(B, seconds=1))}, {}, None),
-        ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"max_concurrency": 2}, None),
+        ({"held": (held(A, seconds=1), held(B, seconds=2)), "max_concurrency": 2}, {"max_concurrency": 2}, None),
+        ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"max_concurrency": 2}, "at_capacity"),
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"prefetch": True}, None),
         ({"held": (held(B, seconds=2),)}, {}, "at_capacity"),
         # No lease follows a drain: what is leased came before it, and is the worker's to finish.

@@ -27,7 +27,7 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
     assert {part: finding.status for part, finding in found.items()} == dict.fromkeys(
         ("worker", "server", "secret", "clock", "engine", "disk"), "ok"
     )
-    assert found["worker"].message == "Worker gpu-1 serves the fleet gpus in the stage production."
+    assert found["worker"].message == "Worker gpu-1 serves the fleet gpus."
     assert site.engine.version in found["engine"].message
     assert not (tmp_path / "not").exists()
     assert await site.workers() == [], "it registers nobody"
@@ -37,10 +37,10 @@ async def test_where_everything_is_well_it_says_what_the_worker_is(site: Site, t
 @pytest.mark.parametrize(
     ("part", "changes", "said", "advice"),
     [
-        ("worker", {"fleet": None}, "neither a fleet nor workflows", "FLEET_SLUG"),
+        ("worker", {"fleet": None}, "neither a registration token nor a fleet", "FLEET_SLUG"),
         ("server", {"api_url": NOBODY}, f"No control plane answers at {NOBODY}", "API_BASE_URL"),
-        ("secret", {"secret": None}, "no fleet secret", "callsheet fleets secret"),
-        ("secret", {"secret": "wrong-" * 4}, "refuses the fleet secret", "callsheet fleets secret"),
+        ("secret", {"secret": None}, "no fleet secret", "callsheet fleets tokens create"),
+        ("secret", {"secret": "wrong-" * 4}, "refuses the fleet secret", "callsheet fleets tokens create"),
         ("engine", {"engine_url": NOBODY}, f"The engine at {NOBODY} takes no job", "COMFYUI_BASE_URL"),
     ],
     ids=["fleet", "server", "no secret", "wrong secret", "engine"],
@@ -50,6 +50,15 @@ async def test_what_is_missing_is_a_problem_with_advice(
 ) -> None:
     found = (await examined(site, tmp_path, **changes))[part]
     assert (found.status, said in found.message, advice in found.advice) == ("problem", True, True), found
+
+
+async def test_with_a_registration_token_a_worker_needs_no_fleet(site: Site, tmp_path: Path) -> None:
+    shop = site.shop
+    created = await shop.desk.post("/api/admin/fleets", {"slug": "tokens", "workflow_slugs": [shop.desk.workflow]})
+    token = (await shop.desk.post(f"/api/admin/fleets/{created.json()['id']}/tokens", {})).json()["token"]
+    found = await examined(site, tmp_path, fleet=None, secret=token)
+    assert (found["worker"].status, found["secret"].status) == ("ok", "ok")
+    assert found["worker"].message == "Worker gpu-1 serves the fleet of its registration token."
 
 
 async def test_a_directory_that_is_not_the_engines_is_a_problem(site: Site, tmp_path: Path) -> None:

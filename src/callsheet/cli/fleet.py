@@ -8,9 +8,22 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
-from callsheet.cli.console import checked, moment, out, print_json, print_table
+from callsheet.cli.console import checked, err, moment, out, print_json, print_table
 from callsheet.settings import load_settings
-from callsheet.wire.fleet import AssignWorkflowsRequest, CreateFleetRequest, DrainRequest, Fleet, Worker
+from callsheet.toolbox.addresses import is_loopback_url
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.fleet import (
+    OVERLAP_SECONDS,
+    AssignWorkflowsRequest,
+    CreatedFleetToken,
+    CreateFleetRequest,
+    CreateFleetTokenRequest,
+    DrainRequest,
+    Fleet,
+    FleetToken,
+    RotateFleetTokenRequest,
+    Worker,
+)
 
 if TYPE_CHECKING:
     from callsheet.fleet.room import FleetRoom
@@ -18,11 +31,15 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 fleets = typer.Typer(help="Fleets of workers, and the workflows they serve.", no_args_is_help=True)
+tokens = typer.Typer(help="Registration tokens: what workers of a fleet register with.", no_args_is_help=True)
+fleets.add_typer(tokens, name="tokens")
 workers = typer.Typer(help="The workers that are registered.", no_args_is_help=True)
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 STAGE = typer.Option("production", help="Stage of the fleet.")
 WORKER = typer.Argument(help="Id of the worker.")
+TOKEN = typer.Argument(help="Id of the token, or how it begins, as the list shows it.")
+HOUR = 3600
 # As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
 OPERATOR = "operator"
 LISTED = 10_000
@@ -112,14 +129,107 @@ def delete_fleet(
 
 @fleets.command("secret")
 def show_secret() -> None:
-    """Print what workers register with, as the header X-Fleet-Secret."""
+    """Print the shared secret, or the secret for workers on this machine. Other machines need a registration token."""
     from callsheet.fleet.secret import fleet_secret
     from callsheet.plumbing.installation import require_installation
     from callsheet.plumbing.secrets import master_secret
 
     settings = load_settings()
     asyncio.run(require_installation(settings))
+    if settings.fleet.secret is None and not is_loopback_url(settings.public_url):
+        raise OperatorError(
+            f"No shared secret is set, and this control plane serves others too ({settings.public_url}). Create a "
+            "registration token for each fleet: callsheet fleets tokens create FLEET"
+        )
     out.print(fleet_secret(settings.fleet, master_secret(settings, create=False)))
+    if settings.fleet.secret is None:
+        advice = "It is accepted from this machine only. For workers elsewhere: callsheet fleets tokens create FLEET"
+        err.print(advice, style="dim")
+
+
+@tokens.command("create")
+def create_token(
+    fleet: str = typer.Argument(help="Short name of the fleet."),
+    stage: str = STAGE,
+    name: str | None = typer.Option(None, help="What it is for, such as a machine image. Default: workers."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create a registration token and print it. It is shown this once. Workers get it as FLEET_SECRET."""
+    request = checked(CreateFleetTokenRequest, name=name)
+
+    async def create(room: FleetRoom) -> CreatedFleetToken:
+        found = await room.fleets.find(fleet, stage)
+        return await room.fleet_tokens.create(found.id, request.name, OPERATOR)
+
+    _show_token(_with_room(create), as_json)
+
+
+@tokens.command("list")
+def list_tokens(
+    fleet: str | None = typer.Argument(None, help="Only tokens of the fleet of this short name."),
+    stage: str = STAGE,
+    as_json: bool = AS_JSON,
+) -> None:
+    """List the registration tokens with their last use, newest first."""
+
+    async def read(room: FleetRoom) -> list[FleetToken]:
+        fleet_id = None if fleet is None else (await room.fleets.find(fleet, stage)).id
+        return (await room.fleet_tokens.list(fleet_id, None, LISTED)).items
+
+    listed = _with_room(read)
+    if as_json:
+        print_json(listed)
+        return
+    columns = ("id", "token", "name", "fleet", "stage", "state", "workers", "last used", "by")
+    rows = [
+        (
+            token.id,
+            f"{token.prefix}…",
+            token.name,
+            token.fleet_slug,
+            token.stage,
+            _token_state(token),
+            token.workers,
+            moment(token.last_used_at) if token.last_used_at else "never",
+            token.last_used_by,
+        )
+        for token in listed
+    ]
+    print_table(columns, rows)
+
+
+@tokens.command("rotate")
+def rotate_fleet_token(
+    token: str = TOKEN,
+    overlap_hours: float = typer.Option(OVERLAP_SECONDS / HOUR, help="How long the old token is accepted, too."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Print a new registration token that takes the place of this one. The old one is accepted for a day, too."""
+    request = checked(RotateFleetTokenRequest, overlap_seconds=round(overlap_hours * HOUR))
+
+    async def rotate(room: FleetRoom) -> CreatedFleetToken:
+        token_id = await room.fleet_tokens.find(token)
+        return await room.fleet_tokens.rotate(token_id, request.overlap_seconds, OPERATOR)
+
+    _show_token(_with_room(rotate), as_json)
+
+
+@tokens.command("revoke")
+def revoke_fleet_token(token: str = TOKEN, as_json: bool = AS_JSON) -> None:
+    """Let no worker register with this token any more. Workers that are registered go on."""
+
+    async def revoke(room: FleetRoom) -> FleetToken:
+        return await room.fleet_tokens.revoke(await room.fleet_tokens.find(token), OPERATOR)
+
+    revoked = _with_room(revoke)
+    if as_json:
+        print_json(revoked)
+        return
+    out.print(f"Token {revoked.id} ({revoked.name}) of the fleet {revoked.fleet_slug} in {revoked.stage} is revoked.")
+    if revoked.workers:
+        out.print(
+            f"Registered workers that came with it go on: {revoked.workers}. `callsheet workers revoke` ends one."
+        )
 
 
 @workers.command("list")
@@ -171,9 +281,16 @@ def approve_worker(worker_id: str = WORKER) -> None:
 
 
 @workers.command("revoke")
-def revoke_worker(worker_id: str = WORKER) -> None:
+def revoke_worker(
+    worker_id: str = WORKER,
+    with_token: bool = typer.Option(
+        False,
+        "--with-token",
+        help="Revoke the registration token it came with, too: it cannot return under another id.",
+    ),
+) -> None:
     """End a worker's token at once, put its jobs back, and keep its id out until it is approved."""
-    _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR)))
+    _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR, with_token=with_token)))
 
 
 @workers.command("drain")
@@ -204,6 +321,23 @@ def _report(worker: Worker) -> None:
 def _sentence(fleet: Fleet) -> str:
     served = ", ".join(fleet.workflows) or "nothing yet"
     return f"Fleet {fleet.slug} in {fleet.stage} serves {served}."
+
+
+def _show_token(created: CreatedFleetToken, as_json: bool) -> None:
+    if as_json:
+        print_json(created)
+        return
+    out.print(created.token)
+    where = f"fleet {created.fleet_slug} in {created.stage}"
+    err.print(f"Token {created.id} of the {where}. Give it to its workers as FLEET_SECRET.", style="dim")
+
+
+def _token_state(token: FleetToken) -> str:
+    if token.revoked_at is not None:
+        return "revoked"
+    if token.expires_at is not None:
+        return f"replaced, until {moment(token.expires_at)}" if token.is_accepted else "replaced"
+    return "accepted"
 
 
 def _state(worker: Worker) -> str:

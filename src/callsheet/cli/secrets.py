@@ -19,9 +19,9 @@ app = typer.Typer(help="The secret key: status and rotation.", no_args_is_help=T
 
 RESTART = "Restart every control plane on this data directory now; it accepts both keys."
 LATER = (
-    "When nothing depends on the old key any more, run `callsheet secrets finish`. Before that, give the workers the "
-    "new fleet secret (`callsheet fleets secret`), and wait until jobs at providers and signed URLs from before have "
-    "ended."
+    "When nothing depends on the old key any more, run `callsheet secrets finish`. Before that, give workers on this "
+    "machine that use it the new secret (`callsheet fleets secret`), and wait until jobs at providers and signed URLs "
+    "from before have ended."
 )
 
 

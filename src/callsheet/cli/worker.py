@@ -15,6 +15,8 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import configure_logs, get_logger
 
 log = get_logger(__name__)
+# Of registration tokens, as fleet.tokens has it; not imported, because it is a server part.
+TOKEN_PREFIX = "csf_"  # noqa: S105
 
 if TYPE_CHECKING:
     from callsheet.providers.engine import Engine
@@ -72,8 +74,11 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
 
     given = settings.worker
     secret = fleet_secret(settings)
-    if given.fleet is None and not given.workflows:
-        raise OperatorError("A worker needs a fleet (FLEET_SLUG, or --fleet) or workflows (--workflows).")
+    if given.fleet is None and not given.workflows and not secret.startswith(TOKEN_PREFIX):
+        raise OperatorError(
+            "A worker that registers with a secret needs a fleet (FLEET_SLUG, or --fleet) or workflows (--workflows). "
+            "With a registration token as FLEET_SECRET it needs neither."
+        )
     return AgentConfig(
         api_url=given.api_url or settings.public_url,
         worker_id=worker_id,
@@ -102,8 +107,8 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
 def fleet_secret(settings: Settings) -> str:
     if settings.worker.secret is None:
         raise OperatorError(
-            "A worker needs the fleet secret. On the control plane, `callsheet fleets secret` prints it; "
-            "give it as FLEET_SECRET."
+            "A worker needs a registration token. On the control plane, `callsheet fleets tokens create FLEET` makes "
+            "one; give it as FLEET_SECRET."
         )
     return settings.worker.secret.get_secret_value()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 
 from callsheet.cli.findings import Finding, clock_finding
-from callsheet.cli.worker import RIGHT_DIRECTORY, engines_of, machine_name, wrong_directory
+from callsheet.cli.worker import RIGHT_DIRECTORY, TOKEN_PREFIX, engines_of, machine_name, wrong_directory
 from callsheet.providers.engine import EngineError
 from callsheet.settings import Settings
 
@@ -18,6 +18,7 @@ ANSWER_SECONDS = 5.0
 GIBIBYTE = 2**30
 # For the files of one job and its result.
 LEAST_FREE_BYTES = 2 * GIBIBYTE
+ADVICE = "Run `callsheet fleets tokens create FLEET` on the control plane, and set FLEET_SECRET here to what it prints."
 
 
 async def examine_worker(settings: Settings) -> list[Finding]:
@@ -33,14 +34,17 @@ async def _identity(settings: Settings) -> Finding:
     given = settings.worker
     name = given.id or await machine_name(settings)
     if given.fleet is None and not given.workflows:
+        if given.secret is not None and given.secret.get_secret_value().startswith(TOKEN_PREFIX):
+            return Finding("worker", "ok", f"Worker {name} serves the fleet of its registration token.")
         return Finding(
             "worker",
             "problem",
-            f"Worker {name} has neither a fleet nor workflows.",
-            "Set FLEET_SLUG, or CALLSHEET_WORKER__WORKFLOWS.",
+            f"Worker {name} has neither a registration token nor a fleet nor workflows.",
+            "Set FLEET_SECRET to a registration token, or set FLEET_SLUG or CALLSHEET_WORKER__WORKFLOWS.",
         )
     serves = f"the fleet {given.fleet}" if given.fleet else f"the workflows {', '.join(given.workflows)}"
-    return Finding("worker", "ok", f"Worker {name} serves {serves} in the stage {given.stage}.")
+    stage = f" in the stage {given.stage}" if given.stage else ""
+    return Finding("worker", "ok", f"Worker {name} serves {serves}{stage}.")
 
 
 async def _control_plane(settings: Settings) -> list[Finding]:
@@ -76,20 +80,17 @@ def _drift(answer: httpx.Response, began: float) -> float | None:
 
 def _secret(tried: httpx.Response, *, is_set: bool) -> Finding:
     if not is_set:
-        return Finding("secret", "problem", "There is no fleet secret.", _where_the_secret_is())
+        return Finding("secret", "problem", "There is no registration token and no fleet secret.", ADVICE)
     match tried.status_code:
         case 422:
-            return Finding("secret", "ok", "The control plane accepts the fleet secret.")
+            return Finding("secret", "ok", "The control plane accepts the fleet secret or registration token.")
         case 401:
-            return Finding("secret", "problem", "The control plane refuses the fleet secret.", _where_the_secret_is())
+            message = "The control plane refuses the fleet secret or registration token."
+            return Finding("secret", "problem", message, ADVICE)
         case 429:
             advice = f"Try again in {tried.headers.get('retry-after', '300')} seconds."
             return Finding("secret", "warning", "Too many wrong fleet secrets came from this address.", advice)
     return Finding("secret", "warning", f"Whether it accepts the fleet secret is not known ({tried.status_code}).")
-
-
-def _where_the_secret_is() -> str:
-    return "Run `callsheet fleets secret` on the control plane, and set FLEET_SECRET here."
 
 
 async def _engine(settings: Settings) -> Finding:

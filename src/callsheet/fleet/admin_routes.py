@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path, Query
 
+from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.workers import WorkerFilter, Workers
 from callsheet.identity.audit import actor_of
@@ -16,9 +17,14 @@ from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
+    CreatedFleetToken,
     CreateFleetRequest,
+    CreateFleetTokenRequest,
     DrainRequest,
     Fleet,
+    FleetToken,
+    RevokeWorkerRequest,
+    RotateFleetTokenRequest,
     UpdateFleetRequest,
     Worker,
     WorkerDetails,
@@ -30,6 +36,7 @@ from callsheet.wire.forms import Slug, WorkerId
 NUMBER_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
 OF_WORKER = Query(None, description="Only those of this worker.")
 FleetId = Annotated[int, Path(ge=1, le=2**62)]
+FleetTokenId = Annotated[int, Path(ge=1, le=2**62)]
 
 
 def admin_worker_router(workers: Workers, authentication: Authentication) -> APIRouter:
@@ -61,9 +68,11 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         return await workers.approve(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/revoke")
-    async def revoke_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
+    async def revoke_worker(
+        worker_id: WorkerId, body: RevokeWorkerRequest | None = None, admin: Principal = manage
+    ) -> Worker:
         """Ends its token at once, puts its jobs back, and keeps its id from registering until it is approved."""
-        return await workers.revoke(worker_id, actor_of(admin))
+        return await workers.revoke(worker_id, actor_of(admin), with_token=body is not None and body.with_token)
 
     @router.post("/{worker_id}/drain")
     async def drain_worker(worker_id: WorkerId, body: DrainRequest | None = None, admin: Principal = manage) -> Worker:
@@ -151,5 +160,48 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
     async def delete_fleet(fleet_id: FleetId, admin: Principal = manage) -> None:
         """Removes a fleet that has no workers."""
         await fleets.delete(fleet_id, actor_of(admin))
+
+    return router
+
+
+def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> APIRouter:
+    manage = authentication.may(Permission.MANAGE_FLEET)
+    router = APIRouter(
+        prefix="/api/admin/fleets/{fleet_id}/tokens",
+        tags=["admin"],
+        dependencies=[authentication.may(Permission.SEE_FLEET)],
+    )
+
+    @router.get("")
+    async def list_fleet_tokens(
+        fleet_id: FleetId, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
+    ) -> Page[FleetToken]:
+        """The registration tokens of a fleet, newest first, with their last use."""
+        return await tokens.list(fleet_id, cursor, limit)
+
+    @router.post("", status_code=201)
+    async def create_fleet_token(
+        fleet_id: FleetId, body: CreateFleetTokenRequest | None = None, admin: Principal = manage
+    ) -> CreatedFleetToken:
+        """Makes a token that workers of the fleet register with. The answer is the only place it is ever shown."""
+        return await tokens.create(fleet_id, body.name if body else None, actor_of(admin))
+
+    @router.post("/{fleet_token_id}/rotate", status_code=201)
+    async def rotate_fleet_token(
+        fleet_id: FleetId,
+        fleet_token_id: FleetTokenId,
+        body: RotateFleetTokenRequest | None = None,
+        admin: Principal = manage,
+    ) -> CreatedFleetToken:
+        """Makes a token that takes the place of this one, which is accepted for the overlap, too."""
+        overlap = (body or RotateFleetTokenRequest()).overlap_seconds
+        return await tokens.rotate(fleet_token_id, overlap, actor_of(admin), fleet_id)
+
+    @router.post("/{fleet_token_id}/revoke")
+    async def revoke_fleet_token(
+        fleet_id: FleetId, fleet_token_id: FleetTokenId, admin: Principal = manage
+    ) -> FleetToken:
+        """No worker registers with it any more. Workers that are registered go on."""
+        return await tokens.revoke(fleet_token_id, actor_of(admin), fleet_id)
 
     return router

@@ -53,6 +53,8 @@ class AlertFacts:
     workflows: Sequence[WorkflowMetrics] = ()
     engine_killers: Sequence[EngineKiller] = ()
     unapproved_workers: int = 0
+    # Instances that AWS could not be asked about when they registered.
+    unverified_workers: int = 0
     loops: Sequence[LoopMetrics] = ()
     paused_limits: Sequence[str] = ()
     paused_providers: Sequence[PausedProvider] = ()
@@ -74,6 +76,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_engine_killers(facts.engine_killers),
         *_runs(facts.runs, facts.highest_failed_share),
         *_workers(facts.unapproved_workers),
+        *_unverified(facts.unverified_workers),
         *_limits(facts.paused_limits),
         *_providers(facts.paused_providers),
         *_mails(facts.mails),
@@ -200,6 +203,19 @@ def _workers(unapproved: int) -> Iterator[Alert]:
             subject="workers",
             message=f"Workers that wait for approval and get no jobs: {unapproved}.",
             action="Approve or revoke them: POST /api/admin/workers/{worker_id}/approve.",
+        )
+
+
+def _unverified(unverified: int) -> Iterator[Alert]:
+    if unverified:
+        yield Alert(
+            code="unverified_workers",
+            severity="warning",
+            subject="workers",
+            message=f"Workers that registered while AWS could not be asked about their instance: {unverified}.",
+            action="See which: GET /api/admin/workers, asg_unverified. Revoke those that are not yours. Look for "
+            "asg.unreachable in the log; the control plane needs the right autoscaling:DescribeAutoScalingInstances. "
+            "To refuse such workers, set CALLSHEET_FLEET__ASG_FAIL_OPEN=false.",
         )
 
 

@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
+
+from prometheus_client.core import CounterMetricFamily, Metric
+from prometheus_client.registry import Collector
 
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.logs import get_logger
@@ -13,7 +18,8 @@ if TYPE_CHECKING:
     from mypy_boto3_autoscaling import AutoScalingClient
 
 log = get_logger(__name__)
-INSTANCE_PREFIX = "i-"
+# As EC2 makes them, the short ones of old included. A worker of tasks adds a word to it (cli/task_worker.py).
+INSTANCE: Final = re.compile(r"(?P<id>i-(?:[0-9a-f]{8}|[0-9a-f]{17}))(?:-tasks)?")
 BAD_ID = "ValidationError"
 # Threads that may wait for AWS: a fleet that boots while it is away must not take those of everybody else.
 AT_ONCE = 4
@@ -21,11 +27,14 @@ AT_ONCE = 4
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """`unknown`: AWS could not be asked; the worker is let in, and its log says so."""
+    """`unknown`: AWS could not be asked; the worker is let in unless fleet.asg_fail_open is off. Its log says so."""
 
     membership: Literal["member", "stranger", "unknown", "not_asked"]
     group: str | None = None
     reason: str | None = None
+
+
+NOT_ASKED: Final = Verdict("not_asked")
 
 
 class AutoscalingGroups:
@@ -33,16 +42,26 @@ class AutoscalingGroups:
         self._settings = settings
         self._client: AutoScalingClient | None = None
         self._gate = asyncio.Semaphore(AT_ONCE)
+        # How often AWS could not be asked, since the process started.
+        self.unanswered = 0
 
     async def verdict(self, worker_id: str) -> Verdict:
-        if not self._settings.validate_asg_instance or not worker_id.startswith(INSTANCE_PREFIX):
-            return Verdict("not_asked")
+        if not self._settings.validate_asg_instance:
+            return NOT_ASKED
+        instance = INSTANCE.fullmatch(worker_id)
+        if instance is None:
+            # Also while AWS is away: otherwise whoever makes up an id would be asked less than an instance.
+            return Verdict(
+                "stranger", reason="its id is not the id of an instance, and fleet.validate_asg_instance is on"
+            )
         try:
             # Its own timeouts are per connection and per read; this one is for all of it.
             async with asyncio.timeout(2 * self._settings.asg_timeout_seconds), self._gate:
-                return await asyncio.to_thread(self._ask, worker_id)
+                verdict = await asyncio.to_thread(self._ask, instance["id"])
         except TimeoutError:
-            return _unknown(worker_id, "AWS did not answer in time")
+            verdict = _unknown(worker_id, "AWS did not answer in time")
+        self.unanswered += verdict.membership == "unknown"
+        return verdict
 
     def _ask(self, instance_id: str) -> Verdict:
         from botocore.exceptions import BotoCoreError, ClientError
@@ -82,3 +101,17 @@ class AutoscalingGroups:
 def _unknown(instance_id: str, reason: str) -> Verdict:
     log.warning("asg.unreachable", instance_id=instance_id, reason=reason)
     return Verdict("unknown", reason=reason)
+
+
+class AsgMetrics(Collector):
+    """There from the start, so that the first one is seen as a rise."""
+
+    def __init__(self, groups: AutoscalingGroups):
+        self._groups = groups
+
+    def collect(self) -> Iterable[Metric]:
+        unanswered = CounterMetricFamily(
+            "callsheet_asg_unanswered", "Registrations for which AWS could not be asked about the instance."
+        )
+        unanswered.add_metric([], self._groups.unanswered)
+        yield unanswered

@@ -104,6 +104,7 @@ class WorkerAuthentication:
             max_concurrency=row["max_concurrency"],
             is_approved=row["is_approved"],
             is_draining=row["is_draining"],
+            names_providers=row["names_providers"],
             rotated_token=self._rotated.pending(row["worker_id"], row["rotation_id"], row["next_token_hash"])
             if pending
             else None,

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import asyncpg
 
-from callsheet.fleet.registry import ALIVE_SECONDS, find_workflows
+from callsheet.fleet.placement import find_workflows
+from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, statements

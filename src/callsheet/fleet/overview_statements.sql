@@ -36,7 +36,8 @@ CROSS JOIN LATERAL (
     FROM (
         SELECT m.* FROM workflow_fleets wf
         JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active JOIN comfyui_workers m ON m.fleet_id = f.id
-        WHERE wf.workflow_id = w.id
+        WHERE wf.workflow_id = w.id AND (NOT m.is_narrowed OR EXISTS (
+            SELECT FROM worker_workflows ww WHERE ww.worker_id = m.worker_id AND ww.workflow_id = w.id))
         UNION ALL
         SELECT m.* FROM worker_workflows ww JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL
         WHERE ww.workflow_id = w.id
@@ -88,9 +89,11 @@ FROM newest WHERE finished_at >= clock_timestamp() - interval '1 hour' GROUP BY 
 SELECT clock_timestamp() AS now,
     count(*) FILTER (WHERE is_approved AND NOT is_draining AND revoked_at IS NULL AND is_alive) AS live,
     count(*) FILTER (WHERE NOT is_approved AND revoked_at IS NULL AND is_alive) AS unapproved,
-    count(*) FILTER (WHERE is_draining AND revoked_at IS NULL AND is_alive) AS draining
+    count(*) FILTER (WHERE is_draining AND revoked_at IS NULL AND is_alive) AS draining,
+    count(*) FILTER (WHERE asg_unverified AND revoked_at IS NULL AND is_alive) AS unverified
 FROM (
-    SELECT c.is_approved, c.revoked_at, EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining,
+    SELECT c.is_approved, c.revoked_at, c.asg_unverified,
+        EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining,
         c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_alive
     FROM comfyui_workers c
 ) w

@@ -39,6 +39,8 @@ MOST_AT_ONCE = 100
 UNKNOWN_AFTER_SECONDS = 60.0
 # Who waited longer may have been revoked, reassigned or given something else meanwhile.
 TRUSTED_SECONDS = 0.1
+# Of the source design: a ComfyUI beside the worker, and Comfy Cloud.
+ENGINE_PROVIDERS = ("cloud", "self_hosted")
 
 
 @dataclass(slots=True, eq=False)
@@ -258,8 +260,12 @@ class Polls:
 
 
 def criteria_of(worker: WorkerPrincipal, request: PollRequest) -> Criteria:
-    """G4: workflows assigned to it, its stage, the providers it declares."""
-    providers = worker.providers if request.providers is None else tuple(sorted(set(request.providers)))
+    """G4: workflows assigned to it, its stage, the providers it declares. A poll only narrows what was registered."""
+    if request.providers is None:
+        return Criteria(worker.workflow_ids, worker.stage, worker.providers)
+    # Worker programs of the source design name their engine's provider in polls only.
+    registered = worker.providers if worker.names_providers else ENGINE_PROVIDERS
+    providers = tuple(sorted(set(request.providers).intersection(registered)))
     return Criteria(worker.workflow_ids, worker.stage, providers)
 
 
@@ -298,7 +304,7 @@ def load(request: PollRequest, held: int) -> int:
 
 
 def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
-    return request.max_concurrency or worker.max_concurrency
+    return min(request.max_concurrency or worker.max_concurrency, worker.max_concurrency)
 
 
 def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease | None:

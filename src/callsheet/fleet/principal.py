@@ -34,6 +34,8 @@ class WorkerPrincipal:
     # Only for polls: active workflows assigned to it or to its active fleet, in ascending order; and what it holds.
     workflow_ids: tuple[int, ...] = ()
     held: tuple[HeldLease, ...] = ()
+    # Whether it named its providers when it registered.
+    names_providers: bool = True
 
     @property
     def actor(self) -> str:

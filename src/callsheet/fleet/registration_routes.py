@@ -6,35 +6,40 @@ from fastapi import APIRouter, Depends, Request, Response, Security
 from fastapi.security import APIKeyHeader
 
 from callsheet.fleet.authentication import WorkerAuthentication
+from callsheet.fleet.credentials import Credential, Credentials
 from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.registry import Registry
-from callsheet.fleet.secret import FleetSecret
 from callsheet.identity.authentication import Authentication
 from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
 
 secret_header = APIKeyHeader(
-    name="X-Fleet-Secret", scheme_name="FleetSecret", auto_error=False, description="What workers register with."
+    name="X-Fleet-Secret",
+    scheme_name="FleetSecret",
+    auto_error=False,
+    description="What workers register with: a registration token of their fleet, or the shared secret.",
 )
 
 
 def registration_router(
     registry: Registry,
-    secret: FleetSecret,
+    credentials: Credentials,
     workers: WorkerAuthentication,
     authentication: Authentication,
     envelope: Envelope,
 ) -> APIRouter:
     router = APIRouter(prefix="/api/worker", tags=["worker protocol"])
 
-    async def knows_secret(request: Request, given: str | None = Security(secret_header)) -> None:
-        await secret.check(given, authentication.client_address(request))
+    async def credential_of(request: Request, given: str | None = Security(secret_header)) -> Credential:
+        return await credentials.of(given, request, authentication.client_address(request))
 
-    @router.post("/register", status_code=201, response_model=Registered, dependencies=[Depends(knows_secret)])
-    async def register_worker(body: RegisterRequest, request: Request) -> Registered | Response:
+    @router.post("/register", status_code=201, response_model=Registered)
+    async def register_worker(
+        body: RegisterRequest, request: Request, credential: Credential = Depends(credential_of)
+    ) -> Registered | Response:
         """Registers a worker, for a fleet or for workflows. The answer is the only place its token is ever shown."""
         wants_envelope = envelope.is_wanted(request)
-        registered = await registry.register(body)
+        registered = await registry.register(body, credential)
         if not wants_envelope:
             return registered
         return Response(enveloped(registered.model_dump_json()), 201, media_type="application/json")

@@ -8,6 +8,7 @@ from callsheet.fleet.asg import AutoscalingGroups
 from callsheet.fleet.audit import Audit
 from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.capacity import Capacity
+from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.registry import Registry
@@ -29,6 +30,8 @@ class FleetRoom:
     registry: Registry
     workers: Workers
     fleets: Fleets
+    fleet_tokens: FleetTokens
+    groups: AutoscalingGroups
     capacity: Capacity
     sweeper: WorkerSweeper
     retention: AuditRetention | None
@@ -42,13 +45,16 @@ class FleetRoom:
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
     audit = Audit(databases)
     held = HeldLeases(databases, execution, audit)
+    groups = AutoscalingGroups(settings)
     return FleetRoom(
         authentication=WorkerAuthentication(databases, secret),
         audit=audit,
         held=held,
-        registry=Registry(databases, settings, AutoscalingGroups(settings), held, audit),
+        registry=Registry(databases, settings, groups, held, audit),
         workers=Workers(databases, held, secret),
         fleets=Fleets(databases),
+        fleet_tokens=FleetTokens(databases),
+        groups=groups,
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
         retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),

@@ -6,7 +6,7 @@
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS a (hash, for_poll, place)
 )
-SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.max_concurrency, w.is_approved,
+SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_providers, w.max_concurrency, w.is_approved,
     EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
@@ -21,7 +21,8 @@ FROM asked CROSS JOIN LATERAL (
 LEFT JOIN LATERAL (
     SELECT array_agg(given.workflow_id ORDER BY given.workflow_id) AS workflow_ids FROM (
         SELECT wf.workflow_id FROM gpu_fleets f JOIN workflow_fleets wf ON wf.fleet_id = f.id
-        WHERE f.id = w.fleet_id AND f.is_active
+        WHERE f.id = w.fleet_id AND f.is_active AND (NOT w.is_narrowed OR EXISTS (
+            SELECT FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND ww.workflow_id = wf.workflow_id))
         UNION ALL
         SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
     ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active
@@ -128,11 +129,72 @@ SELECT f.id, f.is_active, ARRAY (
         WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
 FROM gpu_fleets f WHERE f.slug = :slug AND f.stage = :stage FOR KEY SHARE OF f
 
+-- name: find_fleet_of_token
+-- Locked like find_fleet_to_join. The token itself is locked after its fleet, in the order in which a fleet is deleted.
+SELECT f.id, f.slug, f.stage, f.is_active, ARRAY (
+        SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
+        WHERE wf.fleet_id = f.id AND k.is_active ORDER BY k.slug) AS workflows
+FROM gpu_fleets f WHERE f.id = (SELECT t.fleet_id FROM fleet_tokens t WHERE t.token_hash = :token_hash) FOR KEY SHARE OF f
+
+-- name: use_fleet_token
+-- Waits for a revocation or a rotation under way, and is refused by it. Whether it is accepted is asked of the row as it is
+-- then, and by the clock of this moment.
+UPDATE fleet_tokens SET last_used_at = clock_timestamp(), last_used_by = :worker_id
+WHERE token_hash = :token_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+RETURNING id, name
+
+-- name: find_fleet_token
+-- Whether a token is accepted now: asked before a body is read. A registration asks again, in its transaction.
+SELECT token_hash FROM fleet_tokens
+WHERE token_hash = :token_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+
+-- name: create_fleet_token
+INSERT INTO fleet_tokens (fleet_id, name, prefix, token_hash, created_by, replaces)
+VALUES (:fleet_id, :name, :prefix, :token_hash, :created_by, :replaces)
+ON CONFLICT (replaces) DO NOTHING
+RETURNING id
+
+-- name: lock_fleet_token
+SELECT t.id, t.fleet_id, t.name, t.revoked_at, t.expires_at <= clock_timestamp() AS has_expired
+FROM fleet_tokens t WHERE t.id = :id AND (:fleet_id::bigint IS NULL OR t.fleet_id = :fleet_id) FOR NO KEY UPDATE
+
+-- name: expire_fleet_token
+UPDATE fleet_tokens SET expires_at = clock_timestamp() + make_interval(secs => :seconds) WHERE id = :id
+
+-- name: revoke_fleet_token
+-- Since when it is revoked does not change when it is revoked once more.
+UPDATE fleet_tokens SET revoked_at = coalesce(revoked_at, clock_timestamp()) WHERE id = :id
+
+-- name: list_fleet_tokens
+SELECT t.id, t.fleet_id, f.slug AS fleet_slug, f.stage, t.name, t.prefix, t.replaces, t.created_by, t.created_at,
+    t.expires_at, t.revoked_at, t.last_used_at, t.last_used_by,
+    t.revoked_at IS NULL AND (t.expires_at IS NULL OR t.expires_at > clock_timestamp()) AS is_accepted,
+    (SELECT count(*) FROM comfyui_workers w WHERE w.fleet_token_id = t.id AND w.revoked_at IS NULL) AS workers
+FROM fleet_tokens t JOIN gpu_fleets f ON f.id = t.fleet_id
+WHERE t.id < coalesce(:before, 9223372036854775807) AND (:id::bigint IS NULL OR t.id = :id)
+  AND (:fleet_id::bigint IS NULL OR t.fleet_id = :fleet_id)
+ORDER BY t.id DESC LIMIT :limit
+
+-- name: find_fleet_token_for_operator
+SELECT id FROM fleet_tokens WHERE id::text = :id_or_prefix OR prefix = :id_or_prefix
+
+-- name: is_secret_of_revoked_worker
+SELECT EXISTS (SELECT FROM comfyui_workers WHERE revoked_at IS NOT NULL AND secret_fingerprint = ANY (:fingerprints::bytea[]))
+
+-- name: is_approved_by_person
+SELECT EXISTS (SELECT FROM worker_approvals WHERE worker_id = :worker_id)
+
+-- name: remember_approval
+INSERT INTO worker_approvals (worker_id, approved_by) VALUES (:worker_id, :approved_by) ON CONFLICT (worker_id) DO NOTHING
+
+-- name: forget_approval
+DELETE FROM worker_approvals WHERE worker_id = :worker_id
+
 -- name: find_workflows
 SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[]) ORDER BY slug
 
 -- name: lock_worker
-SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id,
+SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_token_id,
     extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
     EXISTS (SELECT FROM worker_sessions s WHERE s.id = w.session_id AND s.ended_at IS NULL) AS in_session
 FROM comfyui_workers w WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
@@ -158,18 +220,21 @@ VALUES (:worker_id, :fleet_slug, :stage, :capacity_type, :instance_type)
 RETURNING id
 
 -- name: save_worker
--- Whether an admin approved it outlasts its registrations. (Drains have a table of their own.)
+-- Whether it is approved is decided anew by what it registers with. (Approvals by a person and drains have tables of their own.)
 INSERT INTO comfyui_workers AS known (
-    worker_id, display_name, registration_source, fleet_id, stage, providers, session_id, token_hash, max_concurrency,
-    capabilities, capacity_type, instance_type, is_approved)
-VALUES (:worker_id, :display_name, :registration_source, :fleet_id, :stage, :providers::text[], :session_id, :token_hash,
-    :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type, :is_approved)
+    worker_id, display_name, registration_source, fleet_id, stage, providers, names_providers, session_id, token_hash,
+    max_concurrency, capabilities, capacity_type, instance_type, is_approved, is_narrowed, fleet_token_id,
+    secret_fingerprint, asg_unverified)
+VALUES (:worker_id, :display_name, :registration_source, :fleet_id, :stage, :providers::text[], :names_providers,
+    :session_id, :token_hash, :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type, :is_approved,
+    :is_narrowed, :fleet_token_id, :secret_fingerprint, :asg_unverified)
 ON CONFLICT (worker_id) DO UPDATE SET
     display_name = excluded.display_name,
     registration_source = excluded.registration_source,
     fleet_id = excluded.fleet_id,
     stage = excluded.stage,
     providers = excluded.providers,
+    names_providers = excluded.names_providers,
     session_id = excluded.session_id,
     token_hash = excluded.token_hash,
     rotation_id = NULL,
@@ -179,9 +244,13 @@ ON CONFLICT (worker_id) DO UPDATE SET
     capabilities = excluded.capabilities,
     capacity_type = excluded.capacity_type,
     instance_type = excluded.instance_type,
+    is_approved = excluded.is_approved,
+    is_narrowed = excluded.is_narrowed,
+    fleet_token_id = excluded.fleet_token_id,
+    secret_fingerprint = excluded.secret_fingerprint,
+    asg_unverified = excluded.asg_unverified,
     registered_at = clock_timestamp(),
     last_seen_at = clock_timestamp()
-RETURNING known.is_approved
 
 -- name: unassign_workflows
 DELETE FROM worker_workflows WHERE worker_id = :worker_id AND workflow_id <> ALL (:workflow_ids::bigint[])
@@ -286,7 +355,8 @@ WHERE worker_id = :worker_id
 SELECT w.*, r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.drained_by, r.reason AS drain_reason,
     ARRAY (SELECT k.slug FROM (
             SELECT wf.workflow_id FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
-            WHERE wf.fleet_id = w.fleet_id
+            WHERE wf.fleet_id = w.fleet_id AND (NOT w.is_narrowed OR EXISTS (
+                SELECT FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND ww.workflow_id = wf.workflow_id))
             UNION ALL
             SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
         ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active ORDER BY k.slug) AS workflows,
@@ -295,12 +365,13 @@ FROM (
     SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,
         c.stage, c.providers, c.max_concurrency, c.capabilities, c.capacity_type, c.instance_type, c.is_approved,
         c.revoked_at, c.session_id, c.registered_at, c.last_seen_at, c.rotation_id IS NOT NULL AS rotation_pending,
+        c.is_narrowed, c.fleet_token_id, c.asg_unverified,
         c.revoked_at IS NULL AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live
     FROM comfyui_workers c LEFT JOIN gpu_fleets f ON f.id = c.fleet_id
     UNION ALL
     SELECT a.worker_id, false, '', CASE WHEN s.fleet_slug IS NULL THEN 'workflows' ELSE 'fleet' END, NULL, s.fleet_slug,
         coalesce(s.stage, :default_stage), '{}', 0, '{}', s.capacity_type, s.instance_type, true, NULL, s.id,
-        coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false
+        coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false, NULL, false, false
     FROM worker_drains a LEFT JOIN LATERAL (
         SELECT * FROM worker_sessions s WHERE s.worker_id = a.worker_id ORDER BY s.id DESC LIMIT 1
     ) s ON true
@@ -383,7 +454,7 @@ SELECT pg_notify('assignments', :worker_id::text)
 
 -- name: detach_revoked_workers
 -- All that is kept of them is that they may not come back.
-UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows'
+UPDATE comfyui_workers SET fleet_id = NULL, registration_source = 'workflows', is_narrowed = false
 WHERE fleet_id = :fleet_id AND revoked_at IS NOT NULL
 
 -- name: delete_fleet
@@ -410,7 +481,9 @@ FROM asked CROSS JOIN LATERAL (
                 SELECT m.* FROM workflow_fleets wf
                 JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = asked.stage
                 JOIN comfyui_workers m ON m.fleet_id = f.id
-                WHERE wf.workflow_id = asked.workflow_id
+                WHERE wf.workflow_id = asked.workflow_id AND (NOT m.is_narrowed OR EXISTS (
+                    SELECT FROM worker_workflows ww
+                    WHERE ww.worker_id = m.worker_id AND ww.workflow_id = asked.workflow_id))
                 UNION ALL
                 SELECT m.* FROM worker_workflows ww
                 JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = asked.stage

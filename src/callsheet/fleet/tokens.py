@@ -10,6 +10,8 @@ from uuid import UUID
 from callsheet.toolbox.signing import Master, SigningKeys, sha256_hex
 
 SCHEME = "bearer "
+# What the registration tokens of fleets begin with.
+FLEET_TOKEN_PREFIX = "csf_"  # noqa: S105
 
 
 def new_token() -> str:

@@ -9,8 +9,10 @@ from uuid import uuid4
 import asyncpg
 
 from callsheet.fleet.audit import Event, write
+from callsheet.fleet.fleet_tokens import revoke_in
 from callsheet.fleet.leases import HeldLeases
-from callsheet.fleet.registry import ALIVE_SECONDS, DEFAULT_STAGE, assign, find_workflows
+from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
+from callsheet.fleet.registry import ALIVE_SECONDS, assign
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
@@ -18,7 +20,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.signing import Master
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, NotFound
+from callsheet.wire.errors import Conflict, NotFound, WrongState
 from callsheet.wire.fleet import Worker, WorkerDetails, WorkerEvent, WorkerLease, WorkerSession
 
 SQL = statements("callsheet.fleet")
@@ -92,6 +94,7 @@ class Workers:
         async with self._databases.central.transaction() as connection:
             known = await _lock(connection, worker_id)
             await SQL["approve_worker"].run(connection, worker_id=worker_id, unusable_hash=hash_token(new_token()))
+            await SQL["remember_approval"].run(connection, worker_id=worker_id, approved_by=actor)
             await _log(
                 connection,
                 worker_id,
@@ -102,11 +105,25 @@ class Workers:
             )
             return await _worker(connection, worker_id)
 
-    async def revoke(self, worker_id: str, actor: str) -> Worker:
-        """Its token is dead at once, its jobs go back without their attempts, and its id cannot register."""
+    async def revoke(self, worker_id: str, actor: str, *, with_token: bool = False) -> Worker:
+        """Its token is dead at once, its jobs go back without their attempts, and its id cannot register.
+
+        `with_token`: nor can any other id with the registration token that it came with.
+        """
         async with self._databases.central.transaction() as connection:
+            if with_token:
+                # A registration locks the token first and the worker then: one after the other.
+                await SQL["lock_registrations"].run(connection)
             known = await _lock(connection, worker_id)
+            if with_token and known["fleet_token_id"] is None:
+                raise WrongState(
+                    "The worker did not register with a token of a fleet. Workers that come with the same secret under "
+                    "another id wait for approval from now on; to keep them out, change CALLSHEET_FLEET__SECRET."
+                )
+            if with_token:
+                await revoke_in(connection, known["fleet_token_id"], actor)
             await SQL["revoke_worker"].run(connection, worker_id=worker_id)
+            await SQL["forget_approval"].run(connection, worker_id=worker_id)
             await SQL["end_session"].run(connection, worker_id=worker_id, reason="revoked")
             await _log(connection, worker_id, known["session_id"], actor, "revoke")
         await hit(Failpoint.REVOKE_BEFORE_PUT_BACK)

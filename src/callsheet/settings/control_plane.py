@@ -294,13 +294,21 @@ class JobSettings(Section):
 class FleetSettings(Section):
     secret: SecretStr | None = Field(
         None,
-        description="What workers register with; the same on every control plane; 16 characters or more. "
-        "Default: derived from secret_key; `callsheet fleets secret` prints it.",
+        description="One secret that opens every fleet, stage and workflow to workers; the same on all control planes; "
+        "16 characters or more. Registration tokens of fleets are safer: `callsheet fleets tokens create` makes one. "
+        "Default: none. Workers on the control plane's own machine may use what `callsheet fleets secret` prints.",
     )
     secret_attempts_per_address: int = Field(
-        20, ge=1, le=100_000, description="Wrong fleet secrets per network address within login_window_seconds."
+        20,
+        ge=1,
+        le=100_000,
+        description="Wrong fleet secrets and registration tokens per network address within login_window_seconds.",
     )
-    auto_approve: bool = Field(True, description="Whether a new worker gets jobs before an admin has approved it.")
+    auto_approve: bool | None = Field(
+        None,
+        description="Whether a worker that registers with the shared secret gets jobs before an admin has approved it. "
+        "Default: only if it registers over loopback. Workers with a registration token are approved at once.",
+    )
     max_workers: int = Field(50, ge=1, le=1_000_000, description="Most workers that may be registered.")
     # A worker that polls with the longest wait is heard of every 55 seconds.
     stale_seconds: int = Field(
@@ -323,7 +331,13 @@ class FleetSettings(Section):
         90, ge=1, le=36_500, description="How long the workers' log is kept, in days; null keeps it for ever."
     )
     validate_asg_instance: bool = Field(
-        False, description="Whether a worker whose id is like i-… must be in an autoscaling group of AWS."
+        False,
+        description="Whether the id of a worker must be that of an instance in an autoscaling group of AWS. Other ids "
+        "are refused.",
+    )
+    asg_fail_open: bool = Field(
+        True,
+        description="Whether an instance is let in while AWS cannot be asked about it. An alert names such workers.",
     )
     asg_names: Names = Field(
         (), description="The autoscaling groups it may be in, comma separated. Default: any of the account."
@@ -331,7 +345,7 @@ class FleetSettings(Section):
     asg_region: str | None = Field(None, description="Their region. Default: that of the AWS chain.")
     asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
     asg_timeout_seconds: float = Field(
-        3.0, gt=0, le=60, description="How long AWS is waited for, in seconds; then the worker is let in."
+        3.0, gt=0, le=60, description="How long AWS is waited for, in seconds; then fleet.asg_fail_open decides."
     )
 
     @field_validator("secret")

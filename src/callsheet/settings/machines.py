@@ -98,14 +98,23 @@ class WorkerSettings(Section):
     )
     secret: SecretStr | None = Field(
         None,
-        description="The fleet secret it registers with; `callsheet fleets secret` prints it on the control plane. "
-        "Also: FLEET_SECRET.",
+        description="What it registers with: a registration token of its fleet (`callsheet fleets tokens create` on "
+        "the control plane), or the shared secret. Also: FLEET_SECRET.",
     )
-    fleet: str | None = Field(None, description="Slug of the fleet it belongs to. Also: FLEET_SLUG.")
-    stage: str = Field(
-        "production", description="Stage of that fleet, or of the jobs it takes without a fleet. Also: FLEET_STAGE."
+    fleet: str | None = Field(
+        None,
+        description="Slug of the fleet it belongs to. A registration token says it already. Also: FLEET_SLUG.",
     )
-    workflows: Names = Field((), description="Or the workflows it serves without a fleet, comma separated.")
+    stage: str | None = Field(
+        None,
+        description="Stage of that fleet, or of the jobs it takes without a fleet. Default: that of the registration "
+        "token, or production. Also: FLEET_STAGE.",
+    )
+    workflows: Names = Field(
+        (),
+        description="Or the workflows it serves without a fleet, comma separated; with a registration token, only "
+        "these of its fleet.",
+    )
     max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
     task_concurrency: int = Field(10, ge=1, le=1000, description="Tasks that `callsheet worker --tasks` runs at once.")
     queues: Names = Field(("default",), description="Queues whose tasks it takes, comma separated.")

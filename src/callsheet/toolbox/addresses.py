@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from urllib.parse import urlsplit
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
@@ -44,9 +45,17 @@ def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -
 def is_loopback(host: str) -> bool:
     """Whether a host name or address leads to this machine only. Any other name may lead anywhere."""
     try:
-        return ip_address(host).is_loopback
+        address = ip_address(host)
     except ValueError:
-        return host.lower() == "localhost"
+        name = host.lower().removesuffix(".")
+        return name == "localhost" or name.endswith(".localhost")
+    # A server that listens on :: sees callers of IPv4 as ::ffff:127.0.0.1.
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return (mapped or address).is_loopback
+
+
+def is_loopback_url(url: str) -> bool:
+    return is_loopback(urlsplit(url).hostname or "")
 
 
 def _embedded(address: Address) -> IPv4Address | None:

@@ -16,11 +16,14 @@ from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 WorkflowSlugs = Annotated[list[WorkflowSlug], Field(max_length=1000)]
 
 
+OVERLAP_SECONDS = 86_400
+LONGEST_OVERLAP_SECONDS = 90 * 86_400
 Count = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
 class RegisterRequest(WorkerRequest):
-    """Either `fleet_slug` and `stage`, or `workflow_slugs`."""
+    """With the shared secret either `fleet_slug` and `stage`, or `workflow_slugs`. A registration token says which
+    fleet it is: then all three may be left out, and `workflow_slugs` name those of the fleet's that it serves."""
 
     worker_id: WorkerId
     display_name: OptionalLine | None = None
@@ -32,8 +35,11 @@ class RegisterRequest(WorkerRequest):
         None, description="Who it can run jobs with. Default: self_hosted."
     )
     fleet_slug: Slug | None = Field(None, description="It serves the workflows of this fleet, now and as they change.")
-    stage: Slug | None = Field(None, description="Default: production.")
-    workflow_slugs: WorkflowSlugs | None = Field(None, description="Or it serves these workflows, one at least.")
+    stage: Slug | None = Field(None, description="Default: that of the registration token, or production.")
+    workflow_slugs: WorkflowSlugs | None = Field(
+        None,
+        description="Or it serves these workflows, one at least; with a registration token, of those of its fleet.",
+    )
 
 
 class Registered(Answer):
@@ -90,6 +96,9 @@ class Worker(Answer):
     registration_source: Literal["fleet", "workflows"]
     fleet_id: int | None = None
     fleet_slug: str | None = None
+    fleet_token_id: int | None = Field(
+        None, description="The registration token it came with; null: it came with the shared secret."
+    )
     stage: str
     providers: list[str]
     workflows: list[str] = Field(description="Slugs of the active workflows it gets jobs of.")
@@ -100,6 +109,9 @@ class Worker(Answer):
     instance_type: str | None = None
     is_live: bool = Field(description="Whether it was seen in the last 90 seconds.")
     is_approved: bool
+    asg_unverified: bool = Field(
+        False, description="Whether AWS could not be asked about the instance when it registered."
+    )
     is_draining: bool = Field(description="Whether it gets no new jobs, until an admin undoes the drain.")
     drained_since: datetime | None = None
     drained_by: str | None = None
@@ -118,6 +130,14 @@ class WorkerDetails(Worker):
 
 class DrainRequest(UserRequest):
     reason: OptionalLine | None = Field(None, description="Why, for other admins.")
+
+
+class RevokeWorkerRequest(UserRequest):
+    with_token: Switch = Field(
+        False,
+        description="Whether to revoke the registration token it came with, too, so that it cannot come back "
+        "under another id.",
+    )
 
 
 class AssignWorkflowsRequest(UserRequest):
@@ -166,3 +186,37 @@ class Fleet(Answer):
     workers: int = Field(description="Workers registered.")
     live_workers: int = Field(description="Of these, approved, not draining, and seen in the last 90 seconds.")
     created_at: datetime
+
+
+class CreateFleetTokenRequest(UserRequest):
+    name: Line | None = Field(None, description="What it is for, such as a machine image. Default: workers.")
+
+
+class RotateFleetTokenRequest(UserRequest):
+    overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_SECONDS), WHOLE] = Field(
+        OVERLAP_SECONDS, description="How long the old token is accepted, too. Default: a day."
+    )
+
+
+class FleetToken(Answer):
+    """What workers of a fleet register with. It is shown once, when it is created."""
+
+    id: int
+    fleet_id: int
+    fleet_slug: str
+    stage: str
+    name: str
+    prefix: str = Field(description="How it begins.")
+    is_accepted: bool = Field(description="Whether workers can register with it now.")
+    replaces: int | None = Field(None, description="The token it took the place of.")
+    workers: int = Field(description="Workers that are registered and came with it.")
+    created_by: str
+    created_at: datetime
+    expires_at: datetime | None = Field(None, description="Until when it is accepted, since it was rotated.")
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = Field(None, description="When a worker registered with it last.")
+    last_used_by: str | None = Field(None, description="The id of that worker.")
+
+
+class CreatedFleetToken(FleetToken):
+    token: str = Field(description="Workers send it as X-Fleet-Secret when they register. It is shown this once.")

@@ -170,6 +170,7 @@ class Metrics(Answer):
     )
     live_workers: int
     unapproved_workers: int
+    unverified_workers: int = Field(0, description="Instances that registered while AWS could not be asked about them.")
     draining_workers: int
     runs: list[RunsMetrics] = Field(default_factory=list, description="Runs of pipelines, by pool.")
     reconciled: dict[str, int] = Field(description="What this process has healed since it started, by kind.")
@@ -183,6 +184,7 @@ class Alert(Answer):
         "no_live_worker",
         "long_wait",
         "unapproved_workers",
+        "unverified_workers",
         "failing_loop",
         "paused_limit",
         "provider_paused",

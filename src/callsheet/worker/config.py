@@ -16,7 +16,8 @@ class AgentConfig:
     # Token, reports, cache and work in progress; one agent at a time.
     directory: Path
     fleet: str | None = None
-    stage: str = "production"
+    # Where neither is given, the registration token says it.
+    stage: str | None = None
     workflows: tuple[str, ...] = ()
     max_concurrency: int = 1
     heartbeat_seconds: float = 30.0

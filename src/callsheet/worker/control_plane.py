@@ -154,8 +154,7 @@ class ControlPlane:
         except Refused as refused:
             if refused.status == httpx.codes.UNAUTHORIZED:
                 raise OperatorError(
-                    "The control plane does not accept the fleet secret. `callsheet fleets secret` prints the right "
-                    "one there; give it as FLEET_SECRET."
+                    f"The control plane does not accept the fleet secret or token (FLEET_SECRET): {refused.detail}"
                 ) from None
             if refused.status in (httpx.codes.NOT_FOUND, httpx.codes.UNPROCESSABLE_ENTITY, httpx.codes.BAD_REQUEST):
                 raise OperatorError(f"The control plane does not register this worker: {refused.detail}") from None
@@ -173,6 +172,8 @@ class ControlPlane:
             workflows=registered.workflows_assigned,
             approved=registered.is_approved,
         )
+        if not registered.is_approved:
+            log.warning("worker.waits_for_approval", action=f"callsheet workers approve {registered.worker_id}")
 
     def _keep(self, token: str) -> None:
         self._token = token

@@ -1,0 +1,102 @@
+"""What a worker registers with: a token of its fleet, or the shared secret. Which of the two decides what it may do."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from fastapi import Request
+
+from callsheet.fleet.secret import accepted_secrets, digest, fingerprints
+from callsheet.fleet.tokens import FLEET_TOKEN_PREFIX, hash_token
+from callsheet.identity.attempts import Attempts
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.settings import Settings
+from callsheet.toolbox.addresses import is_loopback, is_loopback_url
+from callsheet.toolbox.signing import Master
+from callsheet.wire.errors import NotAuthenticated
+
+SQL = statements("callsheet.fleet")
+# What proxies add. A request with one of them comes from another machine, or could.
+FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
+CREATE = "`callsheet fleets tokens create FLEET` on the control plane makes a registration token."
+
+
+@dataclass(frozen=True, slots=True)
+class TokenCredential:
+    """A registration token of a fleet, which fixes the stage and the workflows. Looked at again in the transaction that
+    registers: it may be revoked at this moment."""
+
+    token_hash: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class SecretCredential:
+    """The shared secret, or the one of this machine."""
+
+    # The first one is stored with the worker.
+    fingerprints: tuple[bytes, ...]
+    # Whether the request came from a program of this machine.
+    is_local: bool
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCredential:
+    """A worker inside a control plane, which nobody has to approve and no limit keeps out."""
+
+
+Credential: TypeAlias = TokenCredential | SecretCredential | OwnCredential
+OWN: Final = OwnCredential()
+
+
+class Credentials:
+    """Wrong ones are limited per address, right ones never are: a fleet may share one address."""
+
+    def __init__(self, databases: Databases, settings: Settings, secret: Master, attempts: Attempts):
+        self._databases = databases
+        self._secret = secret
+        self._shared = [(each, digest(each)) for each in accepted_secrets(settings.fleet, secret)]
+        # The derived one was never given to anybody on purpose: it opens the door from inside only.
+        self._only_local = settings.fleet.secret is None
+        self._public_url = settings.public_url
+        self._limit = settings.fleet.secret_attempts_per_address
+        self._attempts = attempts
+
+    async def of(self, given: str | None, request: Request, address: str) -> Credential:
+        is_local = comes_from_here(request, self._public_url)
+        shared = None if given is None else self._shared_as(given)
+        if shared is not None and (is_local or not self._only_local):
+            return SecretCredential(fingerprints(self._secret, shared), is_local)
+        if shared is not None:
+            raise NotAuthenticated(
+                f"This secret is accepted from the control plane's own machine only. {CREATE} To use one secret for "
+                "all fleets instead, set CALLSHEET_FLEET__SECRET."
+            )
+        if given is not None and await self._is_token(given):
+            return TokenCredential(hash_token(given))
+        await self._attempts.count({self._attempts.address(address, "fleet secret"): self._limit})
+        raise NotAuthenticated(f"Send a registration token of the fleet as X-Fleet-Secret. {CREATE}")
+
+    def _shared_as(self, given: str) -> str | None:
+        # Digests have one length, whatever was given.
+        tried = digest(given)
+        matching = [secret for secret, kept in self._shared if hmac.compare_digest(tried, kept)]
+        return matching[0] if matching else None
+
+    async def _is_token(self, given: str) -> bool:
+        if not given.startswith(FLEET_TOKEN_PREFIX):
+            return False
+        wanted = hash_token(given)
+        async with self._databases.central.connection() as connection:
+            kept = await SQL["find_fleet_token"].value(connection, token_hash=wanted)
+        return kept is not None and hmac.compare_digest(kept, wanted)
+
+
+def comes_from_here(request: Request, public_url: str) -> bool:
+    """Whether a program of this machine sent it. With a public address there may be a proxy on this machine, whose
+    requests look the same: then nobody counts as local."""
+    peer = request.client.host if request.client else ""
+    forwarded = any(name in request.headers for name in FORWARDING)
+    return is_loopback(peer) and not forwarded and is_loopback_url(public_url)

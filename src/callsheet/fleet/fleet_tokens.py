@@ -1,0 +1,119 @@
+"""Registration tokens of fleets: 256 random bits, stored as their SHA-256, shown once."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from callsheet.fleet.tokens import FLEET_TOKEN_PREFIX, hash_token
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.ids import secret_token
+from callsheet.wire.base import Page
+from callsheet.wire.errors import Conflict, NotFound, WrongState
+from callsheet.wire.fleet import CreatedFleetToken, FleetToken
+
+SQL = statements("callsheet.fleet")
+SHOWN_CHARACTERS = 12
+
+
+class FleetTokens:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def create(self, fleet_id: int, name: str | None, actor: str) -> CreatedFleetToken:
+        """Workers register with it until it is revoked or rotated."""
+        async with self._databases.central.transaction() as connection:
+            if await SQL["lock_fleet"].row(connection, id=fleet_id) is None:
+                raise NotFound("There is no such fleet.")
+            created = await _create(connection, fleet_id, name or "workers", actor, None)
+            await _log(connection, created, actor, "create_token")
+            return created
+
+    async def list(self, fleet_id: int | None, before: int | None, limit: int) -> Page[FleetToken]:
+        """Newest first, those that are not accepted any more too."""
+        async with self._databases.central.connection() as connection:
+            rows = await _tokens(connection, fleet_id=fleet_id, before=before, limit=limit + 1)
+        items = [FleetToken(**row) for row in rows[:limit]]
+        return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+    async def rotate(
+        self, token_id: int, overlap_seconds: float, actor: str, fleet_id: int | None = None
+    ) -> CreatedFleetToken:
+        """A new token takes its place; the old one is accepted for so long, too. Of two that rotate it, one does."""
+        async with self._databases.central.transaction() as connection:
+            known = await _lock(connection, token_id, fleet_id)
+            if known["revoked_at"] is not None or known["has_expired"]:
+                raise WrongState("The token is not accepted any more. Create a new one.")
+            created = await _create(connection, known["fleet_id"], known["name"], actor, token_id)
+            await SQL["expire_fleet_token"].run(connection, id=token_id, seconds=overlap_seconds)
+            await _log(connection, created, actor, "rotate_token", overlap_seconds=overlap_seconds)
+            return created
+
+    async def revoke(self, token_id: int, actor: str, fleet_id: int | None = None) -> FleetToken:
+        """No worker registers with it any more. Workers that did go on; revoke those that should not."""
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, token_id, fleet_id)
+            return await revoke_in(connection, token_id, actor)
+
+    async def find(self, id_or_prefix: str) -> int:
+        """By its id, or by the characters that lists show, where they fit only one token."""
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["find_fleet_token_for_operator"].rows(connection, id_or_prefix=id_or_prefix)
+        if not rows:
+            raise NotFound(f"There is no registration token {id_or_prefix!r}.")
+        if len(rows) > 1:
+            raise NotFound(f"{id_or_prefix!r} fits {len(rows)} registration tokens. Name one by its id.")
+        token_id: int = rows[0]["id"]
+        return token_id
+
+
+async def revoke_in(connection: Connection, token_id: int, actor: str) -> FleetToken:
+    await SQL["revoke_fleet_token"].run(connection, id=token_id)
+    [row] = await _tokens(connection, token_id=token_id)
+    token = FleetToken(**row)
+    await _log(connection, token, actor, "revoke_token")
+    return token
+
+
+async def _create(
+    connection: Connection, fleet_id: int, name: str, actor: str, replaces: int | None
+) -> CreatedFleetToken:
+    token = secret_token(FLEET_TOKEN_PREFIX.rstrip("_"))
+    token_id = await SQL["create_fleet_token"].value(
+        connection,
+        fleet_id=fleet_id,
+        name=name,
+        prefix=token[:SHOWN_CHARACTERS],
+        token_hash=hash_token(token),
+        created_by=actor,
+        replaces=replaces,
+    )
+    if token_id is None:
+        raise Conflict(f"Token {replaces} was rotated already. Rotate the token that took its place.")
+    [row] = await _tokens(connection, token_id=token_id)
+    return CreatedFleetToken(**row, token=token)
+
+
+async def _lock(connection: Connection, token_id: int, fleet_id: int | None) -> asyncpg.Record:
+    known = await SQL["lock_fleet_token"].row(connection, id=token_id, fleet_id=fleet_id)
+    if known is None:
+        raise NotFound("There is no such registration token.")
+    return known
+
+
+async def _tokens(
+    connection: Connection,
+    *,
+    token_id: int | None = None,
+    fleet_id: int | None = None,
+    before: int | None = None,
+    limit: int = 1,
+) -> list[asyncpg.Record]:
+    return await SQL["list_fleet_tokens"].rows(connection, id=token_id, fleet_id=fleet_id, before=before, limit=limit)
+
+
+async def _log(connection: Connection, token: FleetToken, actor: str, action: str, **details: object) -> None:
+    # Not "token": what is called so is masked.
+    shown = {"token_id": token.id, "name": token.name, "replaces": token.replaces, **details}
+    await record(connection, actor, f"fleet.{action}", "fleet", token.fleet_id, None, **shown)

@@ -1,0 +1,123 @@
+"""Where a worker gets its jobs from: the fleet of its token, the fleet it names, or workflows of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import asyncpg
+
+from callsheet.fleet.credentials import Credential, TokenCredential
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotAuthenticated, NotFound
+from callsheet.wire.fleet import RegisterRequest
+
+SQL = statements("callsheet.fleet")
+
+DEFAULT_STAGE = "production"
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    stage: str
+    # The active ones it gets jobs of now.
+    workflows: tuple[str, ...]
+    fleet_id: int | None = None
+    fleet_slug: str | None = None
+    # Its own; of a worker of a fleet, those that it serves of the fleet's.
+    workflow_ids: tuple[int, ...] = ()
+    is_narrowed: bool = False
+    token_id: int | None = None
+    token_name: str | None = None
+
+
+def check_shape(request: RegisterRequest, credential: Credential) -> None:
+    if isinstance(credential, TokenCredential):
+        return
+    if request.fleet_slug is None and not request.workflow_slugs:
+        raise InvalidRequest.field("fleet_slug", "is required, or workflow_slugs with one workflow at least")
+    if request.fleet_slug is not None and request.workflow_slugs:
+        raise InvalidRequest.field("workflow_slugs", "a worker of a fleet has the fleet's workflows: give one of both")
+
+
+async def placement_of(connection: Connection, request: RegisterRequest, credential: Credential) -> Placement:
+    if isinstance(credential, TokenCredential):
+        return await _by_token(connection, request, credential)
+    stage = request.stage or DEFAULT_STAGE
+    if request.fleet_slug is not None:
+        return await _in_fleet(connection, request.fleet_slug, stage)
+    rows = await find_workflows(connection, request.workflow_slugs or [])
+    active = [row for row in rows if row["is_active"]]
+    if not active:
+        raise InvalidRequest.field("workflow_slugs", "none of these workflows is active")
+    slugs = tuple(row["slug"] for row in active)
+    # Those that are switched off are assigned too: they count from the moment they are switched on again.
+    return Placement(stage, slugs, workflow_ids=tuple(row["id"] for row in rows))
+
+
+async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[asyncpg.Record]:
+    """All of them, or a refusal that names those there are not."""
+    rows = await SQL["find_workflows"].rows(connection, slugs=list(slugs))
+    missing = set(slugs) - {row["slug"] for row in rows}
+    if missing:
+        of_actors = any(slug.startswith("actor:") for slug in missing)
+        advice = " Control planes make those of the actors they have, in the queues of tasks.queues." * of_actors
+        raise InvalidRequest(
+            f"There is no workflow {', '.join(sorted(missing)[:5])}.{advice}",
+            errors=[
+                FieldProblem(f"workflow_slugs.{place}", f"there is no workflow {slug!r}")
+                for place, slug in enumerate(slugs)
+                if slug in missing
+            ],
+        )
+    return rows
+
+
+async def _in_fleet(connection: Connection, slug: str, stage: str) -> Placement:
+    fleet = await SQL["find_fleet_to_join"].row(connection, slug=slug, stage=stage)
+    if fleet is None:
+        raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
+    _check_fleet(fleet, "fleet_slug")
+    return Placement(stage, tuple(fleet["workflows"]), fleet["id"], slug)
+
+
+async def _by_token(connection: Connection, request: RegisterRequest, credential: TokenCredential) -> Placement:
+    """The token says which fleet. What the worker names besides must agree, or be fewer workflows."""
+    fleet = await SQL["find_fleet_of_token"].row(connection, token_hash=credential.token_hash)
+    token = await SQL["use_fleet_token"].row(connection, token_hash=credential.token_hash, worker_id=request.worker_id)
+    if fleet is None or token is None:
+        raise NotAuthenticated("The registration token was revoked or has expired.")
+    named = (("fleet_slug", request.fleet_slug, fleet["slug"]), ("stage", request.stage, fleet["stage"]))
+    for field, given, fixed in named:
+        if given not in (None, fixed):
+            raise InvalidRequest.field(
+                field, f"is {given!r}, but the registration token is for {fixed!r}: leave it out"
+            )
+    _check_fleet(fleet, "fleet_slug")
+    workflows, workflow_ids = tuple(fleet["workflows"]), ()
+    if request.workflow_slugs:
+        # A worker of tasks names every actor it has; those that are not the fleet's are not for it.
+        rows = await SQL["find_workflows"].rows(connection, slugs=list(request.workflow_slugs))
+        workflow_ids = tuple(row["id"] for row in rows)
+        workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)
+        if not workflows:
+            raise InvalidRequest.field(
+                "workflow_slugs", f"none of these is an active workflow of the fleet {fleet['slug']!r} of the token"
+            )
+    return Placement(
+        fleet["stage"],
+        workflows,
+        fleet["id"],
+        fleet["slug"],
+        workflow_ids,
+        is_narrowed=bool(request.workflow_slugs),
+        token_id=token["id"],
+        token_name=token["name"],
+    )
+
+
+def _check_fleet(fleet: asyncpg.Record, field: str) -> None:
+    if not fleet["is_active"]:
+        raise InvalidRequest.field(field, "the fleet is switched off")
+    if not fleet["workflows"]:
+        raise InvalidRequest.field(field, "the fleet has no active workflow")
