@@ -72,6 +72,7 @@ from callsheet.plumbing.health import Draining, health_router, is_ready
 from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics, ReconcilerMetrics
 from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.plumbing.openapi_texts import describe_operations
+from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
@@ -255,7 +256,9 @@ def _assemble(
         notifier=notifier,
         loops=LoopGroup(loops, is_outage),
         draining=draining,
-        asgi=Edge(application, settings.server, HttpMetrics(registry), _vouch(rooms), in_progress),
+        asgi=Edge(
+            application, settings.server, HttpMetrics(registry), _vouch(rooms), in_progress, OwnAddresses(settings)
+        ),
     )
 
 

@@ -207,7 +207,7 @@ async def test_nul_bytes_in_an_address_are_refused(client: httpx.AsyncClient, pe
 
 @pytest.mark.parametrize("size", [33_000, 38_000])
 async def test_a_large_header_is_refused_by_name(plane: ControlPlane, size: int) -> None:
-    request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Large: " + b"a" * size + b"\r\n\r\n"
+    request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"a" * size + b"\r\n\r\n"
     answer = await exchange(plane.settings.public_url, request)
     problem = assert_refused(answer, 431, "headers_too_large", "header x-large")
     assert problem["limit_bytes"] == 32_768
@@ -215,14 +215,16 @@ async def test_a_large_header_is_refused_by_name(plane: ControlPlane, size: int)
 
 async def test_many_headers_that_are_large_together_are_refused(plane: ControlPlane) -> None:
     lines = b"".join(b"X-%d: %s\r\n" % (number, b"a" * 1000) for number in range(35))
-    answer = await exchange(plane.settings.public_url, b"GET /healthz HTTP/1.1\r\nHost: x\r\n" + lines + b"\r\n")
+    answer = await exchange(
+        plane.settings.public_url, b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n" + lines + b"\r\n"
+    )
     problem = assert_refused(answer, 431, "headers_too_large", "header x-0")
     assert problem["limit_bytes"] == 32_768
 
 
 async def test_a_long_address_is_refused(plane: ControlPlane) -> None:
     for address in (b"/" + b"a" * 38_000, b"/api/keys?cursor=" + b"a" * 38_000):
-        answer = await exchange(plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: x\r\n\r\n")
+        answer = await exchange(plane.settings.public_url, b"GET " + address + b" HTTP/1.1\r\nHost: localhost\r\n\r\n")
         assert_refused(answer, 431, "headers_too_large", "address")
 
 
@@ -249,14 +251,14 @@ async def test_a_long_address_is_refused(plane: ControlPlane) -> None:
     ids=lambda value: value[:40],
 )
 async def test_there_is_nothing_at_any_other_address(plane: ControlPlane, address: str) -> None:
-    request = f"GET {address} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    request = f"GET {address} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
     assert_refused(await exchange(plane.settings.public_url, request), 404, "not_found")
 
 
 async def test_names_with_dots_reach_no_file(plane: ControlPlane) -> None:
     for name in ("../secret_key", "..%2fsecret_key", "%2e%2e/%2e%2e/etc/passwd", "a/../../secret_key", "%252e%252e/x"):
         for method in ("GET", "PUT"):
-            request = f"{method} /storage/{name} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+            request = f"{method} /storage/{name} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
             answer = await exchange(plane.settings.public_url, request)
             assert_refused(answer, 403, "signature_invalid")
 
@@ -267,7 +269,7 @@ async def test_a_method_that_an_address_does_not_take_is_refused_with_those_it_t
 ) -> None:
     for address, allowed in (("/api/me", {"GET"}), ("/api/keys/1", {"DELETE"}), ("/api/auth/login", {"POST"})):
         if method not in allowed:
-            request = f"{method} {address} HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n".encode()
+            request = f"{method} {address} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n".encode()
             answer = await exchange(plane.settings.public_url, request)
             assert_refused(answer, 405, "method_not_allowed")
             assert set(answer.headers["allow"].split(", ")) == allowed
@@ -277,10 +279,10 @@ async def test_old_and_odd_but_valid_requests_are_answered(plane: ControlPlane) 
     for head in (
         b"GET /healthz HTTP/1.0\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: \r\n",
-        b"GET http://elsewhere.example/healthz HTTP/1.1\r\nHost: x\r\n",
-        b"GET /healthz?%ff=%ff&&=&a=1&a=2 HTTP/1.1\r\nHost: x\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\nX-Odd: \xff\xfe\r\nAccept: nonsense\r\nRange: bytes=9-1\r\n",
-        b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
+        b"GET http://elsewhere.example/healthz HTTP/1.1\r\nHost: localhost\r\n",
+        b"GET /healthz?%ff=%ff&&=&a=1&a=2 HTTP/1.1\r\nHost: localhost\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX-Odd: \xff\xfe\r\nAccept: nonsense\r\nRange: bytes=9-1\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n",
     ):
         answer = await exchange(plane.settings.public_url, head + b"\r\n")
         assert (answer.status_code, answer.json()["status"]) == (200, "ok")
@@ -291,14 +293,14 @@ async def test_old_and_odd_but_valid_requests_are_answered(plane: ControlPlane) 
     [
         b"\x16\x03\x01\x02\x00\r\n\r\n",
         b"GET / two three HTTP/1.1\r\n\r\n",
-        b"GET /a\x00b HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Nul: a\x00b\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX-Large: " + b"a" * 200_000 + b"\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\n" + b"X: a\r\n" * 200 + b"\r\n",
+        b"GET /a\x00b HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Nul: a\x00b\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + b"9" * 5000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"GET /" + b"a" * 100_000 + b" HTTP/1.1\r\nHost: localhost\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Large: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n" + b"X: a\r\n" * 200 + b"\r\n",
     ],
     ids=lambda value: repr(value[:30]),
 )
@@ -310,13 +312,14 @@ async def test_what_is_not_http_ends_at_the_server(plane: ControlPlane, request_
 
 
 async def test_a_broken_chunk_is_refused(plane: ControlPlane) -> None:
-    head = b"POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
     answer = await exchange(plane.settings.public_url, head + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n")
     assert_refused(answer, 400, "malformed_request", "body")
 
 
 async def test_a_body_that_ends_early_leaves_the_server_well(client: httpx.AsyncClient, plane: ControlPlane) -> None:
-    head = b"POST /api/auth/login HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n"
+    head = b"POST /api/auth/login HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Content-Length: 100\r\n\r\n"
     with pytest.raises(TimeoutError):
         await exchange(plane.settings.public_url, head + b"{", seconds=0.05)
     assert (await client.get("/healthz")).status_code == 200

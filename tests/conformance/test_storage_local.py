@@ -401,7 +401,7 @@ async def ask(url: str, target: bytes, method: bytes = b"GET") -> tuple[int, byt
     """One request whose target is sent as it stands: no client tidies it up on the way."""
     parts = urlsplit(url)
     reader, writer = await asyncio.open_connection(parts.hostname, parts.port)
-    writer.write(method + b" " + target + b" HTTP/1.1\r\nHost: callsheet\r\nConnection: close\r\n\r\n")
+    writer.write(method + b" " + target + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     answer = await reader.read()
     writer.close()
     await writer.wait_closed()
@@ -473,7 +473,7 @@ async def test_a_truncated_upload_stores_nothing(local_storage: LocalStorage, lo
         parts = urlsplit(signed.url)
         _, writer = await asyncio.open_connection(parts.hostname, parts.port)
         target = f"{parts.path}?{parts.query}".encode()
-        writer.write(b"PUT " + target + b" HTTP/1.1\r\nHost: callsheet\r\nContent-Type: video/mp4\r\n" + framing)
+        writer.write(b"PUT " + target + b" HTTP/1.1\r\nHost: localhost\r\nContent-Type: video/mp4\r\n" + framing)
         await writer.drain()
         await until(lambda: files(local_home / "storage", "incoming") != [])
         writer.close()

@@ -14,7 +14,7 @@ from callsheet.toolbox.signing import Master, SigningKeys
 from callsheet.wire.errors import RateLimited
 
 SQL = statements("callsheet.identity")
-# What one subscriber of IPv6 has at least, and what anybody gets for free from a tunnel: 65,536 times as much.
+# What anybody gets for free from a tunnel of IPv6: 65,536 times what one subscriber has.
 SITE_BITS = 48
 
 

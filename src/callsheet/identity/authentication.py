@@ -19,6 +19,7 @@ from callsheet.identity.sessions import Sessions
 from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
 from callsheet.plumbing.client_address import client_address
 from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
 from callsheet.toolbox.batching import Batcher
@@ -53,6 +54,7 @@ class Authentication:
         self._clock = SystemClock()
         self._usage = usage
         self._settings = settings
+        self._own = OwnAddresses(settings)
         # Requests that arrive together, and the streams that are woken together, ask together.
         self._keys: Batcher[bytes, Row | None] = Batcher(self._find_keys)
         # Made once: FastAPI asks each dependency once per request, however many parts of a route name it.
@@ -190,12 +192,13 @@ class Authentication:
         origin = request.headers.get("origin")
         if origin is None:
             return
-        # Taken apart by hand: urlsplit raises on some of what a client may send.
-        allowed = {self._settings.public_url.rpartition("://")[2], request.headers.get("host", "")}
         if self._settings.server.cors_credentials and origin in self._settings.server.cors_origins:
             return
-        if origin.rpartition("://")[2] not in allowed - {""}:
-            raise CsrfFailed("The request comes from a page of another site.")
+        if not self._own.is_own_page(origin, request.headers.get("host", "")):
+            raise CsrfFailed(
+                f"The request comes from a page of {origin[:200]!r}, which is not an address of this control plane. An "
+                "operator can make it one with server.public_url or server.allowed_origins."
+            )
 
     def client_address(self, request: Request) -> str:
         """The caller's address; X-Forwarded-For counts only as far as it was written by proxies we trust."""

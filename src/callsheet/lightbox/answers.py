@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
+from collections.abc import Awaitable, Callable, Collection
+from typing import Any
 
 from aiohttp import web
 
+from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
 
 log = get_logger(__name__)
 
@@ -15,7 +17,6 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TROUBLE = "500 Internal Server Error\n\nServer got itself in trouble"
 # As others say it in their logs: the client has closed its connection.
 LEFT = 499
-LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
 def trouble() -> web.Response:
@@ -38,15 +39,37 @@ async def troubles(request: web.Request, handler: Handler) -> web.StreamResponse
         return trouble()
 
 
-@web.middleware
-async def same_origin(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """A page from elsewhere may not drive the engine of this machine through the user's browser."""
-    origin, host = request.headers.get("Origin"), request.headers.get("Host")
-    if origin and host:
-        here, there = urlsplit(f"//{host}"), urlsplit(origin)
-        if here.hostname in LOOPBACK and there.netloc and here.netloc.lower() != there.netloc.lower():
+def only_own_pages(listening: str, allowed_hosts: Collection[str]) -> Any:
+    """A page from elsewhere may not drive the engine of this machine through the user's browser. There is no login, so
+    nothing else stops it."""
+    names = {listening.lower(), *(name.lower() for name in allowed_hosts)}
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        host, origin = request.headers.get("Host", ""), request.headers.get("Origin")
+        if host and not answers_for(host, names, is_local=is_loopback(listening)):
+            return web.Response(status=403, text=f"Lightbox is not {host[:200]!r}: see lightbox.allowed_hosts.")
+        # Both without a word, as ComfyUI does it. The second is how browsers say it where they send no origin.
+        if origin is not None and authority_in(origin) != host.lower():
             return web.Response(status=403)
-    return await handler(request)
+        if request.headers.get("Sec-Fetch-Site") == "cross-site":
+            return web.Response(status=403)
+        return await handler(request)
+
+    return check
+
+
+def answers_for(host: str, names: Collection[str], *, is_local: bool) -> bool:
+    """Whether a request with this Host is for us. Pure.
+
+    A name without a dot, as containers have them, is nobody's on the internet.
+    """
+    name = name_in(host)
+    if name is None:
+        return False
+    if name in names or is_loopback(name):
+        return True
+    return not is_local and (is_what_it_says(name) or "." not in name)
 
 
 def query_number(request: web.Request, name: str, default: int | None) -> int | None:

@@ -74,9 +74,20 @@ class Folders:
         return name, None
 
     def named_in_graph(self, name: str) -> Path:
-        """A file that a graph names. ComfyUI takes absolute names and `..` here (comfyui-api.md §4); Lightbox too."""
+        """A file that a graph names, inside of one of the folders. ComfyUI takes files from anywhere (comfyui-api.md
+        §4), so that a graph reads what only the engine's machine should know; ValueError here."""
         plain, folder = self.split_annotation(name)
-        return (folder or self.input) / plain
+        path = Path(os.path.abspath((folder or self.input) / plain))
+        if "\0" in plain or not any(path.is_relative_to(each) for each in (self.input, self.output, self.temp)):
+            raise ValueError(f"{name!r} is outside of the engine's folders.")
+        return path
+
+    def has_named(self, name: object) -> bool:
+        """Whether there is a file that a graph may call so."""
+        try:
+            return isinstance(name, str) and self.named_in_graph(name).exists()
+        except ValueError:
+            return False
 
     def listed(self, endings: tuple[str, ...]) -> list[str]:
         """Names of the input files that end so, for `/object_info`."""

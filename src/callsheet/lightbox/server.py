@@ -12,7 +12,7 @@ from pathlib import Path
 
 from aiohttp import web
 
-from callsheet.lightbox.answers import same_origin, troubles
+from callsheet.lightbox.answers import only_own_pages, troubles
 from callsheet.lightbox.cloud import CloudRoutes, cloud_key
 from callsheet.lightbox.executor import Executor
 from callsheet.lightbox.file_routes import FileRoutes
@@ -60,13 +60,14 @@ async def running_lightbox(settings: LightboxSettings, directory: Path) -> Async
     async def listen(request: web.Request) -> web.StreamResponse:
         return await sockets.listen(request, executor.status(), executor.current_node)
 
+    own_pages = only_own_pages(settings.host, settings.allowed_hosts)
     if settings.as_cloud:
         key = cloud_key(settings.cloud_api_key.get_secret_value())
-        app = web.Application(client_max_size=max_upload, middlewares=[troubles, key])
+        app = web.Application(client_max_size=max_upload, middlewares=[troubles, own_pages, key])
         cloud = CloudRoutes(executor, prompts, files, folders)
         app.add_routes([web.get("/ws", listen), *cloud.routes(), *_under_api(info.routes())])
     else:
-        app = web.Application(client_max_size=max_upload, middlewares=[troubles, same_origin])
+        app = web.Application(client_max_size=max_upload, middlewares=[troubles, own_pages])
         routes = [*prompts.routes(), *files.routes(), *info.routes(), web.get("/ws", listen)]
         app.add_routes([*routes, *_under_api(routes)])
         app.add_routes([web.get("/api/jobs", prompts.jobs), web.get("/api/jobs/{job_id}", prompts.job)])

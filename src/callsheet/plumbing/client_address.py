@@ -46,14 +46,6 @@ def is_in(address: str, networks: Iterable[Network]) -> bool:
 
 
 @lru_cache(4096)
-def is_loopback(address: str) -> bool:
-    try:
-        return ip_address(address).is_loopback
-    except ValueError:
-        return False
-
-
-@lru_cache(4096)
 def neighbourhood(address: str, bits: int = SUBSCRIBER_BITS) -> str:
     """A subscriber of IPv6 has a /64 at least: counted one by one, its addresses would never run out."""
     try:

@@ -17,9 +17,10 @@ from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from callsheet.plumbing.client_address import bare_address, client_address, is_in, is_loopback, neighbourhood
+from callsheet.plumbing.client_address import bare_address, client_address, is_in, neighbourhood
 from callsheet.settings import ServerSettings
 from callsheet.settings.values import Network
+from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.errors import TooManyConnections

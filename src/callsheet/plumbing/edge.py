@@ -19,6 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from callsheet.plumbing.connections import Peer, RequestsInProgress
 from callsheet.plumbing.cors import Cors, Headers
 from callsheet.plumbing.metrics import HttpMetrics
+from callsheet.plumbing.own_addresses import OwnAddresses
 from callsheet.plumbing.problems import InternalError, problem_response
 from callsheet.plumbing.request_body import BodyRules, RequestBody
 from callsheet.settings import ServerSettings
@@ -31,6 +32,7 @@ from callsheet.wire.errors import (
     NotAuthenticated,
     Refusal,
     Unavailable,
+    WrongHost,
 )
 
 log = get_logger(__name__)
@@ -63,14 +65,18 @@ class Edge:
         metrics: HttpMetrics,
         vouch: Vouch | None = None,
         in_progress: RequestsInProgress | None = None,
+        own: OwnAddresses | None = None,
     ):
-        """`vouch` is asked before a large body is read. Default: nobody is known here, and all bodies are small."""
+        """`vouch` is asked before a large body is read. Default: nobody is known here, and all bodies are small.
+
+        `own`: requests for other hosts are refused. Default: there are none."""
         self._app = app
         self._settings = settings
         self._metrics = metrics
         self._vouch = vouch or _nobody
         self._cors = Cors(settings)
         self._in_progress = in_progress or RequestsInProgress(settings)
+        self._own = own
         self._discarding = 0
         self._own_rules = BodyRules(settings.body_grace_seconds, settings.body_bytes_per_second)
         self._json_rules = BodyRules(
@@ -95,6 +101,7 @@ class Edge:
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
+                self._check_host(headers)
                 # Before authentication and limits: a browser asks with neither credentials nor body.
                 preflight = self._cors.preflight(scope["method"], scope["path"], headers)
                 if preflight is not None:
@@ -135,6 +142,11 @@ class Edge:
             lambda: self._vouch(Request(scope)),
             int(declared) if declared.isdigit() else 0,
         )
+
+    def _check_host(self, headers: Mapping[bytes, bytes]) -> None:
+        host = headers.get(b"host", b"").decode("latin-1")
+        if self._own is not None and not self._own.answers_for(host):
+            raise WrongHost(host)
 
     def _check_size(self, scope: Scope, headers: Mapping[bytes, bytes]) -> None:
         limit = self._settings.max_header_bytes

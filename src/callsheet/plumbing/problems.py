@@ -63,6 +63,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "body_too_large": 413,
     "unsupported_media_type": 415,
     "range_not_satisfiable": 416,
+    "wrong_host": 421,
     "invalid_request": 422,
     "content_mismatch": 422,
     "insufficient_tokens": 422,

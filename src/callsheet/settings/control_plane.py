@@ -18,6 +18,11 @@ class ServerSettings(Section):
     public_url: WebAddress | None = Field(
         None, description="Address people and workers reach it at, without a path. Default: http://host:port."
     )
+    allowed_origins: Origins = Field(
+        (),
+        description="Other addresses at which people open this control plane in a browser, comma separated, like "
+        "http://studio.lan:8400. Default: none but public_url, localhost and IP addresses.",
+    )
     max_body_bytes: int = Field(1_048_576, ge=1024, description="Largest JSON body accepted, in bytes.")
     max_body_values: int = Field(
         100_000,
@@ -96,6 +101,13 @@ class ServerSettings(Section):
         if self.cors_credentials and "*" in self.cors_origins:
             raise ValueError("cors_credentials needs cors_origins that name each origin, not *")
         return self
+
+    @field_validator("allowed_origins")
+    @classmethod
+    def _allowed_origins_are_named(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        if "*" in value:
+            raise ValueError("must name each origin; * would let pages of all sites use the session")
+        return value
 
     @field_validator("public_url")
     @classmethod

@@ -191,6 +191,12 @@ class ClientSettings(Section):
 class LightboxSettings(Section):
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on. There is no login: keep it local.")
     port: int = Field(8188, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    allowed_hosts: Names = Field(
+        (),
+        description="Names with a dot that it is reached by, comma separated, like render.lan. Other requests are "
+        "refused. Default: lightbox.host and localhost; where it listens beyond loopback, also IP addresses and names "
+        "without a dot.",
+    )
     directory: Path | None = Field(
         None, description="Where input, output and temp are. Default: `lightbox` in the data directory."
     )

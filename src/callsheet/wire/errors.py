@@ -122,6 +122,19 @@ class Forbidden(Refusal):
     code = "forbidden"
 
 
+class WrongHost(Refusal):
+    """The request is for a host that this control plane does not answer for."""
+
+    code = "wrong_host"
+
+    def __init__(self, host: str):
+        super().__init__(
+            f"This control plane is not {host[:200]!r}. Use the address of server.public_url; an operator can add "
+            "another one to server.allowed_origins.",
+            errors=[FieldProblem("header host", "is not an address of this control plane")],
+        )
+
+
 class CsrfFailed(Refusal):
     """The request came with a session cookie but without the session's CSRF token."""
 

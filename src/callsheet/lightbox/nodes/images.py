@@ -39,8 +39,7 @@ class LoadFile(Node):
 
     @classmethod
     def refuse(cls, name: str, value: Any, folders: Folders) -> str | None:
-        known = isinstance(value, str) and "\0" not in value and folders.named_in_graph(value).exists()
-        return None if known else f"Invalid image file: {value}"
+        return None if folders.has_named(value) else f"Invalid image file: {value}"
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:

@@ -1,0 +1,35 @@
+"""At which addresses people and workers reach this control plane: which hosts it answers for, and whose pages are its
+own. Pure."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from callsheet.settings import Settings
+from callsheet.toolbox.addresses import is_loopback
+from callsheet.toolbox.origins import authority_in, is_what_it_says, name_in
+
+
+class OwnAddresses:
+    def __init__(self, settings: Settings):
+        server = settings.server
+        self._origins = frozenset(origin.lower() for origin in (settings.public_url, *server.allowed_origins))
+        self._names = {name_in(authority_in(origin)) for origin in self._origins} | {server.host.lower()}
+        # Beyond loopback it may be reached by any name that leads here; a cookie belongs to one of them only.
+        self._is_local = is_loopback(server.host)
+        # Every request asks, and nearly all of them have the same host.
+        self.answers_for = lru_cache(256)(self._answers_for)
+
+    def _answers_for(self, host: str) -> bool:
+        """Whether a request with this Host is for us. Without one it is no browser's."""
+        if not host or not self._is_local:
+            return True
+        name = name_in(host)
+        return name is not None and (name in self._names or is_loopback(name))
+
+    def is_own_page(self, origin: str, host: str) -> bool:
+        """Whether a request with these headers, Origin and Host, comes from a page of ours."""
+        if origin.lower() in self._origins:
+            return True
+        authority = authority_in(origin)
+        return authority == host.lower() and is_what_it_says(name_in(authority) or "")

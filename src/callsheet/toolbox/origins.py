@@ -1,0 +1,41 @@
+"""Which host a request was sent to, and which page sent it. Pure.
+
+A page of evil.example whose name suddenly leads to 127.0.0.1 (DNS rebinding) sends `Host: evil.example`, and for the
+browser we are its own origin. So neither header proves the other; a name counts only if it is known to be ours. An IP
+address, and localhost, is what it says: nobody else's page can come from there.
+"""
+
+from __future__ import annotations
+
+from ipaddress import ip_address
+
+
+def name_in(authority: str) -> str | None:
+    """The host of `host`, `host:port` or `[::1]:port`, in lower case; None where it is none."""
+    if authority.startswith("["):
+        name, bracket, rest = authority[1:].partition("]")
+        port = rest.removeprefix(":") if rest.startswith(":") else rest
+        well_formed = bool(bracket) and (not rest or rest.startswith(":"))
+    else:
+        name, _, port = authority.partition(":")
+        well_formed = True
+    if not name or not well_formed or (port and not port.isdecimal()):
+        return None
+    return name.lower().removesuffix(".")
+
+
+def authority_in(origin: str) -> str:
+    """`host:port` of an origin like https://host:port; empty where it is none, such as `null`."""
+    scheme, mark, authority = origin.partition("://")
+    return authority.lower() if mark and scheme.lower() in ("http", "https") else ""
+
+
+def is_what_it_says(name: str) -> bool:
+    """Whether no DNS server decides where the name leads: an IP address, or localhost."""
+    if name == "localhost":
+        return True
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
