@@ -17,7 +17,7 @@ from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.settings import Settings, load_settings
 from tests.support.ports import free_port
 
-FLEET_SECRET = "a-shared-secret-of-the-tests"
+FLEET_SECRET = "a-shared-secret-of-the-tests-with-40-signs"
 _numbers = itertools.count(1)
 
 

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Literal
 import typer
 
 from callsheet.cli.console import out, print_json
-from callsheet.cli.findings import Finding, clock_finding
+from callsheet.cli.findings import Finding, clock_finding, safety_findings
 from callsheet.settings import Settings, load_settings
+from callsheet.settings.safety import unsafe_settings
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Refusal
@@ -34,7 +35,7 @@ def doctor(
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
-    """Check database, storage, secrets, clock, engine and providers, or what a worker needs. Exits 1 on a problem."""
+    """Check settings, database, storage, clock, engine and providers, or what a worker needs. Exits 1 on a problem."""
     if worker or find_spec("asyncpg") is None:
         from callsheet.cli.worker_doctor import examine_worker
 
@@ -68,7 +69,7 @@ async def _examine_installation(settings: Settings) -> list[Finding]:
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    findings = [_secrets(settings), *_proxies(settings)]
+    findings = [_secrets(settings), *safety_findings(unsafe_settings(settings))]
     checks = (("database", _database), ("storage", _storage), ("engine", _engine), ("providers", _providers))
     for part, check in checks:
         findings.extend(await _guarded(part, check, settings))
@@ -107,26 +108,6 @@ def _secrets(settings: Settings) -> Finding:
         message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
         return Finding("secrets", "ok", message, "End the rotation when it is time: callsheet secrets finish")
     return Finding("secrets", "ok", f"The secret key is kept in {file}.")
-
-
-def _proxies(settings: Settings) -> list[Finding]:
-    """A control plane that only this machine reaches, under an address of elsewhere, has a proxy in front of it."""
-    from urllib.parse import urlsplit
-
-    is_behind_proxy = is_loopback(settings.server.host) and not is_loopback(
-        urlsplit(settings.public_url).hostname or ""
-    )
-    if not is_behind_proxy or settings.server.trusted_proxies:
-        return []
-    return [
-        Finding(
-            "proxy",
-            "warning",
-            f"{settings.public_url} is served by a proxy, and no proxy is trusted. All people have the proxy's address"
-            ", and the limits on failed logins count them as one.",
-            "Name the proxy's network: CALLSHEET_SERVER__TRUSTED_PROXIES=127.0.0.1/32",
-        )
-    ]
 
 
 async def _database(settings: Settings) -> list[Finding]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
+
+from callsheet.settings.safety import Unsafe
 
 CLOCK_TOLERANCE_SECONDS = 2.0
 
@@ -22,3 +25,7 @@ def clock_finding(whose: str, drift_seconds: float) -> Finding:
         advice = "Run a time service (chrony, systemd-timesyncd) on both; signed addresses expire by the clock."
         return Finding("clock", "problem", message, advice)
     return Finding("clock", "ok", message)
+
+
+def safety_findings(found: Sequence[Unsafe]) -> list[Finding]:
+    return [Finding("settings", "warning", each.message, each.advice) for each in found]

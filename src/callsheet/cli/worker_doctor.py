@@ -9,10 +9,11 @@ from pathlib import Path
 
 import httpx
 
-from callsheet.cli.findings import Finding, clock_finding
+from callsheet.cli.findings import Finding, clock_finding, safety_findings
 from callsheet.cli.worker import RIGHT_DIRECTORY, TOKEN_PREFIX, engines_of, machine_name, wrong_directory
 from callsheet.providers.engine import EngineError
 from callsheet.settings import Settings
+from callsheet.settings.safety import unsafe_worker_settings
 
 ANSWER_SECONDS = 5.0
 GIBIBYTE = 2**30
@@ -27,6 +28,7 @@ async def examine_worker(settings: Settings) -> list[Finding]:
         *await _control_plane(settings),
         await _engine(settings),
         _directory(settings),
+        *safety_findings(unsafe_worker_settings(settings)),
     ]
 
 
