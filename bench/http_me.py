@@ -22,7 +22,7 @@ from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.server import free_address
 from callsheet.settings import load_settings
-from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest
+from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest
 
 name = "http.me"
 HOST = "127.0.0.1"
@@ -101,7 +101,7 @@ async def create_user(databases: Databases) -> tuple[UUID, str]:
     user = await accounts.create_user(
         CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password")
     )
-    return user.id, (await Keys(databases).create(user.id, "bench")).key
+    return user.id, (await Keys(databases).create(user.id, CreateKeyRequest(name="bench"))).key
 
 
 @asynccontextmanager

@@ -28,7 +28,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.server import free_address
 from callsheet.settings import SHORT_NAMES, load_settings
 from callsheet.wallet.ledger import credit
-from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role
+from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role
 from callsheet.wire.jobs import Job, JobStatus
 
 FLEET_SECRET = "the-secret-of-a-bench-fleet"
@@ -183,7 +183,7 @@ async def _person(databases: Databases) -> str:
         CreateUserRequest(tenant="bench", email="bench@example.com", password="not a real password", role=Role.OPERATOR)
     )
     await credit(databases.pools[0], tenant.id, user.id, TOKENS, "bench")
-    return (await Keys(databases).create(user.id, "bench")).key
+    return (await Keys(databases).create(user.id, CreateKeyRequest(name="bench"))).key
 
 
 async def _read(process: Process, is_ready: asyncio.Event, said: deque[str]) -> None:

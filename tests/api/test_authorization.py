@@ -16,15 +16,22 @@ from tests.support.world import World
 CALLERS = (
     "nobody",
     "revoked key",
+    "expired key",
     "disabled user",
     "user of a disabled tenant",
     "stranger",
     "colleague",
     "owner",
+    "owner's session",
+    "owner's read key",
+    "owner's submit key",
     "tenant admin",
+    "tenant admin's own key",
     "tenant admin of another tenant",
     "viewer",
     "operator",
+    "operator's own key",
+    "operator's admin key",
     "worker",
     "other worker",
     "revoked worker",
@@ -38,6 +45,7 @@ CALLERS = (
 # Who proves nothing: nearly every route refuses all of them in one and the same place.
 UNKNOWN = (
     "revoked key",
+    "expired key",
     "disabled user",
     "user of a disabled tenant",
     "revoked worker",
@@ -48,13 +56,22 @@ UNKNOWN = (
 )
 TENANT_ADMINS = {"tenant admin", "tenant admin of another tenant"}
 OTHERS = ("stranger", "colleague", "tenant admin", "tenant admin of another tenant", "viewer", "operator")
-USERS = {*OTHERS, "owner"}
+USERS = {*OTHERS, "owner", "owner's session"}
+# Keys that may do less than their users: whose they are, and their scopes. All others have every scope of their role.
+SCOPED: dict[str, tuple[str, set[str]]] = {
+    "owner's read key": ("owner", {"read"}),
+    "owner's submit key": ("owner", {"submit"}),
+    "tenant admin's own key": ("tenant admin", {"read", "submit"}),
+    "operator's own key": ("operator", {"read", "submit"}),
+    "operator's admin key": ("operator", {"admin"}),
+}
 WORKERS = {"worker", "other worker"}
 
 
 class Access(Enum):
     ANYBODY = "anybody"
     ACCOUNT = "everybody who is signed in, for themselves"
+    SESSION = "every user with a browser session, for themselves; no API key"
     USER = "every user, for themselves; a viewer may only read"
     OWNER = "its owner; for everybody else it is not there; a viewer may only read"
     OPERATOR = "operators"
@@ -70,7 +87,8 @@ class Access(Enum):
     PROVIDER = "who signs as the provider that was called; for others it is not there"
 
 
-ANYBODY, ACCOUNT, USER, OWNER = Access.ANYBODY, Access.ACCOUNT, Access.USER, Access.OWNER
+ANYBODY, ACCOUNT, SESSION = Access.ANYBODY, Access.ACCOUNT, Access.SESSION
+USER, OWNER = Access.USER, Access.OWNER
 OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN = Access.OPERATOR, Access.SEEN, Access.TENANT_LIST, Access.TENANT_SEEN
 TENANT_NEW, TENANT_MANAGED = Access.TENANT_NEW, Access.TENANT_MANAGED
 ADMINISTRATION = {OPERATOR, SEEN, TENANT_LIST, TENANT_SEEN, TENANT_NEW, TENANT_MANAGED}
@@ -95,9 +113,11 @@ TABLE: dict[Access, str] = {
         POST /api/stream-tokens
         POST /api/me/password
     """,
+    SESSION: """
+        POST /api/keys
+    """,
     USER: """
         GET /api/keys
-        POST /api/keys
         POST /api/videos/uploads
         POST /api/videos
         GET /api/videos
@@ -362,8 +382,21 @@ async def test_every_route_is_classified(client: httpx.AsyncClient) -> None:
     assert ACCESS.keys() - documented == set(), "these are gone"
 
 
+def scope_needed(access: Access, operation: str) -> str | None:
+    """The scope that a key needs for an operation of its user."""
+    if access in ADMINISTRATION:
+        return "admin"
+    if access in (USER, OWNER):
+        return "read" if operation.startswith("GET") else "submit"
+    return "read" if operation == "POST /api/stream-tokens" else None
+
+
 def refusal(access: Access, caller: str, operation: str) -> int | None:
     """The status a caller is refused with, or None where it may pass."""
+    if caller in SCOPED:
+        user, scopes = SCOPED[caller]
+        status, needed = refusal(access, user, operation), scope_needed(access, operation)
+        return 403 if status != 401 and needed is not None and needed not in scopes else status
     if access is ANYBODY:
         return None
     if access in (SIGNATURE, PROVIDER):
@@ -376,11 +409,13 @@ def refusal(access: Access, caller: str, operation: str) -> int | None:
         return 404 if access is HOLDER and caller == "other worker" else None
     if caller not in USERS:
         return 401
+    if access is SESSION:
+        return None if caller.endswith("session") else 403
     if access in ADMINISTRATION:
         return _refusal_of_administration(access, caller)
     if access in (USER, OWNER) and caller == "viewer" and not operation.startswith("GET"):
         return 403
-    return 404 if access is OWNER and caller != "owner" else None
+    return 404 if access is OWNER and caller not in ("owner", "owner's session") else None
 
 
 def _refusal_of_administration(access: Access, caller: str) -> int | None:
@@ -485,7 +520,8 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: s
 
 
 @pytest.mark.parametrize(
-    "operation", [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, ANYBODY)]
+    "operation",
+    [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, SESSION, ANYBODY)],
 )
 async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: World, operation: str) -> None:
     for caller in OTHERS:
@@ -530,8 +566,9 @@ LET_THROUGH: dict[Access, tuple[str, ...]] = {
     "operation", [operation for operation, access in sorted(ACCESS.items()) if access is OWNER and "GET" in operation]
 )
 async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> None:
-    answer = await shared.ask("owner", operation, _body(shared, operation))
-    assert answer.status_code == NOT_NOW.get(operation, 200), answer.text
+    for caller in ("owner", "owner's session", "owner's read key"):
+        answer = await shared.ask(caller, operation, _body(shared, operation))
+        assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from tests.support.answers import assert_refused, exchange
-from tests.support.people import People, Person
+from tests.support.people import People, Person, session_of
 
 JSON = "application/json"
 MEGABYTE = 1_048_576
@@ -21,12 +21,22 @@ async def person(people: People) -> Person:
     return await people.user()
 
 
+@pytest.fixture
+async def signed_in(client: httpx.AsyncClient, person: Person) -> dict[str, str]:
+    """The headers of a browser: only a session creates keys."""
+    return await session_of(client, person)
+
+
 @pytest.fixture(autouse=True)
 async def _nothing_is_written(plane: ControlPlane, person: Person) -> AsyncIterator[None]:
     async def rows() -> list[int]:
         async with plane.databases.central.connection() as connection:
-            tables = ("tenants", "users", "api_keys", "browser_sessions")
-            return [await connection.fetchval(f"SELECT count(*) FROM {table}") for table in tables]
+            counts = [
+                await connection.fetchval(f"SELECT count(*) FROM {name}") for name in ("tenants", "users", "api_keys")
+            ]
+            # The person's own is what a test signed in with.
+            others = "SELECT count(*) FROM browser_sessions WHERE user_id <> $1"
+            return [*counts, await connection.fetchval(others, person.user.id)]
 
     before = await rows()
     yield
@@ -71,9 +81,9 @@ async def _nothing_is_written(plane: ControlPlane, person: Person) -> AsyncItera
     ids=lambda value: repr(value[:30]) if isinstance(value, bytes) else None,
 )
 async def test_a_bad_body_is_refused(
-    client: httpx.AsyncClient, person: Person, body: bytes, status: int, code: str, fields: list[str]
+    client: httpx.AsyncClient, signed_in: dict[str, str], body: bytes, status: int, code: str, fields: list[str]
 ) -> None:
-    headers = person.headers | {"content-type": JSON}
+    headers = signed_in | {"content-type": JSON}
     assert_refused(await client.post("/api/keys", content=body, headers=headers), status, code, *fields)
 
 
@@ -82,9 +92,9 @@ async def test_a_bad_body_is_refused(
     ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data; boundary=x", "json", "a/json", None],
 )
 async def test_a_body_of_another_type_is_refused(
-    client: httpx.AsyncClient, person: Person, content_type: str | None
+    client: httpx.AsyncClient, signed_in: dict[str, str], content_type: str | None
 ) -> None:
-    headers = person.headers | ({} if content_type is None else {"content-type": content_type})
+    headers = signed_in | ({} if content_type is None else {"content-type": content_type})
     answer = await client.post("/api/keys", content=b'{"name": "x"}', headers=headers)
     assert_refused(answer, 415, "unsupported_media_type", "content-type")
 
@@ -120,17 +130,17 @@ async def pieces(size: int) -> AsyncIterator[bytes]:
 @pytest.mark.parametrize("size", [MEGABYTE + 1, 2 * MEGABYTE, 50 * MEGABYTE])
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
 async def test_a_body_over_the_limit_is_refused_and_the_client_hears_why(
-    client: httpx.AsyncClient, person: Person, size: int, chunked: bool
+    client: httpx.AsyncClient, person: Person, signed_in: dict[str, str], size: int, chunked: bool
 ) -> None:
-    headers = person.headers | {"content-type": JSON} | ({} if chunked else {"content-length": str(size)})
+    headers = signed_in | {"content-type": JSON} | ({} if chunked else {"content-length": str(size)})
     answer = await client.post("/api/keys", content=pieces(size), headers=headers)
     problem = assert_refused(answer, 413, "body_too_large", "body")
     assert problem["limit_bytes"] == MEGABYTE
     assert (await client.get("/api/me", headers=person.headers)).status_code == 200
 
 
-async def test_a_body_of_exactly_the_limit_is_read(client: httpx.AsyncClient, person: Person) -> None:
-    headers = person.headers | {"content-type": JSON}
+async def test_a_body_of_exactly_the_limit_is_read(client: httpx.AsyncClient, signed_in: dict[str, str]) -> None:
+    headers = signed_in | {"content-type": JSON}
     answer = await client.post("/api/keys", content=b"{}".ljust(MEGABYTE), headers=headers)
     assert_refused(answer, 422, "invalid_request", "name")
 
@@ -325,8 +335,8 @@ async def test_a_body_that_ends_early_leaves_the_server_well(client: httpx.Async
     assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_the_answer_does_not_grow_with_the_mistakes(client: httpx.AsyncClient, person: Person) -> None:
+async def test_the_answer_does_not_grow_with_the_mistakes(client: httpx.AsyncClient, signed_in: dict[str, str]) -> None:
     names = [f"{number}\x1b\u2028{'x' * 1000}" for number in range(500)]
-    answer = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=person.headers)
+    answer = await client.post("/api/keys", json=dict.fromkeys(names, 1), headers=signed_in)
     assert_refused(answer, 422, "invalid_request", "name", *(name[:200] for name in names[:49]))
     assert len(answer.content) < 50_000

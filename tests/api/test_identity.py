@@ -16,7 +16,7 @@ from callsheet.identity.keys import Keys, KeyUsage
 from callsheet.identity.passwords import Passwords
 from callsheet.plumbing.databases import Databases
 from tests.support.answers import assert_refused
-from tests.support.people import People, sign_in
+from tests.support.people import People, Person, session_of, sign_in
 
 
 async def central(plane: ControlPlane, query: str, *arguments: object) -> list[asyncpg.Record]:
@@ -24,8 +24,8 @@ async def central(plane: ControlPlane, query: str, *arguments: object) -> list[a
         return await connection.fetch(query, *arguments)
 
 
-async def new_key(client: httpx.AsyncClient, headers: dict[str, str], name: str = "laptop") -> dict[str, str]:
-    answer = await client.post("/api/keys", json={"name": name}, headers=headers)
+async def new_key(client: httpx.AsyncClient, person: Person, name: str = "laptop") -> dict[str, str]:
+    answer = await client.post("/api/keys", json={"name": name}, headers=await session_of(client, person))
     assert answer.status_code == 201
     key: dict[str, str] = answer.json()
     return key
@@ -49,7 +49,7 @@ async def test_without_a_key_there_is_no_answer_but_the_way_to_get_one(client: h
 
 async def test_a_revoked_key_is_refused_at_once(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
-    created = await new_key(client, person.headers)
+    created = await new_key(client, person)
     second = {"authorization": f"Bearer {created['key']}"}
     assert (await client.get("/api/me", headers=second)).status_code == 200
     revoked = await client.delete(f"/api/keys/{created['id']}", headers=person.headers)
@@ -59,7 +59,7 @@ async def test_a_revoked_key_is_refused_at_once(client: httpx.AsyncClient, peopl
 
 async def test_revoking_again_keeps_the_first_time(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
-    created = await new_key(client, person.headers)
+    created = await new_key(client, person)
     answers = [await client.delete(f"/api/keys/{created['id']}", headers=person.headers) for _ in range(2)]
     assert [answer.status_code for answer in answers] == [200, 200]
     assert answers[0].json() == answers[1].json()
@@ -67,7 +67,7 @@ async def test_revoking_again_keeps_the_first_time(client: httpx.AsyncClient, pe
 
 async def test_a_key_is_shown_once(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
-    created = await new_key(client, person.headers)
+    created = await new_key(client, person)
     listed = await client.get("/api/keys", headers=person.headers)
     assert created["id"] in listed.text
     assert created["key"] not in listed.text
@@ -80,7 +80,7 @@ async def test_a_key_is_shown_once(client: httpx.AsyncClient, people: People) ->
 async def test_the_database_has_only_the_sha256_of_a_key(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
-    created = await new_key(client, (await people.user()).headers)
+    created = await new_key(client, await people.user())
     (row,) = await central(plane, "SELECT * FROM api_keys WHERE id = $1", created["id"])
     assert row["key_hash"] == hashlib.sha256(created["key"].encode()).digest()
     assert created["key"] not in str(dict(row))
@@ -89,7 +89,7 @@ async def test_the_database_has_only_the_sha256_of_a_key(
 async def test_a_key_belongs_to_its_user_only(client: httpx.AsyncClient, people: People) -> None:
     owner, stranger = await people.user(), await people.user()
     colleague, admin = await people.user(owner.tenant), await people.admin()
-    created = await new_key(client, owner.headers)
+    created = await new_key(client, owner)
     for other in (stranger, colleague, admin):
         assert_refused(await client.delete(f"/api/keys/{created['id']}", headers=other.headers), 404, "not_found")
         assert created["id"] not in (await client.get("/api/keys", headers=other.headers)).text
@@ -99,7 +99,7 @@ async def test_a_key_belongs_to_its_user_only(client: httpx.AsyncClient, people:
 
 async def test_keys_are_listed_newest_first_page_by_page(client: httpx.AsyncClient, people: People) -> None:
     person = await people.user()
-    names = ["test"] + [(await new_key(client, person.headers, f"key {number}"))["name"] for number in range(4)]
+    names = ["test"] + [(await new_key(client, person, f"key {number}"))["name"] for number in range(4)]
     seen: list[str] = []
     cursor: str | None = None
     for _ in range(3):

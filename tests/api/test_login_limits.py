@@ -292,7 +292,9 @@ async def test_secrets_are_in_no_log(
 ) -> None:
     person: Person = await people.user()
     signed_in = await sign_in(client, person)
-    created = await client.post("/api/keys", json={"name": "logged"}, headers=person.headers)
+    csrf = {"x-csrf-token": signed_in.json()["csrf_token"]}
+    created = await client.post("/api/keys", json={"name": "logged"}, headers=csrf)
+    client.cookies.clear()
     await sign_in(client, person, "a wrong password")
     await client.get("/api/me", headers={"authorization": "Bearer cs_wrong-key"})
     await client.post("/api/auth/login", content=b'{"password": "in broken json', headers={"content-type": "a/json"})

@@ -180,6 +180,8 @@ class Sender:
 
 
 def _caller(address: str) -> str:
+    if address == "POST /api/keys":
+        return "owner's session"
     if "/api/worker/register" in address:
         return "fleet secret"
     if "/api/worker/" in address:

@@ -182,6 +182,7 @@ async def test_a_key_wins_over_a_cookie(browser: httpx.AsyncClient, people: Peop
     other = await people.user()
     me = (await browser.get("/api/me", headers=other.headers)).json()
     assert (me["email"], me["signed_in_with"]) == (other.user.email, "api_key")
-    assert (await browser.post("/api/keys", json={"name": "by key"}, headers=other.headers)).status_code == 201
+    refused = await browser.post("/api/keys", json={"name": "by key"}, headers=other.headers)
+    assert_refused(refused, 403, "forbidden")
     wrong = {"authorization": "Bearer cs_wrong"}
     assert_refused(await browser.get("/api/me", headers=wrong), 401, "not_authenticated")

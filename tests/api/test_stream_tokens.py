@@ -16,6 +16,7 @@ from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
 from callsheet.jobs import feeds as feeds_module
 from callsheet.plumbing.secrets import master_secret
 from callsheet.toolbox.logs import configure_logs
+from callsheet.wire.identity import CreateKeyRequest
 from tests.support.answers import assert_refused
 from tests.support.event_stream import EventStream
 from tests.support.jobs import Desk
@@ -139,13 +140,13 @@ async def test_a_token_ends_with_its_key_and_so_does_an_open_stream(
     plane: ControlPlane, desk: Desk, ann: Person, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 0.05)
-    created = await desk.client.post("/api/keys", json={"name": "page"}, headers=ann.headers)
-    page = Person(ann.user, ann.tenant, created.json()["key"])
+    created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="page"))
+    page = Person(ann.user, ann.tenant, created.key)
     token = await token_of(desk, page)
     async with desk.client.stream("GET", ALL, params={"token": token}) as answer:
         stream = EventStream(answer)
         await stream.comment("open")
-        assert (await desk.client.delete(f"/api/keys/{created.json()['id']}", headers=ann.headers)).status_code == 200
+        assert (await desk.client.delete(f"/api/keys/{created.id}", headers=ann.headers)).status_code == 200
         assert await stream.rest() == []
     assert_refused(await head(desk, ALL, token=token), 401, "not_authenticated")
 

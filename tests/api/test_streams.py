@@ -10,6 +10,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.jobs import feeds as feeds_module
+from callsheet.wire.identity import CreateKeyRequest
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import report
@@ -107,16 +108,16 @@ async def test_a_stream_is_for_those_who_are_signed_in(desk: Desk) -> None:
 
 @pytest.mark.parametrize("which", ["all", "one"])
 async def test_g6_a_revoked_key_is_told_nothing_more_by_the_streams_it_opened(
-    desk: Desk, ann: Person, which: str
+    plane: ControlPlane, desk: Desk, ann: Person, which: str
 ) -> None:
     job = await desk.submit(ann)
-    created = (await desk.client.post("/api/keys", json={"name": "lost"}, headers=ann.headers)).json()
-    lost = Person(ann.user, ann.tenant, created["key"])
+    created = await plane.keys.create(ann.user.id, CreateKeyRequest(name="lost"))
+    lost = Person(ann.user, ann.tenant, created.key)
     path = ALL if which == "all" else f"/api/ai-jobs/{job['id']}/stream"
     async with opened(desk.client, lost, path, last_event_id=0) as stream, opened(desk.client, ann, path) as own:
         assert len(await stream.next(2)) == 2
         await own.comment("open")
-        revoked = await desk.client.delete(f"/api/keys/{created['id']}", headers=ann.headers)
+        revoked = await desk.client.delete(f"/api/keys/{created.id}", headers=ann.headers)
         assert revoked.status_code == 200
         await desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
         assert await stream.rest() == []

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import asyncpg
@@ -191,6 +192,31 @@ async def test_invitations_and_reset_links_are_printed_once(callsheet: Callsheet
     # A password that is set makes the link useless.
     callsheet.call("users", "set-password", "forgot@example.com")
     assert await central.fetchval("SELECT count(*) FROM account_links WHERE user_id IS NOT NULL") == 0
+
+
+async def test_keys_have_scopes_and_expire_and_are_in_the_audit_log(
+    callsheet: Callsheet, central: asyncpg.Connection
+) -> None:
+    callsheet.call("tenants", "create", "scopes")
+    callsheet.call("users", "create", "scoped@example.com", "--tenant", "scopes")
+    of_user = ("--user", "scoped@example.com")
+    chosen = ("--scope", "read", "--scope", "submit", "--expires-days", "30")
+    created = callsheet.call("keys", "create", *of_user, *chosen, "--json").json
+    assert created["scopes"] == ["read", "submit"]
+    left = datetime.fromisoformat(created["expires_at"]) - datetime.fromisoformat(created["created_at"])
+    assert timedelta(days=29) < left <= timedelta(days=30)
+    listed = callsheet.succeed("keys", "list", *of_user).out
+    assert "read, submit" in listed
+    refused = callsheet.call("keys", "create", *of_user, "--scope", "admin").sentence
+    assert "admin allows nothing to the role user" in refused
+    callsheet.call("keys", "revoke", created["id"])
+    callsheet.call("users", "set-password", "scoped@example.com")
+    of_subject = "subject_id = (SELECT id::text FROM users WHERE email = 'scoped@example.com')"
+    rows = await central.fetch(f"SELECT actor, action, details FROM audit_logs WHERE {of_subject} ORDER BY id")
+    assert [(row["actor"], row["action"]) for row in rows] == [
+        ("operator", action) for action in ("user.create", "key.create", "key.revoke", "user.password")
+    ]
+    assert created["key"] not in str(rows)
 
 
 async def test_keys_are_shown_once_listed_and_revoked(callsheet: Callsheet, central: asyncpg.Connection) -> None:

@@ -10,7 +10,7 @@ import httpx
 from callsheet.identity.accounts import Accounts
 from callsheet.identity.authentication import COOKIE
 from callsheet.identity.keys import Keys
-from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role, Tenant, User
+from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, Tenant, User
 
 PASSWORD = "correct horse battery"
 _numbers = itertools.count(1)
@@ -42,7 +42,7 @@ class People:
         user = await self._accounts.create_user(
             CreateUserRequest(tenant=tenant.slug, email=email, password=PASSWORD, role=role)
         )
-        created = await self._keys.create(user.id, "test")
+        created = await self._keys.create(user.id, CreateKeyRequest(name="test"))
         return Person(user, tenant, created.key)
 
     async def admin(self) -> Person:

@@ -10,13 +10,13 @@ import httpx
 from callsheet.app import ControlPlane
 from callsheet.jobs.submission import NewTask
 from callsheet.wire.candidates import CastVote
-from callsheet.wire.identity import Role
+from callsheet.wire.identity import CreateKeyRequest, KeyScope, Role
 from callsheet.wire.tasks import task_id_of
 from tests.support.catalog import MP4, Studio
 from tests.support.core import Core, Member
 from tests.support.fleet import Crew, forget_revocations
 from tests.support.jobs import Desk
-from tests.support.people import PASSWORD, People, Person
+from tests.support.people import PASSWORD, People, Person, session_of
 from tests.support.stage import principal_of
 from tests.support.trees import Tree
 
@@ -52,12 +52,13 @@ class World:
         tokens = f"/api/admin/fleets/{fleet['id']}/tokens"
         fleet_token, dead_token = [await studio.made(tokens, {"name": "machines"}) for _ in range(2)]
         assert (await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
-        key = await studio.made("/api/keys", {"name": "second"}, person=owner)
+        key = await plane.keys.create(owner.user.id, CreateKeyRequest(name="second"))
         spare = await _uploaded(studio, owner)
         task_id, product_id = await _task_and_product(plane, owner)
         made = await _tree(plane, owner)
         invited = {"tenant": owner.tenant.slug, "email": f"invited-{lease['dispatch_id']}@example.com"}
         invitation = await studio.made("/api/admin/invitations", invited)
+        tenant_admin = await people.user(owner.tenant, Role.TENANT_ADMIN)
         gone = await crew.agent(workflow_slugs=[slug])
         assert (await crew.admin("POST", f"workers/{gone.worker_id}/revoke")).is_success
         await forget_revocations(plane)
@@ -65,13 +66,20 @@ class World:
             client,
             {
                 "nobody": {},
-                "revoked key": {"authorization": f"Bearer {await _revoked_key(studio, owner)}"},
+                "revoked key": {"authorization": f"Bearer {await _revoked_key(plane, owner)}"},
+                "expired key": await _expired_key(plane, owner),
+                "owner's session": await session_of(client, owner),
+                "owner's read key": await _scoped_key(plane, owner, KeyScope.READ),
+                "owner's submit key": await _scoped_key(plane, owner, KeyScope.SUBMIT),
+                "tenant admin's own key": await _scoped_key(plane, tenant_admin, KeyScope.READ, KeyScope.SUBMIT),
+                "operator's own key": await _scoped_key(plane, studio.admin, KeyScope.READ, KeyScope.SUBMIT),
+                "operator's admin key": await _scoped_key(plane, studio.admin, KeyScope.ADMIN),
                 "stranger": (await studio.person("pool_2")).headers,
                 "colleague": (await studio.person(tenant_of=owner)).headers,
                 "owner": owner.headers,
                 "operator": studio.admin.headers,
                 "viewer": (await people.user(role=Role.VIEWER)).headers,
-                "tenant admin": (await people.user(owner.tenant, Role.TENANT_ADMIN)).headers,
+                "tenant admin": tenant_admin.headers,
                 "tenant admin of another tenant": (await people.user(role=Role.TENANT_ADMIN)).headers,
                 "disabled user": (await _disabled(plane, await people.user(owner.tenant), "users")).headers,
                 "user of a disabled tenant": (await _disabled(plane, await people.user(), "tenants")).headers,
@@ -92,7 +100,7 @@ class World:
                 "product_id": product_id,
                 "video_id": video_id,
                 "file_id": spare,
-                "key_id": key["id"],
+                "key_id": str(key.id),
                 "effect": effect["id"],
                 "workflow": slug,
                 "asset_id": studio.asset,
@@ -112,7 +120,7 @@ class World:
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},
             (
-                *(job["id"], task_id, product_id, video_id, spare, key["id"], lease["lease_token"], owner.user.email),
+                *(job["id"], task_id, product_id, video_id, spare, str(key.id), lease["lease_token"], owner.user.email),
                 invitation["email"],
                 *(made["pipeline"], made["run_id"], made["candidate_id"], made["vote_id"]),
             ),
@@ -188,7 +196,19 @@ async def _disabled(plane: ControlPlane, person: Person, table: str) -> Person:
     return person
 
 
-async def _revoked_key(studio: Studio, person: Person) -> str:
-    created = await studio.made("/api/keys", {"name": "revoked"}, person=person)
-    assert (await studio.call("DELETE", f"/api/keys/{created['id']}", person=person)).is_success
-    return str(created["key"])
+async def _scoped_key(plane: ControlPlane, person: Person, *scopes: KeyScope) -> dict[str, str]:
+    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes)))
+    return {"authorization": f"Bearer {created.key}"}
+
+
+async def _expired_key(plane: ControlPlane, person: Person) -> dict[str, str]:
+    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="expired"))
+    async with plane.databases.central.connection() as connection:
+        await connection.execute("UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = $1", created.id)
+    return {"authorization": f"Bearer {created.key}"}
+
+
+async def _revoked_key(plane: ControlPlane, person: Person) -> str:
+    created = await plane.keys.create(person.user.id, CreateKeyRequest(name="revoked"))
+    await plane.keys.revoke(person.user.id, created.id)
+    return created.key

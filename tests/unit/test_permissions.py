@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from callsheet.identity.permissions import GRANTED, MANAGED, Permission, Scope, scope_of
-from callsheet.wire.identity import CreateUserRequest, Role
+from callsheet.identity.permissions import GRANTED, MANAGED, Permission, Scope, key_scope_for, key_scopes_of, scope_of
+from callsheet.wire.identity import CreateUserRequest, KeyScope, Role
 
 READING = {permission for permission in Permission if permission.name.startswith(("READ_", "SEE_"))}
 
@@ -40,3 +40,17 @@ def test_the_old_name_of_an_operator_is_understood(name: str, role: Role) -> Non
         {"tenant": "acme", "email": "a@b.co", "password": "long enough", "role": name}
     )
     assert request.role is role
+
+
+def test_whatever_is_not_about_ones_own_things_takes_a_key_of_administration() -> None:
+    own = {Permission.READ_OWN: KeyScope.READ, Permission.WRITE_OWN: KeyScope.SUBMIT}
+    assert {each: key_scope_for(each) for each in Permission} == dict.fromkeys(Permission, KeyScope.ADMIN) | own
+
+
+def test_the_scopes_of_a_role_are_those_that_allow_it_something() -> None:
+    assert {role: set(key_scopes_of(role)) for role in Role} == {
+        Role.USER: {KeyScope.READ, KeyScope.SUBMIT},
+        Role.TENANT_ADMIN: set(KeyScope),
+        Role.OPERATOR: set(KeyScope),
+        Role.VIEWER: {KeyScope.READ, KeyScope.ADMIN},
+    }

@@ -8,6 +8,7 @@ import secrets
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from uuid import UUID
 
@@ -26,6 +27,7 @@ from callsheet.wire.identity import (
     CreateTenantRequest,
     CreateUserRequest,
     Key,
+    KeyScope,
     ResetLink,
     Role,
     Tenant,
@@ -248,13 +250,23 @@ def delete_user(
 def create_key(
     user: str = typer.Option(..., help="E-mail address of the user it acts for."),
     name: str = typer.Option("cli", help="What it is for."),
+    scopes: list[KeyScope] | None = typer.Option(
+        None,
+        "--scope",
+        help="What the key may do: see the user's things (read), upload, submit and change them (submit), or "
+        "administer (admin). Can be repeated. Default: everything that the user's role allows.",
+    ),
+    expires_days: int | None = typer.Option(
+        None, min=1, max=3650, help="Number of days that the key works. Default: until it is revoked."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create an API key. It is printed this once."""
-    request = checked(CreateKeyRequest, name=name)
+    expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
+    request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
 
     async def create(rooms: Rooms) -> CreatedKey:
-        return await rooms.keys.create((await _known_user(rooms, user)).id, request.name)
+        return await rooms.keys.create((await _known_user(rooms, user)).id, request)
 
     created = _with_accounts(create)
     if as_json:
@@ -276,9 +288,18 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
         print_json(page.items)
     else:
         rows = [
-            (f"{key.prefix}…", key.name, moment(key.last_used_at), moment(key.revoked_at), key.id) for key in page.items
+            (
+                f"{key.prefix}…",
+                key.name,
+                "all" if key.scopes is None else ", ".join(key.scopes),
+                moment(key.last_used_at),
+                moment(key.expires_at),
+                moment(key.revoked_at),
+                key.id,
+            )
+            for key in page.items
         ]
-        print_table(("key", "name", "last used", "revoked", "id"), rows)
+        print_table(("key", "name", "scopes", "last used", "expires", "revoked", "id"), rows)
 
 
 @keys.command("revoke")

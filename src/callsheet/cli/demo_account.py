@@ -13,7 +13,7 @@ from callsheet.cli.client import Client
 from callsheet.cli.login import Login, read_demo_login, read_demo_password, write_demo_login, write_demo_password
 from callsheet.identity.known_passwords import DEMO_EMAIL, find_known_password, password_fits
 from callsheet.identity.passwords import Passwords
-from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Role, User
+from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, User
 from callsheet.wire.wallet import Credit
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ async def remembered_login(plane: ControlPlane, user: User) -> Login:
     settings = plane.settings
     known = read_demo_login(settings)
     key = known.api_key if known is not None and await _opens(settings.public_url, known.api_key) else None
-    login = Login(settings.public_url, key or (await plane.keys.create(user.id, "demo")).key)
+    login = Login(settings.public_url, key or (await plane.keys.create(user.id, CreateKeyRequest(name="demo"))).key)
     if login != known:
         await asyncio.to_thread(write_demo_login, settings, login)
     return login

@@ -24,6 +24,11 @@ def actor_of(principal: Principal) -> str:
     return f"admin:{principal.user_id}"
 
 
+def user_actor(user_id: UUID) -> str:
+    """A user who changed something of their own."""
+    return f"user:{user_id}"
+
+
 async def record(
     connection: Connection,
     actor: str,

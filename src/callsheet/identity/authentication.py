@@ -13,7 +13,7 @@ from fastapi.security import APIKeyCookie, HTTPBearer
 from fastapi.security.http import HTTPAuthorizationCredentials
 
 from callsheet.identity.keys import KeyUsage, hash_secret
-from callsheet.identity.permissions import Permission, Scope, scope_of
+from callsheet.identity.permissions import Permission, Scope, key_scope_for, scope_of
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import Sessions
 from callsheet.identity.stream_tokens import StreamGrant, StreamTokens
@@ -89,7 +89,20 @@ class Authentication:
     ) -> Principal:
         """The caller, for its own things: to read them, or with another method than GET to change them."""
         principal = await self.caller(request, credentials, session)
-        _require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
+        require(principal, Permission.READ_OWN if request.method in SAFE_METHODS else Permission.WRITE_OWN)
+        return principal
+
+    async def session(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+    ) -> Principal:
+        """The user, with a browser session. For what a key must not do: whoever finds a key could make others with it,
+        which stay when the first is revoked."""
+        principal = await self.user(request, credentials, session)
+        if principal.signed_in_with != "session":
+            raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
         return principal
 
     def may(self, permission: Permission) -> Any:
@@ -103,7 +116,7 @@ class Authentication:
 
     def _dependency(self, permission: Permission, least: Scope) -> Any:
         async def check(principal: Principal = Depends(self.caller)) -> Principal:
-            _require(principal, permission, least)
+            require(principal, permission, least)
             return principal
 
         return Depends(check)
@@ -123,7 +136,7 @@ class Authentication:
         grant = self._stream_tokens.read(token, self._clock.now())
         principal = await self._by_grant(grant)
         structlog.contextvars.bind_contextvars(tenant_id=str(principal.tenant_id), user_id=str(principal.user_id))
-        _require(principal, Permission.READ_OWN)
+        require(principal, Permission.READ_OWN)
         return Watcher(principal, grant)
 
     async def stream_grant(
@@ -133,7 +146,7 @@ class Authentication:
         session: str | None = Security(cookie),
     ) -> StreamGrant:
         """What a stream token of this caller allows: to watch, for as long as what the request came with is good."""
-        _require(await self.caller(request, credentials, session), Permission.READ_OWN)
+        require(await self.caller(request, credentials, session), Permission.READ_OWN)
         expires_at = self._clock.now() + timedelta(seconds=self._settings.jobs.stream_token_seconds)
         if credentials is not None:
             return StreamGrant("api_key", hash_secret(credentials.credentials), expires_at)
@@ -158,7 +171,7 @@ class Authentication:
             principal = await self._sessions.find_by_hash(grant.credential_hash)
         else:
             row = await self._keys(grant.credential_hash)
-            principal = Principal.of(row, "api_key") if row is not None else None
+            principal = Principal.of_key(row) if row is not None else None
         if principal is None:
             raise NotAuthenticated("The API key or session that this stream token was made with has ended.")
         return principal
@@ -166,9 +179,9 @@ class Authentication:
     async def _by_key(self, key: str) -> Principal:
         row = await self._keys(hash_secret(key))
         if row is None:
-            raise NotAuthenticated("The API key is unknown or was revoked.")
+            raise NotAuthenticated("The API key is unknown, has expired or was revoked.")
         self._usage.record(row["key_id"])
-        return Principal.of(row, "api_key")
+        return Principal.of_key(row)
 
     async def _find_keys(self, hashes: Sequence[bytes]) -> list[Row | None]:
         async with self._databases.central.connection() as connection:
@@ -207,6 +220,11 @@ class Authentication:
         return client_address(peer, forwarded, self._settings.server.trusted_proxies)
 
 
-def _require(principal: Principal, permission: Permission, least: Scope = Scope.OWN_TENANT) -> None:
+def require(principal: Principal, permission: Permission, least: Scope = Scope.OWN_TENANT) -> None:
     if scope_of(principal.role, permission) not in (least, Scope.EVERY_TENANT):
         raise Forbidden(f"Your role is {principal.role.value}, which may not {permission.value}.")
+    if not principal.key_allows(permission):
+        raise Forbidden(
+            f"This API key needs the scope {key_scope_for(permission).value} to {permission.value}. Its scopes: "
+            f"{', '.join(sorted(principal.key_scopes or ()))}."
+        )

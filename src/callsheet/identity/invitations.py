@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from uuid import UUID
 
-from callsheet.identity.audit import record
+from callsheet.identity.audit import record, user_actor
 from callsheet.identity.links import ACCOUNTS, INVITATION, SQL, Links, find_by_link, using_link
 from callsheet.identity.mail import Mailer
 from callsheet.identity.managers import Manager
@@ -130,8 +130,7 @@ class Invitations:
                 raise _taken()
             await SQL["accept_invitation"].run(connection, id=invitation["id"])
             await _close(connection, invitation["id"])
-            actor = f"user:{row['id']}"
-            await record(connection, actor, "user.accept", "user", row["id"], invitation["tenant_id"])
+            await record(connection, user_actor(row["id"]), "user.accept", "user", row["id"], invitation["tenant_id"])
         return User(**row, tenant=invitation["tenant"])
 
 

@@ -3,51 +3,95 @@
 from __future__ import annotations
 
 import hashlib
-from datetime import datetime
+from collections.abc import Sequence
+from datetime import datetime, timedelta
 from uuid import UUID
 
+from callsheet.identity.audit import OPERATOR, record, user_actor
 from callsheet.identity.credentials import announce
+from callsheet.identity.permissions import key_scopes_of
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, statements
+from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
-from callsheet.wire.errors import NotFound
-from callsheet.wire.identity import CreatedKey, Key
+from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, KeyScope, Role
 
 log = get_logger(__name__)
 SQL = statements("callsheet.identity")
 PREFIX = "cs"
 SHOWN_CHARACTERS = 11
+LONGEST_LIFE = timedelta(days=3653)
 
 
 def hash_secret(secret: str) -> bytes:
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).digest()
 
 
+def chosen_scopes(role: Role, wanted: Sequence[KeyScope] | None) -> Sequence[str]:
+    """The scopes of a new key, each once: those that were asked for, or all that the user's role has a use for."""
+    possible = key_scopes_of(role)
+    impossible = [scope.value for scope in wanted or () if scope not in possible]
+    if impossible:
+        raise InvalidRequest.field(
+            "scopes",
+            f"{impossible[0]} allows nothing to the role {role.value}; choose of {', '.join(sorted(possible))}",
+        )
+    return sorted(set(wanted) if wanted is not None else possible)
+
+
+def check_expiry(expires_at: datetime | None, now: datetime) -> None:
+    if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
+        raise InvalidRequest.field("expires_at", "should be in the future, at most ten years from now")
+
+
 class Keys:
     def __init__(self, databases: Databases):
         self._databases = databases
+        self._clock = SystemClock()
 
-    async def create(self, user_id: UUID, name: str) -> CreatedKey:
+    async def create(self, user_id: UUID, request: CreateKeyRequest, actor: str = OPERATOR) -> CreatedKey:
+        """Of any user, on the command line; for routes see `create_own` and `UserManagement.create_key`."""
         async with self._databases.central.transaction() as connection:
-            return await self.create_in(connection, user_id, name)
+            return await self.create_in(connection, user_id, request, actor)
 
-    async def create_in(self, connection: Connection, user_id: UUID, name: str) -> CreatedKey:
+    async def create_own(self, user_id: UUID, session: str, request: CreateKeyRequest) -> CreatedKey:
+        """Of a user with the browser session of this token, which has to last until the key is there: a key that
+        outlives a change of the password would be what the change is meant to end."""
+        async with self._databases.central.transaction() as connection:
+            await SQL["lock_key_owner"].row(connection, user_id=user_id)
+            if not await SQL["session_lives"].value(connection, id_hash=hash_secret(session)):
+                raise NotAuthenticated("The session has ended. Sign in again.")
+            return await self.create_in(connection, user_id, request, user_actor(user_id))
+
+    async def create_in(
+        self, connection: Connection, user_id: UUID, request: CreateKeyRequest, actor: str
+    ) -> CreatedKey:
+        owner = await SQL["lock_key_owner"].row(connection, user_id=user_id)
+        if owner is None:
+            raise NotFound("There is no such user.")
+        scopes = chosen_scopes(Role(owner["role"]), request.scopes)
+        check_expiry(request.expires_at, self._clock.now())
         key = secret_token(PREFIX)
         row = await SQL["create_key"].row(
             connection,
             id=uuid7(),
+            tenant_id=owner["tenant_id"],
             user_id=user_id,
-            name=name,
+            name=request.name,
             prefix=key[:SHOWN_CHARACTERS],
             key_hash=hash_secret(key),
+            scopes=scopes,
+            expires_at=request.expires_at,
         )
-        if row is None:
-            raise NotFound("There is no such user.")
+        assert row is not None, "an insert returns its row"
+        details = {"key_id": row["id"], "name": request.name, "scopes": scopes, "expires_at": request.expires_at}
+        await record(connection, actor, "key.create", "user", user_id, owner["tenant_id"], **details)
         return CreatedKey(**row, key=key)
 
     async def list(self, user_id: UUID, before: UUID | None, limit: int) -> Page[Key]:
@@ -55,17 +99,25 @@ class Keys:
             rows = await SQL["list_keys"].rows(connection, user_id=user_id, before=before, limit=limit + 1)
         return page_of([Key(**row) for row in rows], limit)
 
-    async def revoke(self, user_id: UUID, key_id: UUID) -> Key:
+    async def revoke(self, user_id: UUID, key_id: UUID, actor: str = OPERATOR) -> Key:
         async with self._databases.central.transaction() as connection:
-            return await self.revoke_in(connection, user_id, key_id)
+            return await self.revoke_in(connection, user_id, key_id, actor)
 
-    async def revoke_in(self, connection: Connection, user_id: UUID, key_id: UUID) -> Key:
+    async def revoke_in(self, connection: Connection, user_id: UUID, key_id: UUID, actor: str) -> Key:
         """Revoking again changes nothing: the first time stays."""
-        row = await SQL["revoke_key"].row(connection, id=key_id, user_id=user_id)
+        names = {"id": key_id, "user_id": user_id}
+        row = await SQL["revoke_key"].row(connection, **names)
         if row is None:
-            raise NotFound("There is no such key.")
+            row = await SQL["get_key"].row(connection, **names)
+            if row is None:
+                raise NotFound("There is no such key.")
+            return Key(**row)
         await announce(connection, user_id)
-        return Key(**row)
+        shown = dict(row)
+        tenant_id = shown.pop("tenant_id")
+        details = {"key_id": key_id, "name": row["name"]}
+        await record(connection, actor, "key.revoke", "user", user_id, tenant_id, **details)
+        return Key(**shown)
 
     async def revoke_as_operator(self, id_or_prefix: str) -> Key:
         """By the key's id, or by the characters that lists show, where they fit only one key."""
@@ -79,10 +131,10 @@ class Keys:
 
 
 class KeyUsage(Loop):
-    """Writes `last_used_at` behind the requests, once a while for all keys: a request must not wait for a write."""
+    """Writes `last_used_at` behind the requests, once a minute for all keys: a request must not wait for a write."""
 
     name = "key_usage"
-    interval_seconds = 30.0
+    interval_seconds = 60.0
 
     def __init__(self, databases: Databases):
         super().__init__()

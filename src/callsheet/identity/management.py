@@ -13,7 +13,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound, WrongState
-from callsheet.wire.identity import CreatedKey, Key, Role, Tenant, User
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, Role, Tenant, User
 
 SQL = statements("callsheet.identity", "management_statements.sql")
 NO_USER = "There is no such user."
@@ -91,12 +91,10 @@ class UserManagement:
             await _record_user(connection, manager, "user.delete", row)
         return user_view({**row, **deleted})
 
-    async def create_key(self, manager: Manager, user_id: UUID, name: str) -> CreatedKey:
+    async def create_key(self, manager: Manager, user_id: UUID, request: CreateKeyRequest) -> CreatedKey:
         async with self._databases.central.transaction() as connection:
-            row = await held_user(connection, manager, user_id)
-            created = await self._keys.create_in(connection, user_id, name)
-            await _record_user(connection, manager, "key.create", row, key_id=created.id, name=name)
-        return created
+            await held_user(connection, manager, user_id)
+            return await self._keys.create_in(connection, user_id, request, manager.actor)
 
     async def list_keys(self, user_id: UUID, before: UUID | None, limit: int, only: UUID | None = None) -> Page[Key]:
         await self.get(user_id, only)
@@ -104,10 +102,8 @@ class UserManagement:
 
     async def revoke_key(self, manager: Manager, user_id: UUID, key_id: UUID) -> Key:
         async with self._databases.central.transaction() as connection:
-            row = await held_user(connection, manager, user_id)
-            revoked = await self._keys.revoke_in(connection, user_id, key_id)
-            await _record_user(connection, manager, "key.revoke", row, key_id=key_id, name=revoked.name)
-        return revoked
+            await held_user(connection, manager, user_id)
+            return await self._keys.revoke_in(connection, user_id, key_id, manager.actor)
 
     async def disable_tenant(self, manager: Manager, tenant_id: UUID) -> Tenant:
         """Refuses all its users at once; jobs that were accepted, queued ones too, run and are settled."""

@@ -63,8 +63,11 @@ def user_management_router(
 
     @router.post("/keys", status_code=201)
     async def create_key_of_user(user_id: UUID, body: CreateKeyRequest, principal: Principal = manage) -> CreatedKey:
-        """Creates an API key that acts for a user. This response is the only place that shows the key."""
-        return await management.create_key(Manager.of(principal), user_id, body.name)
+        """Creates an API key that acts for a user. This response is the only place that shows the key. With an API key
+        you cannot create one for yourself."""
+        if principal.signed_in_with == "api_key":
+            Manager.of(principal).check_not_self(user_id)
+        return await management.create_key(Manager.of(principal), user_id, body)
 
     @router.delete("/keys/{key_id}")
     async def revoke_key_of_user(user_id: UUID, key_id: UUID, principal: Principal = manage) -> Key:

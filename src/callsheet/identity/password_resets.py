@@ -6,7 +6,7 @@ from collections.abc import Callable
 from uuid import UUID
 
 from callsheet.identity.attempts import Attempts
-from callsheet.identity.audit import record
+from callsheet.identity.audit import record, user_actor
 from callsheet.identity.credentials import end_all
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.links import RESET, SQL, Links, find_by_link, replace_password, using_link
@@ -77,7 +77,7 @@ class PasswordResets:
             revoked = await replace_password(connection, user["id"], password_hash)
             await record(
                 connection,
-                f"user:{user['id']}",
+                user_actor(user["id"]),
                 "user.password",
                 "user",
                 user["id"],
@@ -105,7 +105,7 @@ class PasswordResets:
             revoked = await end_all(connection, principal.user_id, hash_secret(kept) if kept is not None else None)
             await record(
                 connection,
-                f"user:{principal.user_id}",
+                user_actor(principal.user_id),
                 "user.password",
                 "user",
                 principal.user_id,

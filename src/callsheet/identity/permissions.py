@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum
 from types import MappingProxyType
 
-from callsheet.wire.identity import Role
+from callsheet.wire.identity import KeyScope, Role
 
 
 class Permission(StrEnum):
@@ -93,3 +93,20 @@ MANAGED: Mapping[Role, frozenset[Role]] = MappingProxyType(
 def scope_of(role: Role, permission: Permission) -> Scope | None:
     """How far a permission of the role reaches; `None` where the role does not have it."""
     return GRANTED[role].get(permission)
+
+
+def key_scope_for(permission: Permission) -> KeyScope:
+    """The scope that an API key needs for a permission of its user. Whatever is not about the user's own things is
+    administration, new permissions too."""
+    match permission:
+        case Permission.READ_OWN:
+            return KeyScope.READ
+        case Permission.WRITE_OWN:
+            return KeyScope.SUBMIT
+        case _:
+            return KeyScope.ADMIN
+
+
+def key_scopes_of(role: Role) -> frozenset[KeyScope]:
+    """The scopes that a key of somebody with this role can have: those that allow something."""
+    return frozenset(key_scope_for(permission) for permission in GRANTED[role])

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 from uuid import UUID
 
-from callsheet.identity.permissions import Permission, Scope, scope_of
+from callsheet.identity.permissions import Permission, Scope, key_scope_for, scope_of
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import NotFound
-from callsheet.wire.identity import Role
+from callsheet.wire.identity import KeyScope, Role
 
 
 class Owner(Protocol):
@@ -34,6 +34,15 @@ class Principal:
     role: Role
     signed_in_with: Literal["api_key", "session"]
     csrf_token: str | None = None
+    # With an API key.
+    key_id: UUID | None = None
+    # What the API key is limited to; `None`: to what the role allows.
+    key_scopes: frozenset[KeyScope] | None = None
+
+    @classmethod
+    def of_key(cls, row: Row) -> Principal:
+        scopes = None if row["scopes"] is None else frozenset(KeyScope(scope) for scope in row["scopes"])
+        return replace(cls.of(row, "api_key"), key_id=row["key_id"], key_scopes=scopes)
 
     @classmethod
     def of(cls, row: Row, signed_in_with: Literal["api_key", "session"], csrf_token: str | None = None) -> Principal:
@@ -51,7 +60,11 @@ class Principal:
 
     def may(self, permission: Permission) -> bool:
         """Whether the caller has a permission, for its own tenant at least."""
-        return scope_of(self.role, permission) is not None
+        return self.key_allows(permission) and scope_of(self.role, permission) is not None
+
+    def key_allows(self, permission: Permission) -> bool:
+        """Whether the API key that the caller came with, if any, has the scope for a permission."""
+        return self.key_scopes is None or key_scope_for(permission) in self.key_scopes
 
     def only_tenant(self, permission: Permission) -> UUID | None:
         """The tenant that a permission of the caller is limited to; `None` means every tenant."""

@@ -7,8 +7,8 @@ from uuid import UUID
 from fastapi import APIRouter, Depends, Query, Request, Response
 
 from callsheet.identity.accounts import Accounts
-from callsheet.identity.audit import actor_of
-from callsheet.identity.authentication import COOKIE, Authentication
+from callsheet.identity.audit import actor_of, user_actor
+from callsheet.identity.authentication import COOKIE, Authentication, require
 from callsheet.identity.keys import Keys
 from callsheet.identity.managers import Manager
 from callsheet.identity.permissions import Permission
@@ -77,14 +77,19 @@ def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
         return await keys.list(principal.user_id, cursor, limit)
 
     @router.post("", status_code=201)
-    async def create_key(body: CreateKeyRequest, principal: Principal = Depends(authentication.user)) -> CreatedKey:
-        """Makes an API key. The answer is the only place the key is ever shown."""
-        return await keys.create(principal.user_id, body.name)
+    async def create_key(
+        body: CreateKeyRequest, request: Request, principal: Principal = Depends(authentication.session)
+    ) -> CreatedKey:
+        """Creates an API key; an API key cannot, only a browser session. This response is the only place that shows the
+        key."""
+        return await keys.create_own(principal.user_id, request.cookies[COOKIE], body)
 
     @router.delete("/{key_id}")
-    async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.user)) -> Key:
-        """Revokes one of your keys, at once and for good."""
-        return await keys.revoke(principal.user_id, key_id)
+    async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.caller)) -> Key:
+        """Revokes one of your keys, at once and for good. A key can revoke itself, whatever its scopes."""
+        if key_id != principal.key_id:
+            require(principal, Permission.WRITE_OWN)
+        return await keys.revoke(principal.user_id, key_id, user_actor(principal.user_id))
 
     return router
 
@@ -138,4 +143,5 @@ def me_of(principal: Principal) -> Me:
         tenant=principal.tenant,
         signed_in_with=principal.signed_in_with,
         csrf_token=principal.csrf_token,
+        scopes=None if principal.key_scopes is None else sorted(principal.key_scopes),
     )

@@ -3,9 +3,13 @@
 -- name: find_by_keys
 -- Lateral, so that each is found by its index whatever the planner believes of the tables.
 SELECT asked.place, u.id AS user_id, u.email, u.name, u.role, t.id AS tenant_id, t.slug AS tenant, t.db_pool AS pool,
-    k.id AS key_id
+    k.id AS key_id, k.scopes
 FROM unnest(:key_hashes::bytea[]) WITH ORDINALITY AS asked (key_hash, place)
-CROSS JOIN LATERAL (SELECT id, user_id FROM api_keys WHERE key_hash = asked.key_hash AND revoked_at IS NULL LIMIT 1) k
+CROSS JOIN LATERAL (
+    SELECT id, user_id, scopes FROM api_keys
+    WHERE key_hash = asked.key_hash AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())
+    LIMIT 1
+) k
 CROSS JOIN LATERAL (SELECT * FROM users WHERE id = k.user_id AND disabled_at IS NULL LIMIT 1) u
 CROSS JOIN LATERAL (SELECT * FROM tenants WHERE id = u.tenant_id AND disabled_at IS NULL LIMIT 1) t
 
@@ -59,20 +63,30 @@ DELETE FROM browser_sessions WHERE expires_at < :now
 -- name: sweep_attempts
 DELETE FROM login_attempts WHERE window_start < :before
 
+-- name: lock_key_owner
+-- Before a key is created: a change of the password, which ends all keys, comes before it or sees it.
+SELECT id, tenant_id, role FROM users WHERE id = :user_id AND deleted_at IS NULL FOR NO KEY UPDATE
+
+-- name: session_lives
+SELECT EXISTS (SELECT FROM browser_sessions WHERE id_hash = :id_hash AND expires_at > clock_timestamp())
+
 -- name: create_key
-INSERT INTO api_keys (id, tenant_id, user_id, name, prefix, key_hash)
-SELECT :id, u.tenant_id, u.id, :name, :prefix, :key_hash FROM users u WHERE u.id = :user_id AND u.deleted_at IS NULL
-RETURNING id, name, prefix, created_at, last_used_at, revoked_at
+INSERT INTO api_keys (id, tenant_id, user_id, name, prefix, key_hash, scopes, expires_at)
+VALUES (:id, :tenant_id, :user_id, :name, :prefix, :key_hash, :scopes::text[], :expires_at)
+RETURNING id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
 
 -- name: list_keys
-SELECT id, name, prefix, created_at, last_used_at, revoked_at FROM api_keys
+SELECT id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at FROM api_keys
 WHERE user_id = :user_id AND (:before::uuid IS NULL OR id < :before)
 ORDER BY id DESC LIMIT :limit
 
--- name: revoke_key
-UPDATE api_keys SET revoked_at = coalesce(revoked_at, clock_timestamp())
+-- name: get_key
+SELECT id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at FROM api_keys
 WHERE id = :id AND user_id = :user_id
-RETURNING id, name, prefix, created_at, last_used_at, revoked_at
+
+-- name: revoke_key
+UPDATE api_keys SET revoked_at = clock_timestamp() WHERE id = :id AND user_id = :user_id AND revoked_at IS NULL
+RETURNING id, tenant_id, name, prefix, scopes, created_at, expires_at, last_used_at, revoked_at
 
 -- name: find_key_for_operator
 SELECT k.id, k.user_id, u.email FROM api_keys k JOIN users u ON u.id = k.user_id

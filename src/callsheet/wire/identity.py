@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Annotated, Literal
 from uuid import UUID
 
-from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, StringConstraints
 
 from callsheet.wire.base import PRINTABLE, Answer, Line, OptionalLine, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
@@ -51,6 +51,15 @@ class Role(StrEnum):
         return cls.OPERATOR if value == "admin" else None
 
 
+class KeyScope(StrEnum):
+    """What an API key may do of what its user may. `read`: see the user's own things. `submit`: upload, submit, cancel
+    and change them. `admin`: administration, as far as the user's role reaches."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    ADMIN = "admin"
+
+
 class LoginRequest(UserRequest):
     email: AnyEmail
     password: Annotated[str, StringConstraints(max_length=256)]
@@ -69,17 +78,33 @@ class Me(Answer):
     csrf_token: str | None = Field(
         None, description="With a session: send it back as X-CSRF-Token on every request that changes something."
     )
+    scopes: list[KeyScope] | None = Field(
+        None, description="With an API key: its scopes. Null: everything that the role allows."
+    )
 
 
 class CreateKeyRequest(UserRequest):
     name: Line
+    scopes: list[KeyScope] | None = Field(
+        None,
+        min_length=1,
+        max_length=len(KeyScope),
+        description="What the key may do. Default: everything that the user's role allows.",
+    )
+    expires_at: AwareDatetime | None = Field(
+        None, description="When the key stops working, at most ten years from now. Default: when it is revoked."
+    )
 
 
 class Key(Answer):
     id: UUID
     name: str
     prefix: str = Field(description="The first characters of the key, to tell keys apart.")
+    scopes: list[KeyScope] | None = Field(
+        None, description="What it may do. Null for keys from before there were scopes: everything the role allows."
+    )
     created_at: datetime
+    expires_at: datetime | None = Field(None, description="It is refused from then on. Null: it does not expire.")
     last_used_at: datetime | None = Field(None, description="Exact to about a minute.")
     revoked_at: datetime | None = None
 

@@ -1,0 +1,229 @@
+"""API keys may do a part of what their users may, until they expire, and make no other keys."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.audit import AuditLog
+from callsheet.plumbing.sql import Connection, Statement
+from callsheet.wire.audit import AuditEntry, AuditFilter
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest, KeyScope, Role
+from tests.support.answers import assert_refused
+from tests.support.jobs import Desk
+from tests.support.people import People, Person, session_of
+
+OF_ROLE = {
+    Role.USER: ["read", "submit"],
+    Role.TENANT_ADMIN: ["admin", "read", "submit"],
+    Role.OPERATOR: ["admin", "read", "submit"],
+    Role.VIEWER: ["admin", "read"],
+}
+
+
+async def new_key(plane: ControlPlane, person: Person, *scopes: KeyScope) -> CreatedKey:
+    return await plane.keys.create(person.user.id, CreateKeyRequest(name="scoped", scopes=list(scopes) or None))
+
+
+def with_key(key: CreatedKey) -> dict[str, str]:
+    return {"authorization": f"Bearer {key.key}"}
+
+
+async def lines_of(plane: ControlPlane, person: Person, action: str) -> list[AuditEntry]:
+    wanted = AuditFilter(action=action, subject_type="user", subject_id=str(person.user.id))
+    return (await AuditLog(plane.databases).list(wanted, None, 50)).items
+
+
+@pytest.mark.parametrize("role", [Role.USER, Role.TENANT_ADMIN, Role.OPERATOR])
+async def test_a_session_creates_keys_and_a_key_creates_none(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
+) -> None:
+    person = await people.user(role=role)
+    session = await session_of(client, person)
+    created = await client.post("/api/keys", json={"name": "mine"}, headers=session)
+    assert created.status_code == 201
+    assert created.json()["scopes"] == OF_ROLE[role]
+    refused = await client.post("/api/keys", json={"name": "another"}, headers=person.headers)
+    assert_refused(refused, 403, "forbidden")
+    assert "POST /api/auth/login" in refused.json()["detail"]
+    # The newest; another one is of the key that the person came with.
+    line, _ = await lines_of(plane, person, "key.create")
+    assert line.actor == f"user:{person.user.id}"
+    assert line.details["key_id"] == created.json()["id"]
+    assert created.json()["key"] not in str(line)
+
+
+@pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.OPERATOR])
+async def test_administration_creates_keys_for_others_but_by_a_key_none_for_oneself(
+    client: httpx.AsyncClient, people: People, role: Role
+) -> None:
+    boss = await people.user(role=role)
+    ann = await people.user(boss.tenant)
+    for person in (ann, boss):
+        path = f"/api/admin/users/{person.user.id}/keys"
+        session = await session_of(client, boss)
+        assert (await client.post(path, json={"name": "by session"}, headers=session)).status_code == 201
+        by_key = await client.post(path, json={"name": "by key"}, headers=boss.headers)
+        if person is ann:
+            assert by_key.status_code == 201
+        else:
+            assert_refused(by_key, 403, "forbidden")
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_a_key_has_at_first_the_scopes_that_the_role_can_use(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
+) -> None:
+    person = await people.user(role=role)
+    me = (await client.get("/api/me", headers=person.headers)).json()
+    assert me["scopes"] == OF_ROLE[role]
+    listed = (await client.get("/api/keys", headers=person.headers)).json()["items"]
+    assert [key["scopes"] for key in listed] == [OF_ROLE[role]]
+    useless = next((scope for scope in ("admin", "submit") if scope not in OF_ROLE[role]), None)
+    if useless is not None:
+        operator = await people.admin()
+        path = f"/api/admin/users/{person.user.id}/keys"
+        body = {"name": "too much", "scopes": ["read", useless]}
+        assert_refused(await client.post(path, json=body, headers=operator.headers), 422, "invalid_request", "scopes")
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"scopes": []}, "scopes"),
+        ({"scopes": ["everything"]}, "scopes.0"),
+        ({"scopes": "read"}, "scopes"),
+        ({"scopes": ["admin"]}, "scopes"),
+        ({"expires_at": "2020-01-01T00:00:00Z"}, "expires_at"),
+        ({"expires_at": "2100-01-01T00:00:00Z"}, "expires_at"),
+        ({"expires_at": "2100-01-01T00:00:00"}, "expires_at"),
+        ({"expires_at": "9999-12-31T23:59:59-14:00"}, "expires_at"),
+        ({"expires_at": "0001-01-01T00:00:00+14:00"}, "expires_at"),
+        ({"expires_at": "tomorrow"}, "expires_at"),
+    ],
+)
+async def test_what_a_key_cannot_have_is_refused_by_field(
+    client: httpx.AsyncClient, people: People, fields: dict[str, Any], wrong: str
+) -> None:
+    session = await session_of(client, await people.user())
+    answer = await client.post("/api/keys", json={"name": "x", **fields}, headers=session)
+    assert_refused(answer, 422, "invalid_request", wrong)
+
+
+async def test_a_key_that_expires_is_refused_from_then_on(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People
+) -> None:
+    person = await people.user()
+    until = (datetime.now(UTC) + timedelta(days=30)).replace(microsecond=0)
+    session = await session_of(client, person)
+    body = {"name": "for a month", "expires_at": until.isoformat(), "scopes": ["read", "read"]}
+    created = (await client.post("/api/keys", json=body, headers=session)).json()
+    assert (datetime.fromisoformat(created["expires_at"]), created["scopes"]) == (until, ["read"])
+    headers = {"authorization": f"Bearer {created['key']}"}
+    token = (await client.post("/api/stream-tokens", json={}, headers=headers)).json()["token"]
+    async with plane.databases.central.connection() as connection:
+        change = "UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = $1"
+        await connection.execute(change, created["id"])
+    assert_refused(await client.get("/api/me", headers=headers), 401, "not_authenticated")
+    streamed = await client.get("/api/ai-jobs/stream", params={"token": token})
+    assert_refused(streamed, 401, "not_authenticated")
+
+
+@pytest.mark.parametrize("role", list(Role))
+async def test_a_key_from_before_there_were_scopes_keeps_what_its_role_allows(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People, role: Role
+) -> None:
+    person = await people.user(role=role)
+    async with plane.databases.central.connection() as connection:
+        await connection.execute("UPDATE api_keys SET scopes = NULL WHERE user_id = $1", person.user.id)
+    assert (await client.get("/api/me", headers=person.headers)).json()["scopes"] is None
+    assert (await client.get("/api/keys", headers=person.headers)).json()["items"][0]["scopes"] is None
+    seen = await client.get("/api/admin/users", headers=person.headers)
+    assert seen.status_code == (403 if role is Role.USER else 200)
+
+
+async def test_what_a_scope_is_for_works_with_it_alone(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People
+) -> None:
+    """What is refused without it is in the table of test_authorization.py."""
+    desk = await Desk.open(plane, client, people)
+    ann = await desk.person("pool_1", tokens=100)
+    job = await desk.submit(ann)
+    read, submit = [with_key(await new_key(plane, ann, scope)) for scope in (KeyScope.READ, KeyScope.SUBMIT)]
+    path = f"/api/ai-jobs/{job['id']}"
+    assert (await client.get(path, headers=read)).status_code == 200
+    refused = await client.post(f"{path}/cancel", headers=read)
+    assert_refused(refused, 403, "forbidden")
+    assert "needs the scope submit" in refused.json()["detail"]
+    assert_refused(await client.get(path, headers=submit), 403, "forbidden")
+    assert (await client.post(f"{path}/cancel", headers=submit)).status_code == 200
+    admin = with_key(await new_key(plane, desk.admin, KeyScope.ADMIN))
+    disabled = f"/api/admin/users/{ann.user.id}/disable"
+    assert (await client.post(disabled, headers=admin)).status_code == 200
+    assert_refused(await client.get("/api/ai-jobs", headers=admin), 403, "forbidden")
+
+
+async def test_without_the_scope_an_operators_key_is_a_users_key(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People
+) -> None:
+    operator = await people.admin()
+    own = with_key(await new_key(plane, operator, KeyScope.READ, KeyScope.SUBMIT))
+    body = {"actor": "copy", "payload": {}, "priority": 1}
+    assert_refused(await client.post("/api/task", json=body, headers=own), 422, "invalid_request", "priority")
+
+
+async def test_a_key_revokes_itself_whatever_its_scopes_and_without_submit_no_other(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People
+) -> None:
+    person = await people.user()
+    one, other = [await new_key(plane, person, KeyScope.READ) for _ in range(2)]
+    assert_refused(await client.delete(f"/api/keys/{other.id}", headers=with_key(one)), 403, "forbidden")
+    assert (await client.delete(f"/api/keys/{one.id}", headers=with_key(one))).json()["revoked_at"] is not None
+    assert_refused(await client.get("/api/me", headers=with_key(one)), 401, "not_authenticated")
+    assert (await client.get("/api/me", headers=with_key(other))).status_code == 200
+    [line] = await lines_of(plane, person, "key.revoke")
+    assert (line.actor, line.details["key_id"]) == (f"user:{person.user.id}", str(one.id))
+
+
+async def test_a_lower_role_takes_the_power_of_its_keys(
+    plane: ControlPlane, client: httpx.AsyncClient, people: People
+) -> None:
+    operator, boss = await people.admin(), await people.user(role=Role.TENANT_ADMIN)
+    assert (await client.get("/api/admin/users", headers=boss.headers)).status_code == 200
+    demoted = await client.put(f"/api/admin/users/{boss.user.id}/role", json={"role": "user"}, headers=operator.headers)
+    assert demoted.status_code == 200
+    assert_refused(await client.get("/api/admin/users", headers=boss.headers), 403, "forbidden")
+
+
+async def test_a_request_with_a_key_is_one_statement(
+    strict: ControlPlane, strict_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a control plane whose loops stand still; those of other tests run statements of their own."""
+    person = await People(strict.accounts, strict.keys).user()
+    central, running, run = strict.databases.central, ContextVar("running", default=False), list[str]()
+    connected, arguments = central.connection, Statement._arguments
+
+    @asynccontextmanager
+    async def here() -> AsyncIterator[Connection]:
+        async with connected() as connection:
+            running.set(True)
+            yield connection
+            running.set(False)
+
+    def recorded(statement: Statement, values: Mapping[str, object]) -> list[object]:
+        if running.get():
+            run.append(statement.name)
+        return arguments(statement, values)
+
+    with monkeypatch.context() as watched:
+        watched.setattr(central, "connection", here)
+        watched.setattr(Statement, "_arguments", recorded)
+        assert (await strict_client.get("/api/me", headers=person.headers)).status_code == 200
+    assert run == ["find_by_keys"]

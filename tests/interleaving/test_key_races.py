@@ -1,0 +1,74 @@
+"""A key is created while the password changes, which is to end all keys: it is never left over."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys, hash_secret
+from callsheet.identity.links import replace_password
+from callsheet.identity.passwords import Passwords
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.errors import NotAuthenticated
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest
+from tests.support.holding import holding, waiting
+from tests.support.people import People, Person
+
+SESSION = "css_of-this-test"
+REQUEST = CreateKeyRequest(name="a thief's")
+LOCK = "SELECT 1 FROM users WHERE id = $1 FOR UPDATE"
+
+
+@pytest.fixture
+async def ann(shared_databases: Databases) -> Person:
+    person = await People(Accounts(shared_databases, Passwords()), Keys(shared_databases)).user()
+    async with shared_databases.central.connection() as connection:
+        await connection.execute(
+            "INSERT INTO browser_sessions (id_hash, user_id, expires_at) VALUES ($1, $2, now() + interval '1 day')",
+            hash_secret(f"{SESSION}{person.user.id}"),
+            person.user.id,
+        )
+    return person
+
+
+def create(databases: Databases, person: Person) -> Any:
+    return Keys(databases).create_own(person.user.id, f"{SESSION}{person.user.id}", REQUEST)
+
+
+async def change(databases: Databases, person: Person, password_hash: str) -> None:
+    async with databases.central.transaction() as connection:
+        await replace_password(connection, person.user.id, password_hash)
+
+
+async def living_keys(databases: Databases, person: Person) -> int:
+    async with databases.central.connection() as connection:
+        query = "SELECT count(*) FROM api_keys WHERE user_id = $1 AND revoked_at IS NULL"
+        return int(await connection.fetchval(query, person.user.id))
+
+
+async def test_a_key_that_comes_first_is_revoked(
+    shared_databases: Databases, other_databases: Databases, ann: Person
+) -> None:
+    fresh = await Passwords().hash("another long password")
+    async with holding(other_databases.central, LOCK, ann.user.id):
+        creating, changing = await waiting(
+            other_databases.central, create(shared_databases, ann), change(other_databases, ann, fresh)
+        )
+    created, _ = await asyncio.gather(creating, changing)
+    assert isinstance(created, CreatedKey)
+    assert await living_keys(shared_databases, ann) == 0
+
+
+async def test_a_key_that_comes_second_is_not_created(
+    shared_databases: Databases, other_databases: Databases, ann: Person
+) -> None:
+    fresh = await Passwords().hash("another long password")
+    async with holding(other_databases.central, LOCK, ann.user.id) as connection:
+        await replace_password(connection, ann.user.id, fresh)
+        (creating,) = await waiting(other_databases.central, create(shared_databases, ann))
+    with pytest.raises(NotAuthenticated):
+        await creating
+    assert await living_keys(shared_databases, ann) == 0
