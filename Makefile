@@ -14,7 +14,7 @@ RUN_UV  := sh tools/run-uv $(UV)
 COMPILE := $(RUN_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 INSTALL := $(RUN_UV) pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test test-all tests lint types fmt bench chaos lock docs package clean install-server install-dev
+.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,8 +38,11 @@ tests: install-dev
 
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
-	@$(MAKE) --no-print-directory lint types
+	@$(MAKE) --no-print-directory lint types audit
 	@$(BIN)/pytest $(TEST_PROCESSES) $(ARGS)
+
+audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had
+	@$(BIN)/python -m tools.audit
 
 lint: install-dev ## Check style, security rules and which room may import which
 	@$(BIN)/ruff check .
@@ -69,7 +72,7 @@ package: install-server ## Build the wheel and the source distribution into dist
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build --group bench --group lint --group test \
+	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build --group audit --group bench --group lint --group test \
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)

@@ -1,0 +1,89 @@
+"""`make audit`: looks for known vulnerabilities of what the locks install, with pip-audit.
+
+A vulnerability fails it. Where no advisories can be had (no network, or an index that has none) it says so and passes:
+a check that fails on every machine without a network would be switched off, and one that says nothing would be
+believed.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+LOCKS = (Path("locks/server.txt"), Path("locks/dev.txt"))
+COMMAND = ("-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes")
+LONGEST_SECONDS = 600
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    audited: int = 0
+    vulnerable: Sequence[str] = ()
+    # Packages of which nothing is known, and why of the first.
+    unknown: Sequence[str] = ()
+    reason: str = ""
+
+    @property
+    def lines(self) -> list[str]:
+        said = [f"Vulnerable: {each}" for each in self.vulnerable]
+        if self.unknown and not self.audited:
+            said.append(f"No advisories can be had here, so nothing was audited. {self.reason}")
+        elif self.unknown:
+            said.append(f"Not audited: {', '.join(self.unknown)}. {self.reason}")
+        if self.audited and not self.vulnerable:
+            said.append(f"No known vulnerability in {self.audited} packages.")
+        return said
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What pip-audit printed."""
+
+    out: str
+    err: str = field(default="")
+
+
+def judged(ran: Ran) -> Verdict:
+    try:
+        report: Mapping[str, Any] = json.loads(ran.out)
+        packages = report["dependencies"]
+    except (ValueError, KeyError, TypeError):
+        lines = [line for line in ran.err.strip().splitlines() if line.strip()]
+        return Verdict(unknown=("all",), reason=lines[-1] if lines else "pip-audit printed nothing.")
+    skipped = [each for each in packages if "skip_reason" in each]
+    return Verdict(
+        audited=len(packages) - len(skipped),
+        vulnerable=[
+            f"{each['name']} {each['version']}: {flaw['id']}, fixed in {', '.join(flaw['fix_versions']) or 'none yet'}"
+            for each in packages
+            for flaw in each.get("vulns", [])
+        ],
+        unknown=[each["name"] for each in skipped],
+        reason=skipped[0]["skip_reason"] if skipped else "",
+    )
+
+
+def run(lock: Path) -> Ran:
+    command = [sys.executable, *COMMAND, "--requirement", str(lock)]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        return Ran("", f"pip-audit took longer than {LONGEST_SECONDS} seconds.")
+    return Ran(done.stdout, done.stderr)
+
+
+def main() -> int:
+    verdicts = [(lock, judged(run(lock))) for lock in LOCKS]
+    for lock, verdict in verdicts:
+        for line in verdict.lines:
+            sys.stdout.write(f"{lock}: {line}\n")
+    return 1 if any(verdict.vulnerable for _, verdict in verdicts) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
