@@ -212,6 +212,23 @@ async def test_a_revoked_worker_comes_back_under_another_id_only_with_a_token_th
     assert_refused(await come(crew, token, f"{name}-4"), 401, "not_authenticated")
 
 
+async def test_a_token_cannot_take_the_place_of_a_silent_worker_of_another_fleet(crew: Crew) -> None:
+    fleet, other = await crew.fleet(), await crew.fleet()
+    token, foreign = [(await new_token(crew, each))["token"] for each in (fleet, other)]
+    name = f"{fleet['slug']}-1"
+    agent = Agent(name, (await come(crew, token, name)).json()["token"])
+    await crew.silent_for(agent, 91)
+    assert_refused(await come(crew, foreign, name), 409, "conflict")
+    assert_refused(await crew.register(name), 409, "conflict")
+    assert await crew.is_known(agent)
+    await crew.silent_for(agent, 91)
+    assert (await come(crew, token, name)).status_code == 201
+    # Nor that of a worker with the shared secret.
+    shared = await crew.agent(f"{name}-shared")
+    await crew.silent_for(shared, 91)
+    assert_refused(await come(crew, token, shared.worker_id), 409, "conflict")
+
+
 async def test_a_revoked_worker_with_the_shared_secret_is_not_approved_under_another_id(started: Started) -> None:
     async with started(fleet={"auto_approve": True}) as (plane, client):
         crew = await crew_of(plane, client)

@@ -9,7 +9,7 @@ import asyncpg
 from callsheet.fleet.approval import is_approved_at_once
 from callsheet.fleet.asg import NOT_ASKED, AutoscalingGroups, Verdict
 from callsheet.fleet.audit import Audit, Event, write
-from callsheet.fleet.credentials import Credential, OwnCredential, SecretCredential
+from callsheet.fleet.credentials import Credential, OwnCredential, SecretCredential, TokenCredential
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.placement import Placement, check_shape, placement_of
 from callsheet.fleet.principal import WorkerPrincipal
@@ -19,7 +19,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.wire.errors import AlreadyRegistered, Forbidden, InvalidRequest, Unavailable
+from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, Unavailable
 from callsheet.wire.fleet import Registered, RegisterRequest
 
 SQL = statements("callsheet.fleet")
@@ -61,7 +61,7 @@ class Registry:
         async with self._databases.central.transaction() as connection:
             await SQL["lock_registrations"].run(connection)
             placement = await placement_of(connection, request, credential)
-            earlier = await self._admit(connection, request.worker_id, is_own=is_own)
+            earlier = await self._admit(connection, request.worker_id, credential, placement)
             is_approved = await self._is_approved(connection, request.worker_id, credential)
             await self._save(connection, request, placement, credential, token, verdict, earlier, is_approved)
         # Nobody knows the new token yet, so all that is held under this id was leased before; also where the worker was
@@ -124,15 +124,22 @@ class Registry:
             secret_was_revoked=await SQL["is_secret_of_revoked_worker"].value(connection, fingerprints=list(prints)),
         )
 
-    async def _admit(self, connection: Connection, worker_id: str, *, is_own: bool) -> asyncpg.Record | None:
+    async def _admit(
+        self, connection: Connection, worker_id: str, credential: Credential, placement: Placement
+    ) -> asyncpg.Record | None:
         """The worker of this id that may be replaced, if there is one."""
         known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
         if known is not None and known["revoked_at"] is not None:
             raise Forbidden(f"Worker {worker_id!r} was revoked. An admin has to approve it first.")
         if known is not None and known["in_session"] and known["seen_seconds_ago"] < ALIVE_SECONDS:
             raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known["seen_seconds_ago"])))
+        if known is not None and known["in_session"] and not _may_replace(known, credential, placement):
+            raise Conflict(
+                f"A worker of another fleet is registered as {worker_id!r}. Choose another id, or wait until it "
+                "has been silent for fleet.stale_seconds."
+            )
         others = await SQL["count_other_workers"].value(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
-        if others >= self._settings.max_workers and not is_own:
+        if others >= self._settings.max_workers and not isinstance(credential, OwnCredential):
             raise Forbidden(f"{others} workers are registered; at most {self._settings.max_workers} may be.")
         return known
 
@@ -193,6 +200,14 @@ async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int
     """These workflows and no others."""
     await SQL["unassign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
     await SQL["assign_workflows"].run(connection, worker_id=worker_id, workflow_ids=list(workflow_ids))
+
+
+def _may_replace(known: asyncpg.Record, credential: Credential, placement: Placement) -> bool:
+    """A token opens one fleet: who has it must not take the place of a silent worker of another one, whose jobs would
+    go back. Nor may who has the shared secret take that of a worker which came with a token."""
+    if isinstance(credential, TokenCredential):
+        return bool(known["fleet_id"] == placement.fleet_id)
+    return known["fleet_token_id"] is None
 
 
 def _details(placement: Placement, credential: Credential, verdict: Verdict, is_approved: bool) -> dict[str, object]:

@@ -194,7 +194,7 @@ DELETE FROM worker_approvals WHERE worker_id = :worker_id
 SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[]) ORDER BY slug
 
 -- name: lock_worker
-SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_token_id,
+SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_id, w.fleet_token_id,
     extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
     EXISTS (SELECT FROM worker_sessions s WHERE s.id = w.session_id AND s.ended_at IS NULL) AS in_session
 FROM comfyui_workers w WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
