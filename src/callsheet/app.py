@@ -50,6 +50,7 @@ from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
+from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
 from callsheet.media.storage import LocalStorage, Storage, open_storage
@@ -274,7 +275,7 @@ def _open_rooms(
 ) -> Rooms:
     """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
     identity = open_identity(databases, settings, secret)
-    media = open_media(databases, storage, settings, owner)
+    media = open_media(databases, storage, settings, owner, identity.quotas)
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
     limits = ActiveLimits(
         jobs=settings.jobs.active_per_user,
@@ -282,7 +283,7 @@ def _open_rooms(
         typed=settings.tasks.typed_active_per_user,
         runs=settings.pipelines.jobs_per_user,
     )
-    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits)
+    jobs = open_jobs(databases, notifier.notify, settings.jobs, limits, identity.quotas)
     fleet = open_fleet(databases, settings.fleet, secret, jobs.execution)
     others = [name for name in providers.provider_names if name not in providers.media and name not in ENGINES]
     webhooks = open_webhooks(databases, storage, jobs, notifier.notify, settings, secret, providers.media, others)
@@ -359,7 +360,7 @@ def _user_routers(
     streams = Streams(jobs, reader, authentication, settings.jobs.streams_per_user)
     task_reader = TaskReader(reader, rooms.presenter)
     return [
-        session_router(identity.sessions, authentication, settings),
+        session_router(identity.sessions, authentication, settings, rooms.media.usage.of),
         key_router(identity.keys, authentication),
         link_router(identity.links, authentication),
         link_page_router(identity.links),
@@ -420,6 +421,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
             authentication,
         ),
         tenant_management_router(identity.management, authentication),
+        quota_router(rooms.media.usage, identity.accounts, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(audit, authentication),
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),

@@ -217,6 +217,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users/{user_id}/wallet/transactions
         GET /api/admin/users/{user_id}/jobs
         GET /api/admin/tenants/{tenant_id}/jobs
+        GET /api/admin/tenants/{tenant_id}/quotas
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
         GET /api/admin/jobs/{job_id}
     """,
@@ -263,6 +264,7 @@ TABLE: dict[Access, str] = {
     """,
     OPERATOR: """
         POST /api/admin/tenants
+        PATCH /api/admin/tenants/{tenant_id}/quotas
         POST /api/admin/tenants/{tenant_id}/disable
         POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits

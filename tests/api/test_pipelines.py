@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from tests.support.answers import assert_refused
 from tests.support.catalog import Studio
 from tests.support.people import People, Person
 from tests.support.shoot import BASE, FIX
@@ -93,6 +94,32 @@ async def test_a_pipeline_is_made_read_changed_and_deleted(desk: Desk) -> None:
     assert (changed.json()["name"], changed.json()["version"], len(changed.json()["steps"])) == ("Other", 2, 1)
     assert (await desk.call("DELETE", f"/api/pipelines/{made['id']}")).status_code == 204
     assert (await desk.call("GET", f"/api/pipelines/{made['id']}")).status_code == 404
+
+
+async def test_the_number_of_pipelines_of_a_user_and_of_their_versions_has_a_limit(desk: Desk) -> None:
+    quotas = f"/api/admin/tenants/{desk.ann.tenant.id}/quotas"
+    limits = {"pipelines_per_user": 1, "versions_per_pipeline": 2}
+    assert (await desk.studio.call("PATCH", quotas, limits)).status_code == 200
+    steps = await desk.steps()
+    made = await desk.pipeline(steps)
+    problem = assert_refused(await desk.define(steps), 409, "quota_exceeded")
+    assert (problem["quota"], problem["limit"], problem["used"]) == ("pipelines_per_user", 1, 1)
+    path = f"/api/pipelines/{made['slug']}"
+    assert (await desk.call("PATCH", path, {"steps": steps[:1]})).json()["version"] == 2
+    problem = assert_refused(await desk.call("PATCH", path, {"steps": steps}), 409, "quota_exceeded")
+    assert (problem["quota"], problem["limit"], problem["used"]) == ("versions_per_pipeline", 2, 2)
+    # What makes no version is still possible.
+    assert (await desk.call("PATCH", path, {"name": "Other", "steps": steps[:1]})).json()["version"] == 2
+    assert (await desk.call("DELETE", path)).status_code == 204
+    await desk.pipeline(steps)
+
+
+async def test_a_step_with_a_large_payload_is_refused_by_its_field(desk: Desk) -> None:
+    quotas = f"/api/admin/tenants/{desk.ann.tenant.id}/quotas"
+    assert (await desk.studio.call("PATCH", quotas, {"payload_bytes": 100})).status_code == 200
+    [base, _] = await desk.steps()
+    refused = problems(await desk.define([{**base, "values": {"style": "x" * 100}}]))
+    assert "the limit is 100 (payload_bytes)" in refused["steps.0.values"]
 
 
 async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(desk: Desk) -> None:

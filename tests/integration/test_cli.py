@@ -134,6 +134,30 @@ def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet:
     )
 
 
+def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> None:
+    callsheet.call("tenants", "create", "quotas")
+    shown = callsheet.succeed("tenants", "quotas", "quotas", "--json").json
+    assert (shown["changed"], shown["storage"]["files"]) == ({}, 0)
+    changed = callsheet.succeed(
+        "tenants", "quotas", "quotas", "--set", "keys_per_user=1", "--set", "payload_bytes=2000", "--json"
+    ).json
+    assert changed["changed"] == {"keys_per_user": 1, "payload_bytes": 2000}
+    callsheet.succeed("tenants", "quotas", "quotas", "--set", "payload_bytes=default")
+    table = callsheet.succeed("tenants", "quotas", "quotas").out
+    [line] = [line for line in table.splitlines() if line.startswith("keys_per_user")]
+    assert line.split() == ["keys_per_user", "1", "own"]
+    assert "The files of quotas are 0 and take 0 bytes." in table
+    wrong = callsheet.call("tenants", "quotas", "quotas", "--set", "keys=1").sentence
+    assert wrong.startswith("Unknown limit 'keys'. Available: tenant_storage_bytes, ")
+    number = callsheet.call("tenants", "quotas", "quotas", "--set", "keys_per_user=many").sentence
+    assert number == "keys_per_user must be a whole number or `default`, not 'many'."
+    assert callsheet.call("tenants", "quotas", "none").sentence.startswith("There is no tenant 'none'.")
+    callsheet.succeed("users", "create", "keys@quotas.example", "--tenant", "quotas")
+    callsheet.succeed("keys", "create", "--user", "keys@quotas.example")
+    refused = callsheet.call("keys", "create", "--user", "keys@quotas.example").sentence
+    assert "has 1 API keys that are not revoked, and the limit is 1 (keys_per_user)" in refused
+
+
 async def test_users_and_tenants_are_disabled_enabled_and_deleted(
     callsheet: Callsheet, central: asyncpg.Connection
 ) -> None:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 import asyncpg
 import pytest
@@ -241,6 +242,30 @@ async def test_admins_of_before_there_were_roles_are_operators(server: Server, e
     await migrate(server.dsn(empty), "central", "central")
     rows = await server.run("SELECT email, role FROM users ORDER BY email", empty)
     assert [tuple(row) for row in rows] == [("admin@a.example", "operator"), ("user@a.example", "user")]
+
+
+async def test_files_of_before_there_were_quotas_are_counted(server: Server, empty: str) -> None:
+    known = known_migrations("pool")
+    usage = next(migration for migration in known if migration.name == "storage_usage")
+    await migrate(server.dsn(empty), "pool", "pool_1", known[: usage.version - 1])
+    tenant, ann, bob = (UUID(int=number) for number in (1, 2, 3))
+    await server.run(f"INSERT INTO pool_tenants (tenant_id) VALUES ('{tenant}')", empty)
+    for number, (user, size, deleted_at) in enumerate(
+        [(ann, 10, "NULL"), (ann, 5, "NULL"), (ann, 7, "now()"), (bob, 3, "NULL")]
+    ):
+        await server.run(
+            "INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, ready_at, "
+            f"deleted_at) VALUES ('{tenant}', gen_random_uuid(), '{user}', 'upload', 'ready', 'local', '{number}', "
+            f"'a', 'video/mp4', {size}, now(), {deleted_at})",
+            empty,
+        )
+    await migrate(server.dsn(empty), "pool", "pool_1")
+    rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
+    assert [tuple(row) for row in rows] == [(UUID(int=0), 3, 18), (ann, 2, 15), (bob, 1, 3)]
+    await server.run("DELETE FROM files WHERE size = 5", empty)
+    await server.run("UPDATE files SET deleted_at = NULL, size = 8 WHERE size = 7", empty)
+    rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
+    assert [tuple(row) for row in rows] == [(UUID(int=0), 3, 21), (ann, 2, 18), (bob, 1, 3)]
 
 
 @pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["0001_a.sql", "0001_b.sql"]])

@@ -10,11 +10,12 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import StartedLease
 from callsheet.jobs.room import open_jobs
-from callsheet.settings import JobSettings
+from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.candidates import CastVote
 from callsheet.wire.errors import InvalidRequest, WrongState
@@ -63,6 +64,26 @@ async def test_jobs_of_runs_have_a_limit_of_their_own(core: Core, ann: Member, s
     blocked = await shoot.shown(run)
     assert blocked.reason is RunReason.TOO_MANY_ACTIVE_JOBS
     assert "You have 1 active jobs of runs, and the limit is 1 (pipelines.jobs_per_user)" in str(blocked.reason_detail)
+
+
+async def test_a_run_waits_while_its_user_has_no_room_for_files_and_says_so(
+    core: Core, ann: Member, stage: Stage
+) -> None:
+    tight = open_core(core.databases)
+    tight.workflow = core.workflow
+    quotas = Quotas(core.databases, QuotaSettings(user_storage_files=1))
+    tight.room = open_jobs(core.databases, lambda *_: None, JobSettings(), quotas=quotas)
+    shoot = open_shoot(tight, ann, stage)
+    file_id = await stage.upload()
+    run = await shoot.run(await shoot.pipeline("base", max_children=5), target_leaves=2)
+    await shoot.tick()
+    blocked = await shoot.shown(run)
+    assert (blocked.status, blocked.reason) == (RunStatus.ACTIVE, RunReason.QUOTA_EXCEEDED)
+    assert "the limit is 1 (user_storage_files)" in str(blocked.reason_detail)
+    await stage.delete_file(file_id)
+    await shoot.due(run)
+    await shoot.tick()
+    assert (await shoot.shown(run)).reason is None
 
 
 async def test_no_parent_gets_more_children_than_it_may_however_many_pictures_a_job_makes(

@@ -364,6 +364,7 @@ async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
     from callsheet.identity.management import UserManagement
     from callsheet.identity.managers import COMMAND_LINE
     from callsheet.identity.passwords import Passwords
+    from callsheet.identity.quotas import Quotas
     from callsheet.identity.room import open_links
     from callsheet.plumbing.databases import open_installation
     from callsheet.plumbing.secrets import master_secret
@@ -371,7 +372,7 @@ async def _opened(work: Callable[[Rooms], Awaitable[Result]]) -> Result:
     settings = load_settings()
     databases = await open_installation(settings)
     try:
-        keys = Keys(databases)
+        keys = Keys(databases, Quotas(databases, settings.quotas))
         accounts, management = Accounts(databases, Passwords()), UserManagement(databases, keys)
         links = open_links(databases, settings, master_secret(settings))
         return await work(Rooms(settings, databases, accounts, keys, management, links, COMMAND_LINE))
@@ -384,6 +385,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     """Deleting may cancel jobs and runs, which takes the rooms of both."""
     from callsheet.catalog.room import open_catalog
     from callsheet.identity.deletion import UserDeletion
+    from callsheet.identity.quotas import Quotas
     from callsheet.jobs.room import open_jobs
     from callsheet.media.storage import open_storage
     from callsheet.media.storage.owner import StorageOwner
@@ -400,7 +402,7 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     try:
         steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes))
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
-        pipelines = Pipelines(databases, steps)
+        pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
         runs = Runs(databases, pipelines, steps, jobs.endings, settings.pipelines, wake=lambda: None)
         yield UserDeletion(databases, rooms.management, UserWork(databases, runs, jobs.endings))
     finally:

@@ -21,6 +21,7 @@ from callsheet.cli import (
     lightbox,
     pipelines,
     profiles,
+    quotas,
     runs,
     secrets,
     serve,
@@ -68,6 +69,7 @@ app.add_typer(runs.runs, name="runs", rich_help_panel=WORK)
 app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)
 app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
 app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
+accounts.tenants.command("quotas")(quotas.tenant_quotas)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)

@@ -109,6 +109,13 @@ class Accounts:
             row = await SQL["find_tenant"].row(connection, slug=slug)
         return Tenant(**row) if row else None
 
+    async def get_tenant(self, tenant_id: UUID) -> Tenant:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["get_tenant"].row(connection, tenant_id=tenant_id)
+        if row is None:
+            raise NotFound("There is no such tenant.")
+        return Tenant(**row)
+
     async def find_user(self, email: str) -> User | None:
         async with self._databases.central.connection() as connection:
             row = await SQL["find_user"].row(connection, email=email)

@@ -10,11 +10,13 @@ from uuid import UUID
 from callsheet.identity.audit import OPERATOR, record, user_actor
 from callsheet.identity.credentials import announce
 from callsheet.identity.permissions import key_scopes_of
+from callsheet.identity.quotas import Quotas
 from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.clock import SystemClock
+from callsheet.settings import QuotaSettings
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -51,9 +53,10 @@ def check_expiry(expires_at: datetime | None, now: datetime) -> None:
 
 
 class Keys:
-    def __init__(self, databases: Databases):
+    def __init__(self, databases: Databases, quotas: Quotas | None = None):
         self._databases = databases
         self._clock = SystemClock()
+        self._quotas = quotas or Quotas(databases, QuotaSettings())
 
     async def create(self, user_id: UUID, request: CreateKeyRequest, actor: str = OPERATOR) -> CreatedKey:
         """Of any user, on the command line; for routes see `create_own` and `UserManagement.create_key`."""
@@ -77,6 +80,7 @@ class Keys:
             raise NotFound("There is no such user.")
         scopes = chosen_scopes(Role(owner["role"]), request.scopes)
         check_expiry(request.expires_at, self._clock.now())
+        await self._quotas.check_keys(connection, user_id)
         key = secret_token(PREFIX)
         row = await SQL["create_key"].row(
             connection,

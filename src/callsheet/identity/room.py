@@ -16,6 +16,7 @@ from callsheet.identity.mail_sender import MailSender
 from callsheet.identity.management import UserManagement
 from callsheet.identity.password_resets import PasswordResets
 from callsheet.identity.passwords import Passwords
+from callsheet.identity.quotas import Quotas
 from callsheet.identity.sessions import Sessions, SessionSweeper
 from callsheet.identity.stream_tokens import StreamTokens
 from callsheet.plumbing.databases import Databases
@@ -45,6 +46,7 @@ class IdentityRoom:
     links: AccountLinks
     usage: KeyUsage
     sweeper: SessionSweeper
+    quotas: Quotas
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -55,7 +57,8 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
     passwords = Passwords()
     sessions = Sessions(databases, passwords, settings.identity, secret)
     usage = KeyUsage(databases)
-    keys = Keys(databases)
+    quotas = Quotas(databases, settings.quotas)
+    keys = Keys(databases, quotas)
     return IdentityRoom(
         accounts=Accounts(databases, passwords),
         keys=keys,
@@ -67,6 +70,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
         links=open_links(databases, settings, secret),
         usage=usage,
         sweeper=SessionSweeper(databases, settings.identity),
+        quotas=quotas,
     )
 
 

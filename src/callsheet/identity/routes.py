@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query, Request, Response
@@ -28,9 +29,15 @@ from callsheet.wire.identity import (
     Tenant,
     User,
 )
+from callsheet.wire.quotas import Storage
+
+StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
 
 
-def session_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:
+def session_router(
+    sessions: Sessions, authentication: Authentication, settings: Settings, storage_of: StorageOf
+) -> APIRouter:
+    """`storage_of`: what the files of a tenant's user in a pool take, which a higher room counts."""
     router = APIRouter(tags=["identity"])
 
     @router.post("/api/auth/login")
@@ -46,7 +53,7 @@ def session_router(sessions: Sessions, authentication: Authentication, settings:
             httponly=True,
             samesite="lax",
         )
-        return me_of(opened.principal)
+        return await shown(opened.principal)
 
     @router.post("/api/auth/logout", status_code=204)
     async def logout(
@@ -60,8 +67,11 @@ def session_router(sessions: Sessions, authentication: Authentication, settings:
 
     @router.get("/api/me")
     async def me(principal: Principal = Depends(authentication.caller)) -> Me:
-        """Who the caller is, and a session's CSRF token."""
-        return me_of(principal)
+        """Who the caller is, a session's CSRF token, and how much of the storage quota is used."""
+        return await shown(principal)
+
+    async def shown(principal: Principal) -> Me:
+        return me_of(principal, await storage_of(principal.tenant_id, principal.user_id, principal.pool))
 
     return router
 
@@ -133,7 +143,7 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
     return router
 
 
-def me_of(principal: Principal) -> Me:
+def me_of(principal: Principal, storage: Storage | None) -> Me:
     return Me(
         user_id=principal.user_id,
         email=principal.email,
@@ -144,4 +154,5 @@ def me_of(principal: Principal) -> Me:
         signed_in_with=principal.signed_in_with,
         csrf_token=principal.csrf_token,
         scopes=None if principal.key_scopes is None else sorted(principal.key_scopes),
+        storage=storage,
     )

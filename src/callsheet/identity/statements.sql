@@ -107,6 +107,9 @@ SELECT EXISTS (SELECT FROM pools WHERE name = :name)
 -- name: find_tenant
 SELECT id, slug, name, db_pool AS pool, created_at, disabled_at FROM tenants WHERE slug = :slug
 
+-- name: get_tenant
+SELECT id, slug, name, db_pool AS pool, created_at, disabled_at FROM tenants WHERE id = :tenant_id
+
 -- name: create_tenant
 INSERT INTO tenants (id, slug, name, db_pool) VALUES (:id, :slug, :name, :pool)
 ON CONFLICT (slug) DO NOTHING

@@ -14,6 +14,7 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Owner, Principal
+from callsheet.identity.quotas import check_payload
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database import Database
@@ -43,6 +44,7 @@ class EffectJobs:
 
     async def submit(self, principal: Principal, wanted: SubmitEffectJob) -> Submitted:
         check_shape(principal, wanted)
+        check_payload(await self._submission.quotas.of(principal.tenant_id), FIELD, wanted.input_payload)
         # What was asked for, not what was made of it: an effect may have changed since the first attempt.
         request = wanted.model_dump(mode="json", exclude={"idempotency_key"})
         owner = principal.tenant_id, principal.user_id

@@ -9,6 +9,7 @@ from callsheet.dispatch.queue import Queue
 from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.waiters import Waiters, arrivals
 from callsheet.identity.credentials import CREDENTIALS_CHANNEL
+from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.endings import Endings
@@ -24,9 +25,10 @@ from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.submission import Submission
 from callsheet.jobs.synchronous import Synchronous
+from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.notify import Listener
-from callsheet.settings import JobSettings
+from callsheet.settings import JobSettings, QuotaSettings
 from callsheet.toolbox.loops import Loop
 
 
@@ -70,10 +72,15 @@ class JobsRoom:
 
 
 def open_jobs(
-    databases: Databases, notify: Notify, settings: JobSettings, limits: ActiveLimits | None = None
+    databases: Databases,
+    notify: Notify,
+    settings: JobSettings,
+    limits: ActiveLimits | None = None,
+    quotas: Quotas | None = None,
 ) -> JobsRoom:
     """`limits`: of active jobs per user. Default: the limit of effect jobs for every kind."""
     limits = limits or ActiveLimits.same(settings.active_per_user)
+    usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
     queue = Queue(databases.central, arrivals(notify))
     overview = Overview(databases.central, arrivals(notify))
     routing = TenantRouting(databases)
@@ -82,7 +89,7 @@ def open_jobs(
     relay = Relay(lambda: databases.pools, queue, mover)
     waiters = Waiters()
     execution = Execution(queue, mover, settings.free_requeues)
-    submission = Submission(mover, relay, journal, settings, limits)
+    submission = Submission(mover, relay, journal, settings, limits, usage)
     return JobsRoom(
         queue=queue,
         overview=overview,

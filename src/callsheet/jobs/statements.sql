@@ -11,7 +11,8 @@ WITH entry AS MATERIALIZED (
         run_limit_seconds integer, payload jsonb, effect_id uuid, video_id uuid, input_file_ids uuid[],
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
-        lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer)
+        lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer, user_storage_bytes bigint,
+        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -20,6 +21,8 @@ WITH entry AS MATERIALIZED (
         CASE WHEN input_file_ids = '{}' THEN true
              ELSE files_ready(tenant_id, user_id, input_file_ids) = cardinality(input_file_ids) END AS has_files,
         CASE WHEN video_id IS NULL THEN true ELSE video_is_free(tenant_id, user_id, video_id) END AS has_video,
+        storage_has_room(tenant_id, user_id, user_storage_bytes, user_storage_files, tenant_storage_bytes,
+            tenant_storage_files) AS has_room,
         -- A place in the tree of a run, which belongs to a higher room and lives in the same database.
         CASE WHEN run_id IS NOT NULL THEN slot_refused(tenant_id, user_id, run_id, parent_id, draw, cost, per_run, in_total)
             END AS slot_refusal
@@ -37,7 +40,8 @@ WITH entry AS MATERIALIZED (
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
         parent_id
-    FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND slot_refusal IS NULL
+    FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
+        AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
     RETURNING tenant_id, user_id, id, kind, status, charge_cycle, cost, workflow_id, stage, provider,
         concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, effect_id, video_id, result,
@@ -75,7 +79,7 @@ WITH entry AS MATERIALIZED (
     SELECT wallet_move(tenant_id, user_id, 'JOB_RESERVE', -cost, id, charge_cycle, NULL) FROM job
 )
 SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active, guard.has_files, guard.has_video,
-    guard.slot_refusal, (SELECT count(*) FROM reserved) AS reserved,
+    guard.has_room, guard.slot_refusal, (SELECT count(*) FROM reserved) AS reserved,
     job.id, job.kind, job.status, job.charge_cycle, job.cost, job.workflow_id, job.stage, job.provider,
     job.concurrency_identifier, job.priority, job.max_attempts, job.lease_seconds, job.run_limit_seconds, job.effect_id,
     job.video_id, job.result, job.error, job.created_at, job.submitted_at, job.deadline_at, job.started_at,

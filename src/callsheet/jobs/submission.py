@@ -11,12 +11,14 @@ from uuid import UUID
 
 import asyncpg
 
+from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits, CountedAs, counted_as
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.relay import Relay
 from callsheet.jobs.views import job_view
+from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
@@ -30,6 +32,9 @@ from callsheet.wire.errors import (
     InvalidRequest,
 )
 from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.quotas import QuotaLimits
+
+STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,13 +140,26 @@ class Submitted:
 
 
 class Submission:
-    def __init__(self, mover: Mover, relay: Relay, journal: Journal, settings: JobSettings, limits: ActiveLimits):
+    def __init__(
+        self,
+        mover: Mover,
+        relay: Relay,
+        journal: Journal,
+        settings: JobSettings,
+        limits: ActiveLimits,
+        usage: StorageUsage,
+    ):
         self._limits = limits
+        self._usage = usage
         self._mover = mover
         self._relay = relay
         self._journal = journal
         self._settings = settings
         self._batchers: dict[str, Batcher[Numbered, asyncpg.Record]] = {}
+
+    @property
+    def quotas(self) -> Quotas:
+        return self._usage.quotas
 
     async def submit(self, new: NewJob) -> Submitted:
         """Once this returns, the job reaches exactly one end, whatever crashes."""
@@ -182,6 +200,7 @@ class Submission:
     def _inserting(self, pool: Database) -> Callable[[Sequence[Numbered]], Awaitable[Sequence[asyncpg.Record]]]:
         async def run(batch: Sequence[Numbered]) -> list[asyncpg.Record]:
             rows: dict[tuple[UUID, UUID], asyncpg.Record] = {}
+            quotas = {new.tenant_id: await self.quotas.of(new.tenant_id) for new, _ in batch}
             # The statement takes one job per user: what a user submits at once is counted one after the other; but
             # committed together, or a batch that fails half-way would be tried again with half of it written.
             waves = list(_one_per_user(batch))
@@ -189,7 +208,7 @@ class Submission:
                 for together in waves:
                     found = await SQL["submit"].rows(
                         connection,
-                        entries=[self._as_json(new, job_id) for new, job_id in together],
+                        entries=[self._as_json(new, job_id, quotas[new.tenant_id]) for new, job_id in together],
                         to_status=JobStatus.PENDING.value,
                         lifetime_seconds=self._settings.lifetime_seconds,
                     )
@@ -198,7 +217,7 @@ class Submission:
 
         return run
 
-    def _as_json(self, new: NewJob, job_id: UUID) -> dict[str, Any]:
+    def _as_json(self, new: NewJob, job_id: UUID, quotas: QuotaLimits) -> dict[str, Any]:
         max_attempts = self._settings.max_attempts if new.max_attempts is None else new.max_attempts
         lease_seconds = self._settings.lease_seconds if new.lease_seconds is None else new.lease_seconds
         counted = new.counted_as
@@ -207,6 +226,7 @@ class Submission:
             "lease_seconds": lease_seconds,
             "counted_as": counted.value,
             "active_limit": self._limits.of(counted),
+            **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
         }
 
     async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
@@ -224,6 +244,8 @@ class Submission:
             raise InUse(f"The video {reason}.", errors=[FieldProblem("video_id", reason)])
         if row["balance"] < new.cost:
             raise InsufficientTokens(new.cost, row["balance"])
+        if not row["has_room"]:
+            raise await self._usage.refusal(pool, new.tenant_id, new.user_id)
         raise self._limits.refusal(new.counted_as, row["active"])
 
     async def _earlier(self, pool: Database, new: NewJob) -> Submitted | None:

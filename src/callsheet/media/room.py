@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.identity.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
 from callsheet.media.retention import Retention
@@ -11,6 +12,7 @@ from callsheet.media.storage import LocalStorage, Storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.media.sweeper import MediaSweeper, StorageSweeper
 from callsheet.media.uploads import Uploads
+from callsheet.media.usage import StorageUsage
 from callsheet.media.videos import Videos
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
@@ -27,6 +29,7 @@ class MediaRoom:
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
     owner: StorageOwner | None
+    usage: StorageUsage
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -34,11 +37,16 @@ class MediaRoom:
 
 
 def open_media(
-    databases: Databases, storage: Storage, settings: Settings, owner: StorageOwner | None = None
+    databases: Databases,
+    storage: Storage,
+    settings: Settings,
+    owner: StorageOwner | None = None,
+    quotas: Quotas | None = None,
 ) -> MediaRoom:
     """`owner`: the guard that the storage was opened with."""
     files = Files(databases, storage, settings)
-    uploads = Uploads(files)
+    usage = StorageUsage(databases, quotas or Quotas(databases, settings.quotas))
+    uploads = Uploads(files, usage)
     deletion = Deletion(storage, files.disk)
     days = settings.media.retention_days
     return MediaRoom(
@@ -50,4 +58,5 @@ def open_media(
         retention=None if days is None else Retention(lambda: databases.pools, deletion, days),
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,
         owner=owner,
+        usage=usage,
     )

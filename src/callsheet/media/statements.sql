@@ -27,6 +27,19 @@ WITH created AS (
 )
 SELECT * FROM created
 
+-- name: storage_of
+-- In the order asked for. Who has no files, or never had, has no row.
+SELECT coalesce(own.bytes, 0) AS bytes, coalesce(own.files, 0) AS files, coalesce(whole.bytes, 0) AS tenant_bytes,
+    coalesce(whole.files, 0) AS tenant_files
+FROM unnest(:tenant_ids::uuid[], :user_ids::uuid[]) WITH ORDINALITY AS wanted (tenant_id, user_id, number)
+LEFT JOIN LATERAL (
+    SELECT bytes, files FROM storage_usage WHERE tenant_id = wanted.tenant_id AND user_id = wanted.user_id LIMIT 1
+) own ON true
+LEFT JOIN LATERAL (
+    SELECT bytes, files FROM storage_usage WHERE tenant_id = wanted.tenant_id AND user_id = :whole_tenant LIMIT 1
+) whole ON true
+ORDER BY wanted.number
+
 -- name: confirm_upload
 -- Only what nobody has given up meanwhile: the sweeper marks before it deletes an object.
 WITH confirmed AS (

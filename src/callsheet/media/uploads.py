@@ -12,6 +12,7 @@ from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
 from callsheet.media.storage.leftovers import discard
 from callsheet.media.storage.responses import clean_name
+from callsheet.media.usage import StorageUsage
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
@@ -23,8 +24,9 @@ UPLOAD_AGAIN = "Upload the right bytes to the same address, or create a new uplo
 
 
 class Uploads:
-    def __init__(self, files: Files):
+    def __init__(self, files: Files, usage: StorageUsage):
         self._files = files
+        self._usage = usage
         self._settings = files.settings
 
     async def create(self, principal: Principal, wanted: CreateUpload) -> CreatedUpload:
@@ -35,6 +37,7 @@ class Uploads:
         signed = self._files.storage.presign_put(path, content_type=mime_type, size=wanted.size, sha256=wanted.sha256)
         pool = await self._files.databases.pool(principal.pool)
         most = self._settings.media.pending_uploads_per_user
+        limits = await self._usage.quotas.of(principal.tenant_id)
         async with pool.transaction() as connection:
             await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["create_upload"].row(
@@ -51,8 +54,9 @@ class Uploads:
                 keep_seconds=self._settings.storage.url_seconds + self._settings.media.upload_hours * 3600,
                 most=most,
             )
-        if row is None:
-            raise TooManyPendingUploads(most)
+            if row is None:
+                raise TooManyPendingUploads(most)
+            await self._usage.check(connection, principal, limits)
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
         return CreatedUpload(file=self._files.view(row), upload=upload)
 

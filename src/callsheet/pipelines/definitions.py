@@ -11,6 +11,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
+from callsheet.identity.quotas import Quotas, payload_problems
 from callsheet.pipelines.step_jobs import StepJobs
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
@@ -18,8 +19,9 @@ from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, Row, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound
+from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, QuotaExceeded
 from callsheet.wire.pipelines import CreatePipeline, NewStep, Pipeline, PipelineSummary, Step, UpdatePipeline
+from callsheet.wire.quotas import QuotaLimits
 
 SQL = statements("callsheet.pipelines")
 LONGEST_SLUG = 63
@@ -38,17 +40,21 @@ STEP_COLUMNS = (
 
 
 class Pipelines:
-    def __init__(self, databases: Databases, step_jobs: StepJobs):
+    def __init__(self, databases: Databases, step_jobs: StepJobs, quotas: Quotas):
         self._databases = databases
+        self._quotas = quotas
         self._step_jobs = step_jobs
 
     async def create(self, principal: Principal, request: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         if _as_id(request.slug) is not None:
             raise InvalidRequest.field("slug", "reads like an id; choose a name")
-        steps = await self._checked(request.steps)
+        limits = await self._quotas.of(principal.tenant_id)
+        steps = await self._checked(request.steps, limits)
         pipeline_id = uuid7()
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
+            # The lock per user: two pipelines at once are counted one after the other.
+            await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
             row = await SQL["create_pipeline"].row(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -61,6 +67,7 @@ class Pipelines:
             if row is None:
                 problem = FieldProblem("slug", "is taken already")
                 raise Conflict(f"You have a pipeline {request.slug!r} already.", errors=[problem])
+            await _check_number(connection, principal, limits)
             await _add_steps(connection, row, steps)
             return await _with_steps(connection, row)
 
@@ -70,7 +77,8 @@ class Pipelines:
         """Runs that have begun go on with the steps they began with."""
         # Whoever has no such pipeline is told that, and not what is wrong with its steps.
         await self.get(principal, id_or_slug)
-        steps = await self._checked(request.steps) if request.steps is not None else None
+        limits = await self._quotas.of(principal.tenant_id)
+        steps = await self._checked(request.steps, limits) if request.steps is not None else None
         pool = await self._databases.pool(principal.pool)
         async with _writing(pool, dry_run) as connection:
             pipeline_id = await _id_of(connection, principal, id_or_slug)
@@ -78,6 +86,8 @@ class Pipelines:
             if current is None:
                 raise no_such_pipeline()
             changed = steps is not None and steps != await _declared(connection, current)
+            if changed:
+                _check_version(current["version"], limits)
             row = await SQL["update_pipeline"].row(
                 connection,
                 tenant_id=principal.tenant_id,
@@ -110,13 +120,15 @@ class Pipelines:
                 raise no_such_pipeline()
             return await _with_steps(connection, row)
 
-    async def _checked(self, steps: Sequence[NewStep]) -> list[dict[str, Any]]:
+    async def _checked(self, steps: Sequence[NewStep], limits: QuotaLimits) -> list[dict[str, Any]]:
         """The steps in order, each fit to follow the one before, with the effect it is sold as."""
         ordered = in_order(steps)
         slugs = slugs_of([step for _, step in ordered])
         problems: list[FieldProblem] = []
         found = []
         for position, ((place, step), slug) in enumerate(zip(ordered, slugs, strict=True), start=1):
+            problems += payload_problems(limits, f"steps.{place}.payload", step.payload or {})
+            problems += payload_problems(limits, f"steps.{place}.values", step.values)
             try:
                 effect_id = await self._step_jobs.effect_of(step)
                 wrong = await self._step_jobs.check(step, effect_id, position)
@@ -139,6 +151,24 @@ class Pipelines:
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, before=before, limit=limit + 1
             )
         return page_of([PipelineSummary.model_validate(dict(row)) for row in rows], limit)
+
+
+async def _check_number(connection: Connection, principal: Principal, limits: QuotaLimits) -> None:
+    """With the one that was just made: the user is locked, so nobody else makes one meanwhile."""
+    limit = limits.pipelines_per_user
+    used = await SQL["count_pipelines"].value(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+    if used > limit:
+        remedy = "Delete pipelines that have no runs, or ask an operator for more."
+        sentence = f"You have {used - 1} pipelines, and the limit is {limit} (pipelines_per_user). {remedy}"
+        raise QuotaExceeded("pipelines_per_user", used - 1, limit, sentence)
+
+
+def _check_version(version: int, limits: QuotaLimits) -> None:
+    limit = limits.versions_per_pipeline
+    if version >= limit:
+        remedy = "Create another pipeline, or ask an operator for more."
+        sentence = f"The pipeline has {version} versions, and the limit is {limit} (versions_per_pipeline). {remedy}"
+        raise QuotaExceeded("versions_per_pipeline", version, limit, sentence)
 
 
 class _NotKept(Exception):

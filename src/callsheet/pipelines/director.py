@@ -24,7 +24,7 @@ from callsheet.settings import PipelineSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.together import all_of
-from callsheet.wire.errors import InsufficientTokens, Refusal, TooManyActiveJobs
+from callsheet.wire.errors import InsufficientTokens, QuotaExceeded, Refusal, TooManyActiveJobs
 from callsheet.wire.pipelines import RunReason, Strategy
 
 log = get_logger(__name__)
@@ -144,6 +144,8 @@ class Director(Loop):
             await self._block(pool, run, RunReason.INSUFFICIENT_TOKENS, sentence(refusal))
         except TooManyActiveJobs as refusal:
             await self._block(pool, run, RunReason.TOO_MANY_ACTIVE_JOBS, sentence(refusal))
+        except QuotaExceeded as refusal:
+            await self._block(pool, run, RunReason.QUOTA_EXCEEDED, sentence(refusal))
         except Refusal as refusal:
             await self._block(pool, run, RunReason.CANNOT_BUILD, f"step {step['slug']!r}: {sentence(refusal)}"[:1000])
         else:

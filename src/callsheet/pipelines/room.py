@@ -50,7 +50,7 @@ def open_pipelines(
     director = Director(lambda: databases.pools, step_jobs, media.files, jobs.submission, settings)
     collector = Collector(lambda: databases.pools, media.files, jobs.endings, settings, collected=director.wake)
     director.begun = collector.begun
-    pipelines = Pipelines(databases, step_jobs)
+    pipelines = Pipelines(databases, step_jobs, media.usage.quotas)
     return PipelinesRoom(
         settings=settings,
         pipelines=pipelines,

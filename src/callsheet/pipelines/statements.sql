@@ -6,6 +6,9 @@ VALUES (:tenant_id, :id, :user_id, :slug, :name, :description)
 ON CONFLICT (user_id, slug, tenant_id) DO NOTHING
 RETURNING *
 
+-- name: count_pipelines
+SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
 -- name: add_steps
 INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, payload,
     "values", needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)

@@ -60,6 +60,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
     "already_registered": 409,
     "invalid_transition": 409,
     "lease_lost": 409,
+    "quota_exceeded": 409,
     "body_too_large": 413,
     "unsupported_media_type": 415,
     "range_not_satisfiable": 416,

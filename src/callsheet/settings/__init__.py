@@ -22,6 +22,7 @@ from callsheet.settings.loading import load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.places import Place, find_place, named_profile, user_config_directory
+from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
 from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
@@ -41,6 +42,7 @@ __all__ = [
     "OutgoingSettings",
     "PipelineSettings",
     "Place",
+    "QuotaSettings",
     "S3Settings",
     "ServerSettings",
     "Settings",

@@ -36,6 +36,7 @@ from callsheet.settings.control_plane import (
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.places import find_place, short_variables
+from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
 from callsheet.toolbox.addresses import is_loopback
@@ -68,6 +69,10 @@ class Settings(BaseSettings):
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     pipelines: PipelineSettings = Field(
         default_factory=PipelineSettings, description="Runs of pipelines and the loop that drives them."
+    )
+    quotas: QuotaSettings = Field(
+        default_factory=QuotaSettings,
+        description="What a tenant and a user may keep, where an operator gave the tenant no limit of its own.",
     )
     providers: ProvidersConfig = Field(
         default_factory=ProvidersConfig, description="Who executes tasks: services, engines and other packages."

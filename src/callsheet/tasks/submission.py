@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.identity.quotas import check_payload
 from callsheet.jobs.submission import Submission, Submitted
 from callsheet.tasks.plans import Plans, Wanted
 from callsheet.wire.errors import InvalidRequest
@@ -19,6 +20,7 @@ class TaskSubmission:
 
     async def submit(self, principal: Principal, request: SubmitTask) -> Submitted:
         wanted = wanted_task(principal, request)
+        check_payload(await self._submission.quotas.of(principal.tenant_id), "payload", wanted.payload)
         if wanted.idempotency_key is not None:
             earlier = await self._submission.earlier(
                 principal.tenant_id, principal.user_id, wanted.idempotency_key, wanted.request

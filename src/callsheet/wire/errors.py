@@ -277,6 +277,15 @@ class TooManyPendingUploads(Refusal):
         super().__init__(f"{limit} uploads are not confirmed yet; more may not be.", limit=limit)
 
 
+class QuotaExceeded(Refusal):
+    """A quota is used up. Delete something that counts for it, or ask an operator for more."""
+
+    code = "quota_exceeded"
+
+    def __init__(self, quota: str, used: int, limit: int, detail: str):
+        super().__init__(detail, quota=quota, used=used, limit=limit)
+
+
 class TooManyStreams(Refusal):
     """Too many streams are open. Close some; one stream has the events of all jobs."""
 

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field, Stri
 
 from callsheet.wire.base import PRINTABLE, Answer, Line, OptionalLine, UserRequest, printable
 from callsheet.wire.forms import Email, Slug
+from callsheet.wire.quotas import Storage
 
 # Argon2 takes any length; the limit keeps a login from being a way to make the server hash megabytes.
 # Passwords that a release of Callsheet printed for everybody to read.
@@ -80,6 +81,9 @@ class Me(Answer):
     )
     scopes: list[KeyScope] | None = Field(
         None, description="With an API key: its scopes. Null: everything that the role allows."
+    )
+    storage: Storage | None = Field(
+        None, description="What your files take, and may take. Null while your tenant's pool cannot be reached."
     )
 
 

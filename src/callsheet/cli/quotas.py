@@ -1,0 +1,72 @@
+"""`callsheet tenants quotas`: what a tenant may keep."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import typer
+
+from callsheet.cli.accounts import AS_JSON
+from callsheet.cli.console import checked, out, print_json, print_table
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.quotas import ChangeQuotas, QuotaLimits, TenantQuotas
+
+NAMES = tuple(QuotaLimits.model_fields)
+
+
+def tenant_quotas(
+    slug: str = typer.Argument(help="Short name of the tenant."),
+    changes: list[str] = typer.Option(
+        [], "--set", help="Set a limit of this tenant: NAME=NUMBER. NAME=default takes the installation's again."
+    ),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Show what a tenant and its users may keep, or change it."""
+    request = checked(ChangeQuotas, **_parsed(changes))
+    found = asyncio.run(_changed(slug, request))
+    if as_json:
+        print_json(found)
+        return
+    rows = [(name, limit, "own" if name in found.changed else "default") for name, limit in found.limits]
+    print_table(("limit", "value", "from"), rows)
+    if found.storage is None:
+        out.print(f"The pool of {found.tenant} cannot be reached, so what its files take is not known.")
+    else:
+        out.print(f"The files of {found.tenant} are {found.storage.files} and take {found.storage.bytes} bytes.")
+
+
+def _parsed(changes: list[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for change in changes:
+        name, _, value = change.partition("=")
+        if name not in NAMES:
+            raise OperatorError(f"Unknown limit {name!r}. Available: {', '.join(NAMES)}")
+        if value != "default" and not value.isdecimal():
+            raise OperatorError(f"{name} must be a whole number or `default`, not {value!r}.")
+        found[name] = None if value == "default" else int(value)
+    return found
+
+
+async def _changed(slug: str, request: ChangeQuotas) -> TenantQuotas:
+    from callsheet.identity.accounts import Accounts
+    from callsheet.identity.managers import COMMAND_LINE
+    from callsheet.identity.passwords import Passwords
+    from callsheet.identity.quotas import Quotas
+    from callsheet.media.quota_routes import quotas_view
+    from callsheet.media.usage import StorageUsage
+    from callsheet.plumbing.databases import open_installation
+
+    settings = load_settings()
+    databases = await open_installation(settings)
+    try:
+        tenant = await Accounts(databases, Passwords()).find_tenant(slug)
+        if tenant is None:
+            raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
+        quotas = Quotas(databases, settings.quotas)
+        if request.model_fields_set:
+            await quotas.change(COMMAND_LINE.actor, tenant.id, request)
+        return await quotas_view(StorageUsage(databases, quotas), tenant, await quotas.changed(tenant.id))
+    finally:
+        await databases.close()

@@ -1,0 +1,30 @@
+-- database: central
+
+-- name: quotas_of_tenant
+SELECT * FROM tenant_quotas WHERE tenant_id = :tenant_id
+
+-- name: hold_tenant
+-- Two changes at once: the second one sees what the first one set.
+SELECT 1 FROM tenants WHERE id = :tenant_id FOR NO KEY UPDATE
+
+-- name: set_quotas
+INSERT INTO tenant_quotas (
+    tenant_id, tenant_storage_bytes, tenant_storage_files, user_storage_bytes, user_storage_files, payload_bytes,
+    source_data_bytes, pipelines_per_user, versions_per_pipeline, keys_per_user
+)
+VALUES (
+    :tenant_id, :tenant_storage_bytes, :tenant_storage_files, :user_storage_bytes, :user_storage_files, :payload_bytes,
+    :source_data_bytes, :pipelines_per_user, :versions_per_pipeline, :keys_per_user
+)
+ON CONFLICT (tenant_id) DO UPDATE SET tenant_storage_bytes = excluded.tenant_storage_bytes,
+    tenant_storage_files = excluded.tenant_storage_files, user_storage_bytes = excluded.user_storage_bytes,
+    user_storage_files = excluded.user_storage_files, payload_bytes = excluded.payload_bytes,
+    source_data_bytes = excluded.source_data_bytes, pipelines_per_user = excluded.pipelines_per_user,
+    versions_per_pipeline = excluded.versions_per_pipeline, keys_per_user = excluded.keys_per_user
+
+-- name: hold_keys_of_user
+SELECT tenant_id FROM users WHERE id = :user_id FOR NO KEY UPDATE
+
+-- name: count_keys
+SELECT count(*) FROM api_keys
+WHERE user_id = :user_id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())

@@ -1,0 +1,106 @@
+"""The limits of a tenant: those of the settings, and those that an operator gave it instead."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+from uuid import UUID
+
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, Row, statements
+from callsheet.settings import QuotaSettings
+from callsheet.toolbox.clock import Clock, SystemClock
+from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound, QuotaExceeded
+from callsheet.wire.quotas import ChangeQuotas, QuotaLimits
+
+SQL = statements("callsheet.identity", "quota_statements.sql")
+NAMES = tuple(QuotaLimits.model_fields)
+# Every upload and every job asks; an operator's change counts in every process after so long.
+FRESH_SECONDS = 5.0
+MOST_REMEMBERED = 10_000
+
+
+class Quotas:
+    def __init__(self, databases: Databases, settings: QuotaSettings, clock: Clock | None = None):
+        self._databases = databases
+        self._defaults = settings.model_dump(include=set(NAMES))
+        self._clock = clock or SystemClock()
+        self._remembered: dict[UUID, tuple[float, QuotaLimits]] = {}
+
+    async def of(self, tenant_id: UUID) -> QuotaLimits:
+        found = self._remembered.get(tenant_id)
+        if found is None or self._clock.monotonic() - found[0] > FRESH_SECONDS:
+            found = self._remember(tenant_id, await self.changed(tenant_id))
+        return found[1]
+
+    async def changed(self, tenant_id: UUID) -> dict[str, int]:
+        """The limits that are the tenant's own."""
+        async with self._databases.central.connection() as connection:
+            return _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
+
+    async def change(self, actor: str, tenant_id: UUID, request: ChangeQuotas) -> dict[str, int]:
+        changes = request.model_dump(exclude_unset=True)
+        async with self._databases.central.transaction() as connection:
+            if await SQL["hold_tenant"].row(connection, tenant_id=tenant_id) is None:
+                raise NotFound("There is no such tenant.")
+            before = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
+            after = {**dict.fromkeys(NAMES), **before, **changes}
+            await SQL["set_quotas"].run(connection, tenant_id=tenant_id, **after)
+            if changes:
+                await record(connection, actor, "tenant.quotas", "tenant", tenant_id, tenant_id, **changes)
+        own = _own(after)
+        self._remember(tenant_id, own)
+        return own
+
+    async def check_keys(self, connection: Connection, user_id: UUID) -> None:
+        """In the transaction that creates a key. Two of them wait for each other, so the limit holds."""
+        row = await SQL["hold_keys_of_user"].row(connection, user_id=user_id)
+        if row is None:
+            return
+        # With this connection: to wait for another one would hold this one meanwhile.
+        own = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=row["tenant_id"]))
+        limit = self.limits(own).keys_per_user
+        used = await SQL["count_keys"].value(connection, user_id=user_id)
+        if used >= limit:
+            sentence = (
+                f"The user has {used} API keys that are not revoked, and the limit is {limit} (keys_per_user). "
+                "Revoke keys that are not used any more, or ask an operator for more."
+            )
+            raise QuotaExceeded("keys_per_user", used, limit, sentence)
+
+    def limits(self, own: Mapping[str, int]) -> QuotaLimits:
+        return QuotaLimits(**{**self._defaults, **own})
+
+    def _remember(self, tenant_id: UUID, own: Mapping[str, int]) -> tuple[float, QuotaLimits]:
+        if len(self._remembered) >= MOST_REMEMBERED:
+            self._remembered.clear()
+        found = self._remembered[tenant_id] = (self._clock.monotonic(), self.limits(own))
+        return found
+
+
+def check_payload(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> None:
+    problems = list(payload_problems(limits, field, payload))
+    if problems:
+        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems)
+
+
+def payload_problems(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
+    for name, document, quota in (
+        (field, payload, "payload_bytes"),
+        (f"{field}.source_data", payload.get("source_data"), "source_data_bytes"),
+    ):
+        limit = getattr(limits, quota)
+        size = 0 if document is None else _json_bytes(document)
+        if size > limit:
+            reason = f"has {size} bytes as JSON, and the limit is {limit} ({quota}). Send less, or a file instead"
+            yield FieldProblem(name, reason)
+
+
+def _json_bytes(document: object) -> int:
+    return len(json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass"))
+
+
+def _own(row: Row | Mapping[str, Any] | None) -> dict[str, int]:
+    return {} if row is None else {name: row[name] for name in NAMES if row[name] is not None}

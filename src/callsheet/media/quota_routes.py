@@ -1,0 +1,50 @@
+"""`/api/admin/tenants/{tenant_id}/quotas`: what a tenant may keep, and what it keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from fastapi import APIRouter
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.media.usage import WHOLE_TENANT, StorageUsage
+from callsheet.wire.identity import Tenant
+from callsheet.wire.quotas import ChangeQuotas, TenantQuotas
+
+NO_TENANT = "There is no such tenant."
+
+
+def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authentication) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_TENANTS)
+    manage = authentication.may(Permission.MANAGE_TENANTS)
+    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}/quotas", tags=["admin"])
+
+    @router.get("")
+    async def get_quotas(tenant_id: UUID, principal: Principal = see) -> TenantQuotas:
+        """What a tenant and its users may keep, and what its files take."""
+        principal.reach(Permission.SEE_TENANTS, tenant_id, NO_TENANT)
+        tenant = await accounts.get_tenant(tenant_id)
+        return await quotas_view(usage, tenant, await usage.quotas.changed(tenant_id))
+
+    @router.patch("")
+    async def change_quotas(tenant_id: UUID, body: ChangeQuotas, principal: Principal = manage) -> TenantQuotas:
+        """Gives a tenant limits of its own. They hold for what comes after; nothing is deleted for them."""
+        tenant = await accounts.get_tenant(tenant_id)
+        return await quotas_view(usage, tenant, await usage.quotas.change(actor_of(principal), tenant_id, body))
+
+    return router
+
+
+async def quotas_view(usage: StorageUsage, tenant: Tenant, changed: Mapping[str, int]) -> TenantQuotas:
+    storage = await usage.of(tenant.id, WHOLE_TENANT, tenant.pool)
+    return TenantQuotas(
+        tenant=tenant.slug,
+        limits=usage.quotas.limits(changed),
+        changed=dict(changed),
+        storage=storage and storage.tenant,
+    )

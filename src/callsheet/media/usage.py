@@ -1,0 +1,104 @@
+"""What the files of a user and of a tenant take, and whether there is room for more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from callsheet.identity.principal import Owner
+from callsheet.identity.quotas import Quotas
+from callsheet.media.files import SQL
+from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import Connection, Row
+from callsheet.toolbox.batching import Batcher
+from callsheet.wire.errors import QuotaExceeded, Refusal, Unavailable
+from callsheet.wire.quotas import QuotaLimits, Storage, StorageUse
+
+# Whose row has the sums of the whole tenant.
+WHOLE_TENANT = UUID(int=0)
+
+Key = tuple[UUID, UUID]
+
+
+class StorageUsage:
+    def __init__(self, databases: Databases, quotas: Quotas):
+        self._databases = databases
+        self.quotas = quotas
+        self._batchers: dict[str, Batcher[Key, Row]] = {}
+
+    async def of(self, tenant_id: UUID, user_id: UUID, pool: str) -> Storage | None:
+        """None while the tenant's pool cannot be reached: who the caller is can be said without it."""
+        limits = await self.quotas.of(tenant_id)
+        try:
+            row = await self._row(await self._databases.pool(pool), (tenant_id, user_id))
+        except (Unavailable, *DATABASE_AWAY):
+            return None
+        return storage_of(row, limits)
+
+    async def check(self, connection: Connection, owner: Owner, limits: QuotaLimits) -> None:
+        """In the transaction that wrote files of the owner. Raises QuotaExceeded where they are too many now."""
+        [row] = await _rows(connection, [(owner.tenant_id, owner.user_id)])
+        exceeded = excess(storage_of(row, limits), least=1)
+        if exceeded is not None:
+            raise exceeded
+
+    async def refusal(self, pool: Database, tenant_id: UUID, user_id: UUID) -> Refusal:
+        """Why nothing may be begun that makes more files."""
+        storage = storage_of(await self._row(pool, (tenant_id, user_id)), await self.quotas.of(tenant_id))
+        # Something may have been deleted since it was refused.
+        return excess(storage) or Unavailable("The storage quota was used up a moment ago. Try again.")
+
+    async def _row(self, pool: Database, key: Key) -> Row:
+        batcher = self._batchers.get(pool.name)
+        if batcher is None:
+
+            async def read(keys: Sequence[Key]) -> list[Row]:
+                async with pool.connection() as connection:
+                    return await _rows(connection, keys)
+
+            batcher = self._batchers[pool.name] = Batcher(read)
+        return await batcher(key)
+
+
+async def _rows(connection: Connection, keys: Sequence[Key]) -> list[Row]:
+    return list(
+        await SQL["storage_of"].rows(
+            connection,
+            tenant_ids=[tenant_id for tenant_id, _ in keys],
+            user_ids=[user_id for _, user_id in keys],
+            whole_tenant=WHOLE_TENANT,
+        )
+    )
+
+
+def storage_of(row: Row, limits: QuotaLimits) -> Storage:
+    return Storage(
+        user=StorageUse(
+            bytes=row["bytes"],
+            files=row["files"],
+            bytes_limit=limits.user_storage_bytes,
+            files_limit=limits.user_storage_files,
+        ),
+        tenant=StorageUse(
+            bytes=row["tenant_bytes"],
+            files=row["tenant_files"],
+            bytes_limit=limits.tenant_storage_bytes,
+            files_limit=limits.tenant_storage_files,
+        ),
+    )
+
+
+def excess(storage: Storage, least: int = 0) -> QuotaExceeded | None:
+    """For the first limit that is reached; with `least` 1, for the first that is exceeded."""
+    mine, ours = storage.user, storage.tenant
+    for quota, used, limit, said in (
+        ("user_storage_bytes", mine.bytes, mine.bytes_limit, f"Your files take {mine.bytes} bytes"),
+        ("user_storage_files", mine.files, mine.files_limit, f"You have {mine.files} files"),
+        ("tenant_storage_bytes", ours.bytes, ours.bytes_limit, f"The files of your tenant take {ours.bytes} bytes"),
+        ("tenant_storage_files", ours.files, ours.files_limit, f"Your tenant has {ours.files} files"),
+    ):
+        if used >= limit + least:
+            remedy = "Delete videos or files, or ask an operator for more."
+            return QuotaExceeded(quota, used, limit, f"{said}, and the limit is {limit} ({quota}). {remedy}")
+    return None

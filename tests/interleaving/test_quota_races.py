@@ -1,0 +1,103 @@
+"""Two who ask at the same moment for the last of a quota: one gets it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.identity.accounts import Accounts
+from callsheet.identity.keys import Keys
+from callsheet.identity.passwords import Passwords
+from callsheet.identity.quotas import Quotas
+from callsheet.plumbing.databases import Databases
+from callsheet.settings import QuotaSettings
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.errors import QuotaExceeded
+from callsheet.wire.identity import CreatedKey
+from callsheet.wire.media import CreatedUpload, CreateUpload
+from callsheet.wire.quotas import ChangeQuotas
+from tests.support.core import Member
+from tests.support.holding import holding, waiting
+from tests.support.people import People
+from tests.support.race import Race
+from tests.support.stage import Stage, open_stage, principal_of
+
+SIZE = 1000
+LOCK_USAGE = "SELECT FROM storage_usage WHERE tenant_id = $1 FOR UPDATE"
+
+
+@dataclass(frozen=True, slots=True)
+class Uploaders:
+    """Two control planes, and two users of one tenant."""
+
+    race: Race
+    one: Stage
+    two: Stage
+    colleague: Member
+
+    async def create(self, stage: Stage, member: Member) -> CreatedUpload:
+        wanted = CreateUpload(name="clip.mp4", mime_type="video/mp4", size=SIZE)
+        return await stage.room.uploads.create(principal_of(member), wanted)
+
+    async def limit(self, **limits: int) -> None:
+        for stage in (self.one, self.two):
+            await stage.room.usage.quotas.change("test", self.race.ann.tenant_id, ChangeQuotas(**limits))
+
+    async def usage(self) -> list[tuple[int, int]]:
+        query = "SELECT files, bytes FROM storage_usage WHERE tenant_id = $1 ORDER BY user_id LIMIT 1"
+        rows = await self.race.one.rows(self.race.pool, query, self.race.ann.tenant_id)
+        return [(row["files"], row["bytes"]) for row in rows]
+
+
+@pytest.fixture
+async def uploaders(race: Race, tmp_path: Path) -> AsyncIterator[Uploaders]:
+    ann = replace(race.ann, pool=race.pool)
+    colleague = replace(ann, user_id=uuid7())
+    async with open_stage(race.one, race.ann, tmp_path) as one, open_stage(race.two, ann, tmp_path) as two:
+        yield Uploaders(race, one, two, colleague)
+
+
+async def outcomes(*tasks: Awaitable[Any]) -> list[type]:
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    return sorted((type(each) for each in found), key=lambda kind: kind.__name__)
+
+
+@pytest.mark.parametrize("quota", ["tenant_storage_bytes", "tenant_storage_files"])
+async def test_of_two_users_the_last_room_of_their_tenant_goes_to_one(uploaders: Uploaders, quota: str) -> None:
+    await uploaders.limit(**{quota: 2 * SIZE + 10 if quota.endswith("bytes") else 2})
+    ann = uploaders.race.ann
+    await uploaders.create(uploaders.one, ann)
+    async with holding(uploaders.race.pool, LOCK_USAGE, ann.tenant_id):
+        tasks = await waiting(
+            uploaders.race.pool,
+            uploaders.create(uploaders.one, ann),
+            uploaders.create(uploaders.two, uploaders.colleague),
+        )
+    assert await outcomes(*tasks) == [CreatedUpload, QuotaExceeded]
+    assert await uploaders.usage() == [(2, 2 * SIZE)]
+
+
+async def test_of_two_uploads_of_a_user_the_last_room_goes_to_one(uploaders: Uploaders) -> None:
+    await uploaders.limit(user_storage_bytes=SIZE)
+    ann = uploaders.race.ann
+    async with holding(uploaders.race.pool, "SELECT wallet_lock($1, $2)", ann.tenant_id, ann.user_id):
+        tasks = await waiting(
+            uploaders.race.pool, uploaders.create(uploaders.one, ann), uploaders.create(uploaders.two, ann)
+        )
+    assert await outcomes(*tasks) == [CreatedUpload, QuotaExceeded]
+    assert await uploaders.usage() == [(1, SIZE)]
+
+
+async def test_of_two_keys_the_last_goes_to_one(shared_databases: Databases, other_databases: Databases) -> None:
+    limited = QuotaSettings(keys_per_user=2)
+    one, two = (Keys(each, Quotas(each, limited)) for each in (shared_databases, other_databases))
+    person = await People(Accounts(shared_databases, Passwords()), one).user()
+    central = other_databases.central
+    async with holding(central, "SELECT FROM users WHERE id = $1 FOR UPDATE", person.user.id):
+        tasks = await waiting(central, one.create(person.user.id, "a"), two.create(person.user.id, "b"))
+    assert await outcomes(*tasks) == [CreatedKey, QuotaExceeded]
