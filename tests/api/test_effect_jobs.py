@@ -186,6 +186,35 @@ async def test_a_workflow_may_have_a_lease_and_attempts_of_its_own(
     assert (await leased(plane, effect)).lease.lease_seconds == plane.settings.jobs.lease_seconds
 
 
+async def test_a_workflow_may_keep_the_tokens_that_a_canceled_job_has_spent(
+    studio: Studio, plane: ControlPlane, client: httpx.AsyncClient, ann: Person
+) -> None:
+    effect = await studio.effect(credits_cost=50)
+    path = f"/api/admin/workflows/{effect['workflow']}"
+    assert (await studio.call("GET", path)).json()["refund_on_cancel"] == "all"
+    before = await studio.submit(ann, effect, video_id=await studio.video(ann))
+    assert (await studio.call("PATCH", path, {"refund_on_cancel": "unspent"})).json()["refund_on_cancel"] == "unspent"
+    wrong = await studio.call("PATCH", path, {"refund_on_cancel": "some"})
+    assert (wrong.status_code, wrong.json()["errors"][0]["field"]) == (422, "refund_on_cancel")
+    shown = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
+    assert shown["refund_on_cancel"] == "unspent"
+    after = await studio.submit(ann, effect, video_id=await studio.video(ann))
+    worker = ScriptedWorker(client, f"canceled-{effect['slug']}")
+    secret = fleet_secret(plane.settings.fleet, master_secret(plane.settings))
+    await worker.register(secret, workflow_slugs=[effect["workflow"]], max_concurrency=2)
+    for _ in (before, after):
+        await worker.heartbeat(await worker.job(current_load=0), run_started=True, progress={"percent": 60})
+    refunds = {}
+    for job in (before, after):
+        assert (await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).status_code == 200
+        lines = (await studio.call("GET", "/api/wallet/transactions", person=ann)).json()["items"]
+        refunds[job["id"]] = (lines[0]["type"], lines[0]["job_id"], lines[0]["amount"], lines[0]["kept"])
+    # What held when it was submitted counts.
+    assert refunds[before["id"]] == ("JOB_REFUND", before["id"], 50, 0)
+    assert refunds[after["id"]] == ("JOB_REFUND", after["id"], 20, 30)
+    await worker.deregister("the test is over")
+
+
 async def test_a_file_does_instead_of_a_video_and_a_users_own_picture_instead_of_the_assets(
     studio: Studio, plane: ControlPlane, somebody: Person
 ) -> None:

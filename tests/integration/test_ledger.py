@@ -287,6 +287,14 @@ WRONG_ROWS = {
     "a line of no wallet": f"{LINE} VALUES ($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
     "a known payment": f"{LINE} SELECT $1, $2, 'PAYMENT_CREDIT', 5, NULL, NULL, provider_transaction_id"
     " FROM token_transactions WHERE tenant_id = $1 AND provider_transaction_id IS NOT NULL",
+    "a reserve that keeps something": (
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, kept)"
+        " VALUES ($1, $2, 'JOB_RESERVE', -5, $3, 2, 5)"
+    ),
+    "a refund that keeps less than nothing": (
+        "INSERT INTO token_transactions (tenant_id, user_id, type, amount, job_id, charge_cycle, kept)"
+        " VALUES ($1, $2, 'JOB_REFUND', 15, $3, 1, -5)"
+    ),
     "an overdraft": "UPDATE token_wallets SET balance = -1 WHERE tenant_id = $1",
     "an overdraft by the function": "SELECT wallet_move($1, $2, 'JOB_RESERVE', -1000, $3, 2, NULL)",
     "money for no wallet": "SELECT wallet_move($1, gen_random_uuid(), 'PAYMENT_CREDIT', 5, NULL, NULL, 'p')",
@@ -391,6 +399,12 @@ BROKEN = {
     "a refund of another amount": (
         "UPDATE token_transactions SET amount = 9 WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
         "UPDATE token_wallets SET balance = balance - 1 WHERE {tenant}",
+        {("settlements", "refunded")},
+    ),
+    "a failed job that kept something": (
+        "UPDATE token_transactions SET amount = 7, kept = 3"
+        " WHERE {tenant} AND job_id = '{refunded}' AND type = 'JOB_REFUND';"
+        "UPDATE token_wallets SET balance = balance - 3 WHERE {tenant}",
         {("settlements", "refunded")},
     ),
     "a job paid by somebody else": (
@@ -555,6 +569,7 @@ def test_only_the_functions_of_the_wallet_write_money() -> None:
     assert {name: tables for name, tables in writers.items() if tables} == {
         "wallet_lock": {"token_wallets"},
         "wallet_move": {"token_wallets", "token_transactions"},
+        "wallet_refund": {"token_wallets", "token_transactions"},
     }
 
 
@@ -577,11 +592,12 @@ def test_money_moves_only_with_a_credit_a_submit_or_a_move_of_a_job() -> None:
         for file in SOURCE.rglob("*.sql")
         if "migrations" not in file.parts
         for block in file.read_text("utf-8").split("-- name:")[1:]
-        if "wallet_move(" in block
+        if "wallet_move(" in block or "wallet_refund(" in block
     }
     assert callers == {
         ("wallet/statements.sql", "credit"),
         ("jobs/statements.sql", "submit"),
         ("jobs/statements.sql", "move"),
     }
-    assert not [file for file in SOURCE.rglob("*.py") if "wallet_move(" in file.read_text("utf-8")]
+    names = ("wallet_move(", "wallet_refund(")
+    assert not [file for file in SOURCE.rglob("*.py") if any(name in file.read_text("utf-8") for name in names)]

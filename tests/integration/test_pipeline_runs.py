@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from callsheet.jobs.progress import ProgressReport
 from callsheet.pipelines.director import SQL as LOOP
 from callsheet.pipelines.troubles import FIRST_SECONDS
 from callsheet.wire.errors import InvalidRequest, WrongState
@@ -255,6 +256,23 @@ async def test_a_canceled_run_gives_back_what_its_jobs_under_way_cost(shoot: Sho
     assert await shoot.core.balance(shoot.ann) == 1000
     run = await shoot.finish(run)
     assert (run.status, run.spent, run.candidates, run.draws) == (RunStatus.CANCELED, 0, 0, 1)
+    await shoot.check(run)
+
+
+async def test_what_a_canceled_job_of_a_run_kept_stays_spent(shoot: Shoot) -> None:
+    """A budget is what somebody is ready to pay, and this is paid."""
+    core, pipeline = shoot.core, await shoot.pipeline("base")
+    async with core.databases.central.connection() as connection:
+        await connection.execute("UPDATE workflows SET refund_on_cancel = 'unspent'")
+    run = await shoot.run(pipeline, target_leaves=2)
+    await shoot.tick()
+    lease = (await shoot.start()).lease
+    said = ProgressReport(percent=70.0)
+    await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
+    run = await shoot.room.runs.cancel(principal_of(shoot.ann), run.id)
+    assert await core.balance(shoot.ann) == 993
+    run = await shoot.finish(run)
+    assert (run.status, run.spent, run.candidates) == (RunStatus.CANCELED, 7, 0)
     await shoot.check(run)
 
 

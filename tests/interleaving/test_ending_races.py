@@ -9,6 +9,7 @@ import asyncpg
 import pytest
 
 from callsheet.jobs.moves import Move, move_jobs
+from callsheet.jobs.progress import ProgressReport
 from callsheet.jobs.reports import StartedLease
 from callsheet.jobs.states import Happening
 from callsheet.plumbing.failpoints import Crashed, Failpoint, armed, crash
@@ -401,3 +402,17 @@ async def test_of_twenty_completions_with_one_poisoned_nineteen_settle(race: Rac
         await race.is_as(poisoned.id, STARTED, [RESERVE], hot="leased")
         await race.one.complete(started[poisoned.id])
         await race.is_as(poisoned.id, COMPLETED, CONSUMED)
+
+
+async def test_two_cancels_at_once_give_back_the_unspent_share_once(race: Race) -> None:
+    job, started = await race.started(refund_on_cancel="unspent")
+    lease = started.lease
+    said = ProgressReport(percent=30.0)
+    await race.one.room.progress.record(lease.tenant_id, job.id, lease.charge_cycle, lease.lease_seq, said)
+    async with holding(race.pool, LOCK_WALLET, race.ann.tenant_id, race.ann.user_id):
+        tasks = await waiting(race.pool, cancel(race.one, race, job), cancel(race.two, race, job))
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in outcomes) == ["InvalidTransition", "Job"]
+    assert await race.one.ledger(race.ann, job.id) == [RESERVE, (1, "JOB_REFUND", 7)]
+    assert await race.one.balance(race.ann) == 997
+    await race.one.check()

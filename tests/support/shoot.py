@@ -165,7 +165,14 @@ class Shoot:
         assert kept["candidates"] == len(rows)
         assert kept["active_bases"] == sum(row["position"] == 1 and row["status"] == "active" for row in rows)
         assert [slot["draw"] for slot in slots] == list(range(1, kept["draws"] + 1))
-        assert kept["spent"] == sum(slot["cost"] for slot in slots if slot["status"] in ("open", "made"))
+        tokens = await self.core.rows(
+            self.ann.pool,
+            "SELECT coalesce(sum(t.kept), 0) AS kept FROM token_transactions t"
+            " JOIN candidate_slots s USING (tenant_id, job_id) WHERE s.run_id = $1",
+            run.id,
+        )
+        held = sum(slot["cost"] for slot in slots if slot["status"] in ("open", "made"))
+        assert kept["spent"] == held + tokens[0]["kept"]
         assert kept["spent"] <= kept["budget"]
         by_id = {row["id"]: row for row in rows}
         for row in rows:

@@ -23,6 +23,7 @@ from callsheet.wire.catalog import (
     EffectProperty,
     EffectRecord,
     Property,
+    RefundOnCancel,
     UpdateEffect,
 )
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
@@ -49,6 +50,7 @@ class Recipe:
     run_limit_seconds: int
     lease_seconds: int | None
     max_attempts: int | None
+    refund_on_cancel: RefundOnCancel
     graph_path: str
     output_node_id: str | None
     output_extension: str
@@ -217,6 +219,7 @@ def effect_view(row: Row) -> Effect:
         name=row["name"],
         description=row["description"],
         credits_cost=row["credits_cost"],
+        refund_on_cancel=row["refund_on_cancel"],
         is_available=row["is_active"],
         last_processing_time_seconds=row["last_processing_time_seconds"],
         input=_input_view(primary) if primary else None,
@@ -272,6 +275,7 @@ def _recipe(row: Row) -> Recipe:
         run_limit_seconds=row["run_limit_seconds"],
         lease_seconds=row["lease_seconds"],
         max_attempts=row["max_attempts"],
+        refund_on_cancel=row["refund_on_cancel"],
         graph_path=row["comfyui_workflow_path"],
         output_node_id=row["output_node_id"],
         output_extension=row["output_extension"],

@@ -2,21 +2,26 @@
 
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
-    output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts)
+    output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
+    refund_on_cancel)
 VALUES (:slug, :name, :description, :is_active, :comfyui_workflow_path, :properties, :output_node_id,
-    :output_extension, :output_mime_type, :keep_metadata, :run_limit_seconds, :lease_seconds, :max_attempts)
+    :output_extension, :output_mime_type, :keep_metadata, :run_limit_seconds, :lease_seconds, :max_attempts,
+    :refund_on_cancel)
 ON CONFLICT (slug) DO NOTHING
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, created_at, updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
+    updated_at
 
 -- name: find_workflow
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, created_at, updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
+    updated_at
 FROM workflows WHERE slug = :slug
 
 -- name: list_workflows
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, created_at, updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
+    updated_at
 FROM workflows
 WHERE id < coalesce(:before, 9223372036854775807) AND (:is_active::boolean IS NULL OR is_active = :is_active)
   AND (:with_actors::boolean OR NOT starts_with(slug, 'actor:'))
@@ -31,10 +36,12 @@ UPDATE workflows SET name = :name, description = :description, is_active = :is_a
     comfyui_workflow_path = :comfyui_workflow_path, properties = :properties, output_node_id = :output_node_id,
     output_extension = :output_extension, output_mime_type = :output_mime_type, keep_metadata = :keep_metadata,
     run_limit_seconds = :run_limit_seconds, lease_seconds = :lease_seconds, max_attempts = :max_attempts,
+    refund_on_cancel = :refund_on_cancel,
     updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, created_at, updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
+    updated_at
 
 -- name: provider_is_served
 -- Whether any worker that may register declares it. There are some thousand at most.
@@ -96,7 +103,7 @@ SELECT has_jobs FROM effects WHERE id = :id FOR UPDATE
 
 -- name: list_published
 SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds,
-    w.is_active, w.properties
+    w.is_active, w.properties, w.refund_on_cancel
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
   AND (:search::text IS NULL OR position(lower(:search) IN lower(e.name)) > 0)
@@ -105,7 +112,8 @@ ORDER BY e.id DESC LIMIT :limit
 -- name: find_published
 SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds, e.provider,
     e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,
-    w.output_extension, w.output_mime_type, w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts
+    w.output_extension, w.output_mime_type, w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts,
+    w.refund_on_cancel
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug))) AND e.is_published
 

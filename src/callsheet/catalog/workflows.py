@@ -42,6 +42,7 @@ COLUMNS = (
     "run_limit_seconds",
     "lease_seconds",
     "max_attempts",
+    "refund_on_cancel",
 )
 # Null is a value of these: every output of the graph, and what the settings say.
 NULLABLE = {"output_node_id", "lease_seconds", "max_attempts"}

@@ -41,6 +41,10 @@ AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 OUTPUT_NODE = typer.Option(None, help="Id of the node that makes the result. Import: proposed by default.")
 ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver everything that the graph saves.")
 RUN_LIMIT = typer.Option(None, min=1, max=604_800, help="Longest run, in seconds. Default: 3600.")
+REFUND_ON_CANCEL = typer.Option(
+    None,
+    help="Tokens that canceling a running job gives back: all, or unspent for the share of the run that is left.",
+)
 KEEP_METADATA = typer.Option(
     None,
     "--keep-metadata/--remove-metadata",
@@ -250,6 +254,7 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     of_node = "everything that the graph saves" if found.output_node_id is None else f"node {found.output_node_id}"
     out.print(f"Result: {of_node}, .{found.output_extension}, {found.output_mime_type}")
     out.print(f"Longest run: {found.run_limit_seconds} seconds")
+    out.print(f"Canceling a running job gives back: {found.refund_on_cancel}")
     out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
     rows = [
         (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
@@ -269,6 +274,7 @@ def update_workflow(
     mime_type: str | None = typer.Option(None, help="Type of the result. Default: the extension's."),
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
+    refund_on_cancel: str | None = REFUND_ON_CANCEL,
     as_json: bool = AS_JSON,
 ) -> None:
     """Change a workflow. Jobs that were submitted keep what they were built from."""
@@ -286,6 +292,7 @@ def update_workflow(
         "output_mime_type": mime_type or MIME_TYPES.get(extension or ""),
         "run_limit_seconds": run_limit,
         "keep_metadata": keep_metadata,
+        "refund_on_cancel": refund_on_cancel,
     }
     changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
     if all_outputs:

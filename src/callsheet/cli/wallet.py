@@ -75,8 +75,14 @@ def show(
         return
     out.print(f"{email} has {holdings.balance} tokens. Active jobs hold {holdings.held} more.")
     if lines:
-        rows = [(f"{line.created_at:%Y-%m-%d %H:%M}", f"{line.amount:+d}", line.type, line.reference) for line in lines]
+        rows = [
+            (f"{line.created_at:%Y-%m-%d %H:%M}", f"{line.amount:+d}", _kind(line), line.reference) for line in lines
+        ]
         print_table(("time (UTC)", "tokens", "type", "job or payment"), rows)
+
+
+def _kind(line: Transaction) -> str:
+    return f"{line.type}, {line.kept} kept" if line.kept else line.type
 
 
 async def _shown(settings: Settings, email: str, limit: int) -> tuple[Holdings, list[Transaction]]:

@@ -79,6 +79,7 @@ class EffectJobs:
             stage=recipe.stage,
             priority=wanted.priority,
             run_limit_seconds=recipe.run_limit_seconds,
+            refund_on_cancel=recipe.refund_on_cancel,
             lease_seconds=recipe.lease_seconds,
             max_attempts=recipe.max_attempts,
             effect_id=recipe.effect_id,

@@ -12,7 +12,7 @@ WITH entry AS MATERIALIZED (
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
         lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer, user_storage_bytes bigint,
-        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint)
+        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint, refund_on_cancel text)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -32,14 +32,14 @@ WITH entry AS MATERIALIZED (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
-        workflow_run_id, run_id, step_id, parent_candidate_id
+        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_id
+        parent_id, refund_on_cancel
     FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
         AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
@@ -146,7 +146,8 @@ WITH move AS MATERIALIZED (
     RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
         j.lease_seq, j.event_seq - last_step.number AS event_base, last_step.number AS steps, job.actor, job.reason,
         job.data, job.outputs, job.product, j.effect_id, j.video_id, j.output_file_id, j.error,
-        CASE WHEN :with_payload THEN j.payload END AS payload, j.actor AS task_actor
+        CASE WHEN :with_payload THEN j.payload END AS payload, j.actor AS task_actor, j.refund_on_cancel, j.started_at,
+        j.run_limit_seconds
 ), numbered AS MATERIALIZED (
     SELECT ordered.*, next_user_seq(tenant_id, user_id, steps) AS user_base
     FROM (SELECT * FROM moved ORDER BY tenant_id, user_id, job_id) ordered
@@ -198,10 +199,14 @@ WITH move AS MATERIALIZED (
     SELECT tenant_id, job_id, charge_cycle, :outbox_action FROM numbered WHERE :outbox_action::text IS NOT NULL
     ON CONFLICT DO NOTHING
 ), settled AS MATERIALIZED (
-    SELECT wallet_move(n.tenant_id, n.user_id, :ledger, CASE :ledger
-            WHEN 'JOB_RESERVE' THEN -n.cost
-            WHEN 'JOB_REFUND' THEN wallet_reserved(n.tenant_id, n.job_id, n.charge_cycle)
-            ELSE 0 END, n.job_id, n.charge_cycle, NULL)
+    SELECT CASE :ledger
+        WHEN 'JOB_REFUND' THEN wallet_refund(n.tenant_id, n.user_id, n.job_id, n.charge_cycle,
+            -- Only who cancels what runs may have spent something: of what fails or expires nothing was delivered.
+            CASE WHEN n.status = 'canceled' AND n.from_status = 'processing' AND n.refund_on_cancel = 'unspent'
+                THEN job_spent_share(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds)
+                ELSE 0 END)
+        ELSE wallet_move(n.tenant_id, n.user_id, :ledger, CASE :ledger WHEN 'JOB_RESERVE' THEN -n.cost ELSE 0 END,
+            n.job_id, n.charge_cycle, NULL) END
     FROM numbered n WHERE :ledger::text IS NOT NULL
 )
 SELECT n.tenant_id, n.job_id, n.user_id, n.kind, n.cost, n.from_status, n.status, n.charge_cycle, n.lease_seq,

@@ -24,6 +24,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.settings import JobSettings
 from callsheet.toolbox.batching import Batcher
 from callsheet.toolbox.ids import uuid7
+from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.errors import (
     FieldProblem,
     IdempotencyKeyReused,
@@ -91,6 +92,7 @@ class NewJob:
     max_attempts: int | None = None
     lease_seconds: int | None = None
     run_limit_seconds: int = 3600
+    refund_on_cancel: RefundOnCancel = "all"
     effect_id: UUID | None = None
     video_id: UUID | None = None
     # Everything of the user's that the job reads; the first is its primary input.
@@ -291,6 +293,7 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "concurrency_identifier": new.concurrency_identifier,
         "priority": new.priority,
         "run_limit_seconds": new.run_limit_seconds,
+        "refund_on_cancel": new.refund_on_cancel,
         "payload": new.payload,
         "effect_id": str(new.effect_id) if new.effect_id else None,
         "video_id": str(new.video_id) if new.video_id else None,

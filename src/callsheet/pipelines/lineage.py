@@ -82,6 +82,7 @@ class Lineages:
             max_attempts=job["max_attempts"],
             lease_seconds=job["lease_seconds"],
             run_limit_seconds=job["run_limit_seconds"],
+            refund_on_cancel=recipe.refund_on_cancel,
             effect_id=job["effect_id"],
             input_file_ids=tuple(job["input_file_ids"]),
             actor=f"user:{principal.user_id}",

@@ -261,18 +261,18 @@ SELECT :tenant_id, child.id, :run_id, run.candidates - (SELECT count(*) FROM mad
 FROM child CROSS JOIN run
 
 -- name: give_up_slot
--- The run is locked and the slot is open. What a job cost that did not complete has been refunded. A failure is a strike against its branch;
+-- The run is locked and the slot is open. What was refunded of a job's cost is not spent any more. A failure is a strike against its branch;
 -- a branch that had no child when it was left alone counts as dead. Nobody is struck for what was canceled.
 WITH slot AS (
     UPDATE candidate_slots SET status = :status, settled_at = clock_timestamp()
     WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
-    RETURNING cost, parent_id, :status = 'failed' AS is_failure
+    RETURNING parent_id, :status = 'failed' AS is_failure
 ), parent AS (
     UPDATE candidates SET in_flight = in_flight - 1, failure_count = failure_count + (:status = 'failed')::integer
     WHERE tenant_id = :tenant_id AND id = :parent_id
     RETURNING :status = 'failed' AND failure_count = strikes AND child_count = 0 AS died
 ), counted AS (
-    SELECT CASE WHEN :is_refunded THEN slot.cost ELSE 0 END AS cost,
+    SELECT CASE WHEN :is_refunded THEN wallet_refunded(:tenant_id, :job_id, 1) ELSE 0 END AS cost,
         (slot.is_failure AND slot.parent_id IS NULL)::integer AS base_failed,
         coalesce((SELECT died FROM parent), false)::integer AS died
     FROM slot

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
@@ -13,6 +14,7 @@ from callsheet.settings import TaskSettings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.tasks.prices import MEDIA, Prices
 from callsheet.toolbox.logs import get_logger
+from callsheet.wire.catalog import RefundOnCancel
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.tasks import ActorInfo, workflow_slug
 
@@ -20,6 +22,13 @@ SQL = statements("callsheet.tasks")
 log = get_logger(__name__)
 # How long a look at the workflows is believed: every task asks, and who switches one off can wait so long.
 FRESH_SECONDS = 2.0
+
+
+class ActorWorkflow(NamedTuple):
+    """What an operator may set of the workflow that stands for an actor in a queue."""
+
+    id: int
+    refund_on_cancel: RefundOnCancel
 
 
 class Actors:
@@ -35,8 +44,8 @@ class Actors:
         self._media = media
         self.prices = Prices(settings.costs, media)
         self._queues = (DEFAULT_QUEUE, *(name for name in settings.queues if name != DEFAULT_QUEUE))
-        # Ids of the active ones, by slug, and when that was read.
-        self._active: Mapping[str, int] = {}
+        # The active ones, by slug, and when that was read.
+        self._active: Mapping[str, ActorWorkflow] = {}
         self._read_at = float("-inf")
 
     async def keep(self) -> None:
@@ -62,7 +71,7 @@ class Actors:
             raise InvalidRequest.field(field, f"there is none of this name; there are: {_listed(self._actors)}")
         return actor
 
-    async def workflow(self, actor: str, queue_name: str) -> int:
+    async def workflow(self, actor: str, queue_name: str) -> ActorWorkflow:
         """The workflow that tasks of this actor in this queue are routed by."""
         if queue_name not in self._queues:
             raise InvalidRequest.field("queue_name", f"there is none of this name; there are: {_listed(self._queues)}")
@@ -90,12 +99,14 @@ class Actors:
             for name in sorted(self._actors)
         ]
 
-    async def _active_now(self) -> Mapping[str, int]:
+    async def _active_now(self) -> Mapping[str, ActorWorkflow]:
         now = time.monotonic()
         if now - self._read_at > FRESH_SECONDS:
             async with self._databases.central.connection() as connection:
                 rows = await SQL["find_workflows"].rows(connection, slugs=[slug for slug, _, _ in self._slugs()])
-            self._active = {row["slug"]: row["id"] for row in rows if row["is_active"]}
+            self._active = {
+                row["slug"]: ActorWorkflow(row["id"], row["refund_on_cancel"]) for row in rows if row["is_active"]
+            }
             self._read_at = now
         return self._active
 

@@ -14,7 +14,7 @@ from callsheet.jobs.submission import NewJob, NewTask
 from callsheet.providers.actor import Actor, EffectUse, Plan
 from callsheet.providers.media import Finish
 from callsheet.settings import TaskSettings
-from callsheet.tasks.actors import Actors
+from callsheet.tasks.actors import Actors, ActorWorkflow
 from callsheet.tasks.limits import Limits
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
@@ -64,13 +64,13 @@ class Plans:
     async def job(self, principal: Owner, wanted: Wanted) -> NewJob:
         """Raises InvalidRequest where the actor, its queue or the payload will not do."""
         actor = self._actors.named(wanted.actor)
-        workflow_id = await self._actors.workflow(wanted.actor, wanted.queue_name)
+        workflow = await self._actors.workflow(wanted.actor, wanted.queue_name)
         run_id = workflow_run_id(wanted.payload)
         plan = planned(actor, wanted.payload)
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
-            new = self._for_actor(principal, wanted, plan, workflow_id, self._actors.prices.of(actor, plan))
+            new = self._for_actor(principal, wanted, plan, workflow, self._actors.prices.of(actor, plan))
         if plan.concurrency is not None:
             await self._limits.declare(plan.concurrency.identifier, plan.concurrency.limit)
             new = replace(new, concurrency_identifier=plan.concurrency.identifier)
@@ -83,12 +83,13 @@ class Plans:
             task=NewTask(wanted.actor, wanted.queue_name, run_id),
         )
 
-    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow_id: int, cost: int) -> NewJob:
+    def _for_actor(self, principal: Owner, wanted: Wanted, plan: Plan, workflow: ActorWorkflow, cost: int) -> NewJob:
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,
             kind=wanted.kind,
-            workflow_id=workflow_id,
+            workflow_id=workflow.id,
+            refund_on_cancel=workflow.refund_on_cancel,
             payload=wanted.payload,
             cost=cost,
             provider=plan.provider,

@@ -10,4 +10,4 @@ ORDER BY slug
 ON CONFLICT (slug) DO NOTHING
 
 -- name: find_workflows
-SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[])
+SELECT id, slug, is_active, refund_on_cancel FROM workflows WHERE slug = ANY (:slugs::text[])

@@ -20,7 +20,7 @@ SELECT balance, wallet_held(tenant_id, user_id) AS held FROM token_wallets
 WHERE tenant_id = :tenant_id AND user_id = :user_id
 
 -- name: list_transactions
-SELECT id, type, amount, job_id, charge_cycle, provider_transaction_id, created_at FROM token_transactions
+SELECT id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at FROM token_transactions
 WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
 ORDER BY id DESC LIMIT :limit
 
@@ -33,7 +33,7 @@ HAVING w.balance IS DISTINCT FROM coalesce(sum(t.amount), 0) OR w.balance < 0
 
 -- name: audit_settlements
 -- For each job and charge cycle: one reserve of the job's cost and owner; one settlement when that cycle has ended, none
--- before; a refund gives back exactly what was reserved.
+-- before; a refund gives back what was reserved, without what a canceled job kept.
 WITH cycle AS (
     SELECT j.tenant_id, j.id AS job_id, j.user_id, j.cost, c.number AS charge_cycle,
         CASE WHEN c.number < j.charge_cycle THEN 'retried' ELSE j.status END AS status
@@ -45,17 +45,20 @@ WITH cycle AS (
         count(*) FILTER (WHERE t.type = 'JOB_REFUND') AS refunds,
         count(*) FILTER (WHERE t.user_id <> cycle.user_id) AS strangers,
         coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_RESERVE'), 0) AS reserved,
-        coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_REFUND'), 0) AS refunded
+        coalesce(sum(t.amount) FILTER (WHERE t.type = 'JOB_REFUND'), 0) AS refunded,
+        coalesce(sum(t.kept), 0) AS kept
     FROM cycle LEFT JOIN token_transactions t
         ON t.tenant_id = cycle.tenant_id AND t.job_id = cycle.job_id AND t.charge_cycle = cycle.charge_cycle
     GROUP BY cycle.tenant_id, cycle.job_id, cycle.user_id, cycle.cost, cycle.charge_cycle, cycle.status
 )
-SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved, refunded
+SELECT tenant_id, user_id, job_id, charge_cycle, status, cost, reserves, consumes, refunds, strangers, reserved, refunded,
+    kept
 FROM counted
 WHERE reserves <> 1 OR reserved + cost <> 0 OR strangers > 0
    OR consumes <> CASE WHEN status = 'completed' THEN 1 ELSE 0 END
    OR refunds <> CASE WHEN status IN ('retried', 'failed', 'canceled', 'expired') THEN 1 ELSE 0 END
-   OR (refunds = 1 AND reserved + refunded <> 0)
+   OR (refunds = 1 AND reserved + refunded + kept <> 0)
+   OR (kept <> 0 AND (status <> 'canceled' OR refunds <> 1))
 
 -- name: audit_room
 -- What is held fits into the wallet when it is refunded. Credits have been refused in time since migration 0010; a wallet

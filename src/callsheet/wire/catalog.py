@@ -133,6 +133,9 @@ Graph = Annotated[
 ]
 
 
+RefundOnCancel = Literal["all", "unspent"]
+
+
 class CreateWorkflow(UserRequest):
     slug: WorkflowSlug
     name: Line
@@ -156,6 +159,11 @@ class CreateWorkflow(UserRequest):
     )
     max_attempts: Attempts | None = Field(
         None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
+    )
+    refund_on_cancel: RefundOnCancel = Field(
+        "all",
+        description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
+        "that is left. A job that waits gets all of them back.",
     )
     is_active: Switch = True
 
@@ -183,6 +191,9 @@ class UpdateWorkflow(UserRequest):
     max_attempts: Attempts | None = Field(
         None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
     )
+    refund_on_cancel: RefundOnCancel | None = Field(
+        None, description="What canceling a job that runs gives back. Counts for jobs that are submitted from then on."
+    )
     is_active: Switch | None = None
 
 
@@ -201,6 +212,7 @@ class WorkflowSummary(Answer):
     run_limit_seconds: int
     lease_seconds: int | None = None
     max_attempts: int | None = None
+    refund_on_cancel: RefundOnCancel
     created_at: datetime
     updated_at: datetime
 
@@ -291,6 +303,10 @@ class Effect(Answer):
     name: str
     description: str
     credits_cost: int
+    refund_on_cancel: RefundOnCancel = Field(
+        description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
+        "that is left."
+    )
     is_available: bool = Field(description="Whether jobs are taken: its workflow is switched on.")
     last_processing_time_seconds: float | None = None
     input: EffectInput | None = Field(None, description="What it works on; null for one that takes no file.")

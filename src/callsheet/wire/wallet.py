@@ -23,6 +23,11 @@ class Transaction(Answer):
     id: int
     type: Literal["PAYMENT_CREDIT", "JOB_RESERVE", "JOB_CONSUME", "JOB_REFUND"]
     amount: int
+    kept: int = Field(
+        0,
+        description="Of a JOB_REFUND: tokens that were not given back, because the job had spent them when it was "
+        "canceled (`refund_on_cancel` of its workflow).",
+    )
     job_id: UUID | None = None
     charge_cycle: int | None = None
     provider_transaction_id: str | None = None

@@ -1,0 +1,144 @@
+"""What a cancel gives back: everything, or the share of the run that was not spent, as the workflow says at submit."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import pytest
+
+from callsheet.jobs.progress import ProgressReport
+from callsheet.jobs.reports import Failure, StartedLease
+from callsheet.wire.errors import InvalidTransition
+from tests.support.core import Core, Member, report
+
+LINES = "SELECT type, amount, kept FROM token_transactions WHERE job_id = $1 ORDER BY id"
+
+
+async def lines(core: Core, member: Member, job_id: UUID) -> list[tuple[str, int, int]]:
+    return [(row["type"], row["amount"], row["kept"]) for row in await core.rows(member.pool, LINES, job_id)]
+
+
+async def running(core: Core, member: Member, percent: float | None = None, **changes: Any) -> StartedLease:
+    """A job that costs 100 and keeps what it spent, whose worker said so much of it is done."""
+    await core.submit(member, **{"cost": 100, "refund_on_cancel": "unspent", **changes})
+    started = await core.start()
+    if percent is not None:
+        await say(core, started, percent)
+    return started
+
+
+async def say(core: Core, started: StartedLease, percent: float) -> None:
+    lease = started.lease
+    said = ProgressReport(percent=percent)
+    await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
+
+
+async def cancel(core: Core, member: Member, job_id: UUID) -> None:
+    await core.room.endings.cancel(member.tenant_id, job_id, actor="user:ann")
+
+
+@pytest.mark.parametrize(
+    ("percent", "refunded"), [(None, 100), (0.0, 100), (0.9, 100), (40.0, 60), (99.5, 1), (100.0, 0)]
+)
+async def test_a_running_job_gets_back_what_its_progress_leaves(
+    core: Core, ann: Member, percent: float | None, refunded: int
+) -> None:
+    started = await running(core, ann, percent)
+    await cancel(core, ann, started.lease.job_id)
+    assert await lines(core, ann, started.lease.job_id) == [
+        ("JOB_RESERVE", -100, 0),
+        ("JOB_REFUND", refunded, 100 - refunded),
+    ]
+    assert await core.balance(ann) == 900 + refunded
+    await core.check()
+
+
+@pytest.mark.parametrize("percent", [None, 10.0])
+async def test_time_counts_where_it_is_more_than_the_progress_that_was_said(
+    core: Core, ann: Member, percent: float | None
+) -> None:
+    started = await running(core, ann, percent, run_limit_seconds=1000)
+    ago = "UPDATE ai_jobs SET started_at = clock_timestamp() - make_interval(secs => $2) WHERE id = $1"
+    await core.rows(ann.pool, ago, started.lease.job_id, 505.0)
+    await cancel(core, ann, started.lease.job_id)
+    [_, (_, refunded, kept)] = await lines(core, ann, started.lease.job_id)
+    # Not a second more than a test may stand still between the two statements.
+    assert refunded + kept == 100
+    assert 50 <= kept <= 60
+
+
+async def test_beyond_the_run_limit_nothing_is_left(core: Core, ann: Member) -> None:
+    started = await running(core, ann, run_limit_seconds=10)
+    ago = "UPDATE ai_jobs SET started_at = clock_timestamp() - interval '1 day' WHERE id = $1"
+    await core.rows(ann.pool, ago, started.lease.job_id)
+    await cancel(core, ann, started.lease.job_id)
+    assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 0, 100)]
+    await core.check()
+
+
+async def test_a_job_that_waits_gets_everything_back_also_after_an_attempt(core: Core, ann: Member) -> None:
+    waiting = await core.submit(ann, cost=100, refund_on_cancel="unspent")
+    await cancel(core, ann, waiting.id)
+    started = await running(core, ann, 80.0)
+    await core.room.execution.fail(report(started), Failure("engine_lost", "gone", retryable=True))
+    await cancel(core, ann, started.lease.job_id)
+    for job_id in (waiting.id, started.lease.job_id):
+        assert await lines(core, ann, job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
+
+
+async def test_by_default_everything_goes_back(core: Core, ann: Member) -> None:
+    started = await running(core, ann, 80.0, refund_on_cancel="all")
+    await cancel(core, ann, started.lease.job_id)
+    assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
+
+
+async def test_what_fails_keeps_nothing(core: Core, ann: Member) -> None:
+    started = await running(core, ann, 80.0)
+    await core.room.execution.fail(report(started), Failure("broken", "it broke", retryable=False))
+    assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
+
+
+async def test_the_progress_of_an_earlier_lease_does_not_count(core: Core, ann: Member) -> None:
+    first = await running(core, ann, 80.0)
+    await core.room.execution.requeue(report(first), "spot")
+    again = await core.start()
+    assert again.lease.job_id == first.lease.job_id
+    await cancel(core, ann, again.lease.job_id)
+    assert await lines(core, ann, again.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
+
+
+async def test_a_second_cancel_gives_back_nothing(core: Core, ann: Member) -> None:
+    started = await running(core, ann, 40.0)
+    await cancel(core, ann, started.lease.job_id)
+    with pytest.raises(InvalidTransition):
+        await cancel(core, ann, started.lease.job_id)
+    assert await core.balance(ann) == 960
+    again = "SELECT wallet_refund($1, $2, $3, 1, 0)"
+    with pytest.raises(asyncpg.UniqueViolationError):
+        await core.rows(ann.pool, again, ann.tenant_id, ann.user_id, started.lease.job_id)
+    assert await core.balance(ann) == 960
+    await core.check()
+
+
+@pytest.mark.parametrize("spent", ["-5", "1.5", "'NaN'", "'Infinity'", "'-Infinity'"])
+async def test_no_share_makes_a_refund_larger_than_the_reserve(core: Core, ann: Member, spent: str) -> None:
+    job = await core.submit(ann, cost=100)
+    refund = f"SELECT wallet_refund($1, $2, $3, 1, {spent})"
+    await core.rows(ann.pool, refund, ann.tenant_id, ann.user_id, job.id)
+    [_, (_, refunded, kept)] = await lines(core, ann, job.id)
+    assert (refunded, kept) in {(100, 0), (0, 100)}
+
+
+async def test_g2_reserve_refund_and_what_was_kept_are_nothing_together(core: Core) -> None:
+    most = 2**53
+    for cost in (0, 1, 2, 3, 7, 10**6 + 1, most - 1, most):
+        for percent in (0.0, 1e-12, 1 / 3, 33.3, 50.0, 99.999999, 100.0):
+            member = await core.member(tokens=most)
+            started = await running(core, member, percent, cost=cost)
+            await cancel(core, member, started.lease.job_id)
+            [_, (_, refunded, kept)] = await lines(core, member, started.lease.job_id)
+            assert (refunded + kept, 0 <= kept <= cost) == (cost, True)
+            assert await core.balance(member) == most - kept
+    await core.check()
