@@ -153,9 +153,10 @@ def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> N
     assert number == "keys_per_user must be a whole number or `default`, not 'many'."
     assert callsheet.call("tenants", "quotas", "none").sentence.startswith("There is no tenant 'none'.")
     callsheet.succeed("users", "create", "keys@quotas.example", "--tenant", "quotas")
-    callsheet.succeed("keys", "create", "--user", "keys@quotas.example")
+    key = callsheet.succeed("keys", "create", "--user", "keys@quotas.example", "--json").json
     refused = callsheet.call("keys", "create", "--user", "keys@quotas.example").sentence
     assert "has 1 API keys that are not revoked, and the limit is 1 (keys_per_user)" in refused
+    callsheet.succeed("keys", "revoke", key["id"])
 
 
 async def test_users_and_tenants_are_disabled_enabled_and_deleted(

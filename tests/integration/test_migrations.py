@@ -266,6 +266,12 @@ async def test_files_of_before_there_were_quotas_are_counted(server: Server, emp
     await server.run("UPDATE files SET deleted_at = NULL, size = 8 WHERE size = 7", empty)
     rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
     assert [tuple(row) for row in rows] == [(UUID(int=0), 3, 21), (ann, 2, 18), (bob, 1, 3)]
+    # A count that went wrong keeps nothing from being deleted, and is mended.
+    await server.run("UPDATE storage_usage SET files = 0, bytes = 0", empty)
+    await server.run("DELETE FROM files WHERE size = 3", empty)
+    await server.run(f"SELECT storage_recount('{tenant}')", empty)
+    rows = await server.run("SELECT user_id, files, bytes FROM storage_usage ORDER BY user_id", empty)
+    assert [tuple(row) for row in rows] == [(UUID(int=0), 2, 18), (ann, 2, 18)]
 
 
 @pytest.mark.parametrize("names", [["0002_b.sql"], ["0001_a.sql", "0003_c.sql"], ["0001_a.sql", "0001_b.sql"]])

@@ -281,6 +281,10 @@ def test_every_setting_is_described_and_numbers_name_their_unit() -> None:
         "values",
         "attempts",
         "failures",
+        "files",
+        "pipelines",
+        "versions",
+        "keys",
     )
     for names, field in setting_fields():
         name, description = ".".join(names), field.description or ""

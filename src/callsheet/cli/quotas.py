@@ -21,11 +21,14 @@ def tenant_quotas(
     changes: list[str] = typer.Option(
         [], "--set", help="Set a limit of this tenant: NAME=NUMBER. NAME=default takes the installation's again."
     ),
+    recount: bool = typer.Option(
+        False, "--recount", help="Count the tenant's files anew, for example after tables were restored one by one."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Show what a tenant and its users may keep, or change it."""
     request = checked(ChangeQuotas, **_parsed(changes))
-    found = asyncio.run(_changed(slug, request))
+    found = asyncio.run(_changed(slug, request, recount))
     if as_json:
         print_json(found)
         return
@@ -49,7 +52,7 @@ def _parsed(changes: list[str]) -> dict[str, Any]:
     return found
 
 
-async def _changed(slug: str, request: ChangeQuotas) -> TenantQuotas:
+async def _changed(slug: str, request: ChangeQuotas, recount: bool) -> TenantQuotas:
     from callsheet.identity.accounts import Accounts
     from callsheet.identity.managers import COMMAND_LINE
     from callsheet.identity.passwords import Passwords
@@ -65,8 +68,11 @@ async def _changed(slug: str, request: ChangeQuotas) -> TenantQuotas:
         if tenant is None:
             raise OperatorError(f"There is no tenant {slug!r}. List them: callsheet tenants list")
         quotas = Quotas(databases, settings.quotas)
+        usage = StorageUsage(databases, quotas)
+        if recount:
+            await usage.recount(tenant.id, tenant.pool)
         if request.model_fields_set:
             await quotas.change(COMMAND_LINE.actor, tenant.id, request)
-        return await quotas_view(StorageUsage(databases, quotas), tenant, await quotas.changed(tenant.id))
+        return await quotas_view(usage, tenant, await quotas.changed(tenant.id))
     finally:
         await databases.close()

@@ -40,6 +40,9 @@ LEFT JOIN LATERAL (
 ) whole ON true
 ORDER BY wanted.number
 
+-- name: recount_storage
+SELECT storage_recount(:tenant_id)
+
 -- name: confirm_upload
 -- Only what nobody has given up meanwhile: the sweeper marks before it deletes an object.
 WITH confirmed AS (

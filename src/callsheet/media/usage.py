@@ -43,6 +43,11 @@ class StorageUsage:
         if exceeded is not None:
             raise exceeded
 
+    async def recount(self, tenant_id: UUID, pool: str) -> None:
+        """For sums that went wrong: files that were written or restored without their triggers."""
+        async with (await self._databases.pool(pool)).transaction() as connection:
+            await SQL["recount_storage"].run(connection, tenant_id=tenant_id)
+
     async def refusal(self, pool: Database, tenant_id: UUID, user_id: UUID) -> Refusal:
         """Why nothing may be begun that makes more files."""
         storage = storage_of(await self._row(pool, (tenant_id, user_id)), await self.quotas.of(tenant_id))

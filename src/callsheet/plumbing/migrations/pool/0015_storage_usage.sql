@@ -26,10 +26,14 @@ BEGIN
         ) changes
         GROUP BY tenant_id, user_id HAVING sum(count) <> 0 OR sum(size) <> 0 ORDER BY tenant_id, user_id
     LOOP
-        UPDATE storage_usage u SET files = u.files + change.files, bytes = u.bytes + change.bytes
+        -- Never below 0: a count that is wrong, because somebody wrote files without triggers, must not keep files from
+        -- being deleted. storage_recount mends it.
+        UPDATE storage_usage u
+            SET files = greatest(0, u.files + change.files), bytes = greatest(0, u.bytes + change.bytes)
             WHERE u.tenant_id = change.tenant_id AND u.user_id = change.user_id;
         IF NOT FOUND THEN
-            INSERT INTO storage_usage AS u VALUES (change.tenant_id, change.user_id, change.files, change.bytes)
+            INSERT INTO storage_usage AS u
+                VALUES (change.tenant_id, change.user_id, greatest(0, change.files), greatest(0, change.bytes))
                 ON CONFLICT (tenant_id, user_id)
                 DO UPDATE SET files = u.files + excluded.files, bytes = u.bytes + excluded.bytes;
         END IF;
@@ -78,6 +82,20 @@ CREATE TRIGGER storage_removed AFTER DELETE ON files REFERENCING OLD TABLE AS re
 INSERT INTO storage_usage (tenant_id, user_id, files, bytes)
 SELECT tenant_id, coalesce(user_id, '00000000-0000-0000-0000-000000000000'), count(*), sum(size)
 FROM files WHERE deleted_at IS NULL GROUP BY GROUPING SETS ((tenant_id, user_id), (tenant_id));
+
+-- Counts a tenant's files anew. The tenant's row is locked first: who writes files meanwhile waits with its change, and adds
+-- it afterwards.
+CREATE FUNCTION storage_recount(the_tenant uuid) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+    INSERT INTO storage_usage VALUES (the_tenant, '00000000-0000-0000-0000-000000000000', 0, 0)
+        ON CONFLICT (tenant_id, user_id) DO UPDATE SET files = storage_usage.files;
+    DELETE FROM storage_usage
+        WHERE tenant_id = the_tenant AND user_id <> '00000000-0000-0000-0000-000000000000';
+    INSERT INTO storage_usage AS u (tenant_id, user_id, files, bytes)
+        SELECT the_tenant, coalesce(user_id, '00000000-0000-0000-0000-000000000000'), count(*), coalesce(sum(size), 0)
+        FROM files WHERE tenant_id = the_tenant AND deleted_at IS NULL GROUP BY GROUPING SETS ((user_id), ())
+        ON CONFLICT (tenant_id, user_id) DO UPDATE SET files = excluded.files, bytes = excluded.bytes;
+END $$;
 
 -- Whether a user may begin something that makes more files. What was accepted is never refused for its size, so this asks
 -- what is there already. Volatile, like active_jobs_as: called after the wallet lock was waited for. No limit: null.
