@@ -64,14 +64,22 @@ class Counter:
     def desk(self) -> Desk:
         return self.shop.desk
 
-    async def submit(self) -> UUID:
+    async def submit(self, person: Person | None = None) -> UUID:
         """Not over HTTP: there, the provider comes with an actor's plan."""
-        new = self.desk.core.new_job(await self.member(), provider=PROVIDER, kind="task", cost=7)
+        new = self.desk.core.new_job(await self.member(person), provider=PROVIDER, kind="task", cost=7)
         return (await self.shop.plane.jobs.submission.submit(new)).job.id
 
-    async def member(self) -> Member:
-        pool = await self.shop.plane.databases.pool(self.ann.tenant.pool)
-        return Member(self.ann.tenant.id, self.ann.user.id, pool)
+    async def member(self, person: Person | None = None) -> Member:
+        person = person or self.ann
+        pool = await self.shop.plane.databases.pool(person.tenant.pool)
+        return Member(person.tenant.id, person.user.id, pool)
+
+    async def down_for(self, *people: Person) -> None:
+        """A job of each of them failed, because the provider did not answer."""
+        for person in people:
+            await self.submit(person)
+            answer = await self.worker.fail(await self.take(), "It answered 503.", error=DOWN)
+            assert answer.json()["status"] == "queued"
 
     async def take(self) -> Json:
         return await self.worker.job(wait_seconds=10)
@@ -244,10 +252,7 @@ async def test_a_worker_that_asks_again_is_told_that_the_provider_may_know_it(co
 
 
 async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_can_end_it(counter: Counter) -> None:
-    for _ in range(2):
-        await counter.submit()
-        answer = await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
-        assert answer.json()["status"] == "queued"
+    await counter.down_for(await counter.desk.person(tokens=10), counter.ann)
     job_id = await counter.submit()
     assert (await counter.worker.poll())["reason"] == "empty"
 
@@ -269,10 +274,43 @@ async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_ca
     assert_refused(await counter.desk.post("/api/admin/providers/nobody/reset", {}), 404, "not_found")
 
 
-async def test_a_waiting_worker_is_woken_when_the_pause_is_over(counter: Counter) -> None:
+async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) -> None:
+    bob = await counter.desk.person(tokens=100)
+    await counter.down_for(counter.ann, counter.ann)
+    provider = (await counter.providers())[PROVIDER]
+    assert (provider["state"], provider["open_for"]) == ("open", str(counter.ann.tenant.id))
+    alerts = (await counter.desk.client.get("/api/admin/alerts", headers=counter.desk.admin.headers)).json()["alerts"]
+    [alert] = [alert for alert in alerts if alert["code"] == "provider_paused"]
+    assert f"the jobs of tenant {counter.ann.tenant.id}, whose calls alone failed, wait" in alert["message"]
+
+    # Though it stands first in the queue.
+    waiting, served = await counter.submit(), await counter.submit(bob)
+    job = await counter.worker.job()
+    assert job["job_id"] == str(served)
+    shown = await counter.shop.shown(counter.ann, str(waiting))
+    assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
+    await counter.worker.defer(job, "prediction-1", in_an_hour())
+
+    # As soon as another tenant's call fails too, it is the provider.
+    await counter.down_for(bob)
+    provider = (await counter.providers())[PROVIDER]
+    assert (provider["state"], provider["open_for"]) == ("open", None)
+    await counter.submit(bob)
+    assert (await counter.worker.poll())["reason"] == "empty"
+
+
+async def test_a_job_that_always_fails_is_one_failure(counter: Counter) -> None:
+    await counter.submit()
     for _ in range(2):
-        await counter.submit()
         await counter.worker.fail(await counter.take(), "It answered 503.", error=DOWN)
+        await counter.shop.central("UPDATE ai_job_dispatches SET not_before = now() WHERE not_before IS NOT NULL")
+        await counter.shop.plane.jobs.lane_keeper.tick(datetime.now(UTC))
+    provider = (await counter.providers())[PROVIDER]
+    assert (provider["state"], provider["failures"]) == ("closed", 1)
+
+
+async def test_a_waiting_worker_is_woken_when_the_pause_is_over(counter: Counter) -> None:
+    await counter.down_for(await counter.desk.person(tokens=10), counter.ann)
     await counter.submit()
     await counter.shop.central("UPDATE provider_breakers SET open_until = clock_timestamp() + interval '1 s'")
     job = await counter.take()

@@ -95,7 +95,7 @@ class TestOpen:
 
     async def test_it_is_known_when_it_is_tried_again(self, booth: Booth) -> None:
         await opened(booth)
-        pause = booth.room.gate.pause_of(PROVIDER)
+        pause = booth.room.gate.pause_of(PROVIDER, booth.ann.tenant_id)
         assert pause is not None
         assert pause.until is not None
         assert 0 < (pause.until - datetime.now(UTC)).total_seconds() <= 30
@@ -160,7 +160,7 @@ class TestHalfOpen:
         await booth.defer(await booth.hand_over(), "prediction-1")
         breaker = await booth.breaker()
         assert (breaker["open_until"], breaker["failures"]) == (None, 0)
-        assert booth.room.gate.pause_of(PROVIDER) is None
+        assert booth.room.gate.pause_of(PROVIDER, booth.ann.tenant_id) is None
 
     async def test_its_failure_opens_it_for_twice_as_long_up_to_a_limit(self, booth: Booth) -> None:
         await half_opened(booth)
@@ -242,6 +242,6 @@ class TestKnowing:
         await opened(booth)
         assert ("providers", PROVIDER) in booth.core.notifications
         async with open_booth(open_core(booth.core.databases), booth.ann, tmp_path, booth.replicate) as other:
-            assert other.room.gate.pause_of(PROVIDER) is None
+            assert other.room.gate.pause_of(PROVIDER, other.ann.tenant_id) is None
             await other.room.watch.tick(datetime.now(UTC))
-            assert other.room.gate.pause_of(PROVIDER) is not None
+            assert other.room.gate.pause_of(PROVIDER, other.ann.tenant_id) is not None

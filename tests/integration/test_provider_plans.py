@@ -79,12 +79,25 @@ CASES = {
     "count_calls": Case({"providers": [PROVIDER]}, 4 * OPEN),
     # None is old enough here; else as many as are swept at once.
     "sweep_calls": Case({"days": 90, "limit": 1000}, 30),
-    "gate": Case({"provider": PROVIDER}, 10),
+    "gate": Case({"provider": PROVIDER, "tenant_id": TENANT}, 10),
+    "shut_for": Case({"provider": PROVIDER}, 10),
     "lock_breaker": Case({"provider": PROVIDER}, 10),
     "take_trial": Case({**ONE_CALL, "trial_seconds": 60}, 20),
     "count_success": Case(ONE_CALL, 20),
+    "open_breaker": Case({"provider": PROVIDER}, 20),
+    "hold_breaker": Case({"provider": PROVIDER}, 20),
     "count_failure": Case(
-        {**ONE_CALL, "error": "down", "most": 5, "pause_seconds": 30, "longest_pause_seconds": 600}, 20
+        {
+            "provider": PROVIDER,
+            "failures": 6,
+            "dispatches": [1, 2],
+            "tenants": [TENANT],
+            "pause_seconds": 30.0,
+            "shut_for": TENANT,
+            "begins": True,
+            "error": "down",
+        },
+        20,
     ),
     "read_breakers": Case({"providers": [PROVIDER]}, 20),
     "reset_breaker": Case({"provider": PROVIDER}, 20),

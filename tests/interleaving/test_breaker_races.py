@@ -6,7 +6,8 @@ import pytest
 
 from callsheet.jobs.provider_gate import ProviderPaused
 from callsheet.settings import WebhookSettings
-from callsheet.webhooks.breakers import Breakers, Call
+from callsheet.webhooks.breaker_rules import Call
+from callsheet.webhooks.breakers import Breakers
 from callsheet.webhooks.metrics import CallMetrics
 from tests.support.core import Core, report
 from tests.support.holding import waiting
@@ -24,7 +25,7 @@ def breakers(core: Core) -> Breakers:
 async def leased(race: Race, core: Core) -> Call:
     await core.submit(race.ann, provider=PROVIDER)
     started = await core.start(criteria=core.criteria(providers=(PROVIDER,)))
-    return Call(PROVIDER, started.lease.dispatch_id, started.lease.lease_seq)
+    return Call(PROVIDER, started.lease.tenant_id, started.lease.dispatch_id, started.lease.lease_seq)
 
 
 async def test_of_two_calls_at_once_the_second_waits_and_is_refused(race: Race) -> None:
@@ -68,7 +69,7 @@ async def test_a_lease_that_was_put_back_meanwhile_leaves_its_place(race: Race) 
     await race.one.rows(race.one.databases.central, HALF_OPEN, PROVIDER)
     await race.one.submit(race.ann, provider=PROVIDER)
     started = await race.one.start(criteria=race.one.criteria(providers=(PROVIDER,)))
-    first = Call(PROVIDER, started.lease.dispatch_id, started.lease.lease_seq)
+    first = Call(PROVIDER, started.lease.tenant_id, started.lease.dispatch_id, started.lease.lease_seq)
     second = await leased(race, race.two)
     await breakers(race.one).permit(first)
     await race.one.room.execution.requeue(report(started), "spot notice")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from uuid import UUID
 
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowMetrics
@@ -32,6 +33,8 @@ class PausedProvider:
     provider: str
     failures: int
     last_error: str | None
+    # The only tenant that it is for.
+    shut_for: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,10 +240,16 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
             severity="warning",
             subject=each.provider,
             message=f"{each.provider} did not answer {each.failures} times in a row and is not called for a while; "
-            f"its jobs wait. The last error: {each.last_error}",
+            f"{_waiting_jobs(each)} wait. The last error: {each.last_error}",
             action="See how it does and when it is tried again: GET /api/admin/providers. Once it is well: "
             "POST /api/admin/providers/{provider}/reset.",
         )
+
+
+def _waiting_jobs(paused: PausedProvider) -> str:
+    if paused.shut_for is None:
+        return "its jobs"
+    return f"the jobs of tenant {paused.shut_for}, whose calls alone failed,"
 
 
 def _mails(unsent: UnsentMails) -> Iterator[Alert]:

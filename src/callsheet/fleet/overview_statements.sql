@@ -99,7 +99,7 @@ FROM (
 ) w
 
 -- name: paused_providers
-SELECT provider, failures, last_error FROM provider_breakers WHERE open_until IS NOT NULL ORDER BY provider LIMIT 100
+SELECT provider, failures, last_error, shut_for FROM provider_breakers WHERE open_until IS NOT NULL ORDER BY provider LIMIT 100
 
 -- name: paused_limits
 SELECT identifier FROM concurrency_limits WHERE max_concurrent = 0 ORDER BY identifier LIMIT 100

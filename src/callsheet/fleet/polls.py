@@ -142,9 +142,9 @@ class Polls:
                 return await self._given(header, worker, request, started, asking)
             except Undeliverable as why:
                 await self._fail(worker, started, why)
-            except ProviderPaused:
-                # The gate knows by now, so the next attempt passes over that provider.
-                await asyncio.shield(self._give_up(started, PAUSED))
+            except ProviderPaused as paused:
+                # The gate knows by now, so the next attempt passes over that provider, or finds the job delayed.
+                await asyncio.shield(self._give_up(started, PAUSED, paused.delay_seconds))
             except (Exception, asyncio.CancelledError):
                 await asyncio.shield(self._give_up(started))
                 raise
@@ -200,8 +200,8 @@ class Polls:
             return await self._hand_over(worker, started, max(1.0, held.left_seconds), "lease_repeated")
         except Undeliverable as why:
             await self._fail(worker, started, why)
-        except ProviderPaused:
-            await asyncio.shield(self._give_up(started, PAUSED))
+        except ProviderPaused as paused:
+            await asyncio.shield(self._give_up(started, PAUSED, paused.delay_seconds))
         return None
 
     async def _without_unknown(self, worker: WorkerPrincipal, request: PollRequest) -> Sequence[HeldLease]:
@@ -250,11 +250,11 @@ class Polls:
         line = Event(worker.worker_id, worker.session_id, "undeliverable", "system", lease.dispatch_id)
         await self._audit.note(line)
 
-    async def _give_up(self, started: StartedLease | None, reason: str = NOT_TAKEN) -> None:
+    async def _give_up(self, started: StartedLease | None, reason: str = NOT_TAKEN, delay_seconds: float = 0.0) -> None:
         if started is None:
             return
         try:
-            await self._room.execution.release(started, reason)
+            await self._room.execution.release(started, reason, delay_seconds=delay_seconds)
         except (LeaseLost, NotFound):
             return  # somebody else has it already
 

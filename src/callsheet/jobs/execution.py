@@ -100,13 +100,14 @@ class Execution:
         # A crash came between lease and start.
         return await self._start(lease)
 
-    async def release(self, started: StartedLease, reason: str = NOT_TAKEN) -> None:
+    async def release(self, started: StartedLease, reason: str = NOT_TAKEN, *, delay_seconds: float = 0.0) -> None:
         """Nobody will run it: the answer could not be made, or had nobody to go to. Back with its attempt."""
         lease = started.lease
         report = Report(lease.dispatch_id, lease.lease_token, lease.worker_id)
         known = await self.holding(report)
         if not isinstance(known, Outcome):
-            await self._put_back(known, PutBack(lease.dispatch_id, lease.lease_token, False), reason, report)
+            back = PutBack(lease.dispatch_id, lease.lease_token, False, delay_seconds=delay_seconds)
+            await self._put_back(known, back, reason, report)
 
     async def _release(self, lease: Lease, start: asyncio.Task[StartedLease | None], delay_seconds: float) -> None:
         """Nobody will run it: back at once, with its attempt; and the job too, once its start has come to an end."""

@@ -117,12 +117,12 @@ def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
 
 def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
     assert facts.ahead is not None
+    if facts.pause is not None and not _ends_before(facts.pause, facts.not_before):
+        return _paused(facts.pause, facts.now)
     if facts.not_before is not None and facts.not_before > facts.now:
         seconds = math.ceil((facts.not_before - facts.now).total_seconds())
         text = f"It failed and is tried again in {_count(seconds, 'second')}."
         return WhyWaiting(code="retry_at", message=text, retry_at=facts.not_before)
-    if facts.pause is not None:
-        return _paused(facts.pause, facts.now)
     if capacity.live_workers == 0:
         return _without_workers(capacity)
     if facts.limit is not None and facts.in_use >= facts.limit:
@@ -133,6 +133,10 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
         workers = _count(capacity.live_workers, "worker")
         return WhyWaiting(code="workers_at_capacity", message=f"It is next; all slots of {workers} are taken.", ahead=0)
     return WhyWaiting(code="next", message="It is next; a worker is about to take it.", ahead=0)
+
+
+def _ends_before(pause: Pause, moment: datetime | None) -> bool:
+    return pause.until is not None and moment is not None and pause.until < moment
 
 
 def _without_workers(capacity: Capacity) -> WhyWaiting:

@@ -71,7 +71,7 @@ class Presenter:
             stands = standing.get((tenant_id, job.id, job.charge_cycle))
             facts = _facts(job, stands, progress.get(job.id))
             if stands is not None:
-                facts = replace(facts, pause=self._gate.pause_of(stands.provider))
+                facts = replace(facts, pause=self._gate.pause_of(stands.provider, tenant_id))
             found[job.id] = outlook(facts, capacity.get(_route(stands), NOBODY) if stands else NOBODY)
         return found
 

@@ -1,6 +1,7 @@
 """What jobs and fleet ask before a provider is called, and tell afterwards. Who answers stands above them.
 
-A provider that failed too often in a row is paused: its jobs stay in the queue. One that calls back is told where.
+A provider that failed too often in a row is paused, for all tenants or for the one whose jobs failed: the jobs stay in
+the queue. One that calls back is told where.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
+from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
 from callsheet.jobs.reports import Settled
@@ -17,7 +19,11 @@ PAUSED = "its provider is paused"
 
 
 class ProviderPaused(Exception):
-    """The provider is not called now: the lease goes back to the queue with its attempt."""
+    """The provider is not called now: the lease goes back to the queue with its attempt, for `delay_seconds`."""
+
+    def __init__(self, provider: str, delay_seconds: float = 0.0):
+        super().__init__(provider)
+        self.delay_seconds = delay_seconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +48,7 @@ class ProviderGate(Protocol):
         """Without the providers that are paused, as far as this process knows. Asked at every attempt to lease."""
         ...
 
-    def pause_of(self, provider: str) -> Pause | None: ...
+    def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None: ...
 
     def concerns(self, provider: str) -> bool:
         """Whether its calls are counted at all. Engines beside workers are not: nothing is asked for their jobs."""
@@ -68,7 +74,7 @@ class EveryProvider:
     def narrowed(self, criteria: Criteria) -> Criteria:
         return criteria
 
-    def pause_of(self, provider: str) -> Pause | None:
+    def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
         return None
 
     def concerns(self, provider: str) -> bool:

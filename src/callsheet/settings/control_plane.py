@@ -395,7 +395,11 @@ class WebhookSettings(Section):
         8, ge=1, le=1000, description="Most calls of one provider that are followed, fetched or canceled at once, each."
     )
     breaker_failures: int = Field(
-        5, ge=1, le=1000, description="Times in a row that a provider does not answer before it is paused."
+        5,
+        ge=1,
+        le=1000,
+        description="Jobs in a row that a provider does not answer before it is paused, failures of one job counting "
+        "once. It is paused for the tenant whose jobs failed, and for all where jobs of several tenants failed.",
     )
     breaker_pause_seconds: float = Field(
         30.0,

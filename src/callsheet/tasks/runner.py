@@ -71,20 +71,21 @@ class AtOnce:
         self._taken -= 1
 
     def _can_begin(self, runner: Runner, new: NewJob) -> bool:
-        return runner.is_ready and self._taken < self._most and self._gate.pause_of(new.provider) is None
+        return runner.is_ready and self._taken < self._most and self._gate.pause_of(new.provider, new.tenant_id) is None
 
     async def _begun(self, runner: Runner, started: StartedLease) -> asyncio.Task[None] | None:
-        running = None
+        running, delay = None, 0.0
         try:
             if self._gate.concerns(started.lease.provider):
                 await self._gate.admit(started.lease)
             running = runner.run(started) if runner.is_ready else None
-        except ProviderPaused:
+        except ProviderPaused as paused:
+            delay = paused.delay_seconds
             log.info("synchronous.provider_paused", job_id=str(started.lease.job_id))
         finally:
             if running is None:
                 # Its provider is paused, or the control plane is about to stop. Back at once with its attempt.
-                await asyncio.shield(self._room.execution.release(started))
+                await asyncio.shield(self._room.execution.release(started, delay_seconds=delay))
         return running
 
     async def ended(self, pool: Database, tenant_id: UUID, job_id: UUID, running: asyncio.Task[None] | None) -> Row:

@@ -1,9 +1,13 @@
 -- database: central
 
 -- name: gate
--- Whether the provider may be called: null where it may, else how many seconds are left of its pause, 0 when it is over.
+-- Whether the provider may be called for this tenant: null where it may, else how many seconds are left of its pause, 0 when it is over.
 SELECT greatest(0, extract(epoch FROM open_until - clock_timestamp()))::float8 AS paused_seconds
-FROM provider_breakers WHERE provider = :provider AND open_until IS NOT NULL
+FROM provider_breakers
+WHERE provider = :provider AND open_until IS NOT NULL AND coalesce(shut_for = :tenant_id, true)
+
+-- name: shut_for
+SELECT shut_for FROM provider_breakers WHERE provider = :provider
 
 -- name: lock_breaker
 SELECT provider FROM provider_breakers WHERE provider = :provider FOR UPDATE
@@ -25,52 +29,37 @@ RETURNING b.provider
 -- name: count_success
 -- Failures count in a row. An open breaker is closed only by the call it let through.
 UPDATE provider_breakers b SET
-    failures = 0, open_until = NULL, pause_seconds = NULL, trial_dispatch_id = NULL, trial_lease_seq = NULL,
-    trial_until = NULL
+    failures = 0, dispatches = '{}', tenants = '{}', shut_for = NULL, open_until = NULL, pause_seconds = NULL,
+    trial_dispatch_id = NULL, trial_lease_seq = NULL, trial_until = NULL
 WHERE b.provider = :provider AND b.failures > 0
   AND (b.open_until IS NULL OR (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint))
 RETURNING b.provider
 
+-- name: open_breaker
+-- Its first failure.
+INSERT INTO provider_breakers (provider) VALUES (:provider) ON CONFLICT (provider) DO NOTHING
+
+-- name: hold_breaker
+-- With what the rule needs to know. The rule is `breaker_rules`.
+SELECT failures, dispatches, tenants, pause_seconds, trial_dispatch_id, trial_lease_seq, shut_for,
+    (SELECT count(*) > 1 FROM (SELECT FROM tenants WHERE disabled_at IS NULL LIMIT 2) t) AS several_tenants
+FROM provider_breakers WHERE provider = :provider FOR UPDATE
+
 -- name: count_failure
--- Closed: one more, and enough of them open it. Half open: the call it let through opens it again, for twice as long.
--- Calls that began before it opened say nothing new.
-INSERT INTO provider_breakers AS b (provider, failures, open_until, pause_seconds, last_error, last_error_at)
-VALUES (
-    :provider, 1,
-    CASE WHEN :most::integer <= 1 THEN clock_timestamp() + make_interval(secs => :pause_seconds::float8) END,
-    CASE WHEN :most::integer <= 1 THEN :pause_seconds::float8 END,
-    :error, clock_timestamp())
-ON CONFLICT (provider) DO UPDATE SET
-    failures = b.failures + CASE
-        WHEN b.open_until IS NULL
-          OR (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint) THEN 1 ELSE 0 END,
-    open_until = CASE
-        WHEN (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint)
-        THEN clock_timestamp() + make_interval(secs => least(b.pause_seconds * 2, :longest_pause_seconds::float8))
-        WHEN b.open_until IS NULL AND b.failures + 1 >= :most::integer
-        THEN clock_timestamp() + make_interval(secs => :pause_seconds::float8)
+UPDATE provider_breakers b SET
+    failures = :failures, dispatches = :dispatches, tenants = :tenants, pause_seconds = :pause_seconds,
+    shut_for = :shut_for,
+    open_until = CASE WHEN :begins THEN clock_timestamp() + make_interval(secs => :pause_seconds::float8)
         ELSE b.open_until END,
-    pause_seconds = CASE
-        WHEN (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint)
-        THEN least(b.pause_seconds * 2, :longest_pause_seconds::float8)
-        WHEN b.open_until IS NULL AND b.failures + 1 >= :most::integer THEN :pause_seconds::float8
-        ELSE b.pause_seconds END,
-    trial_dispatch_id = CASE
-        WHEN (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint) THEN NULL
-        ELSE b.trial_dispatch_id END,
-    trial_lease_seq = CASE
-        WHEN (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint) THEN NULL
-        ELSE b.trial_lease_seq END,
-    trial_until = CASE
-        WHEN (b.trial_dispatch_id, b.trial_lease_seq) = (:dispatch_id::bigint, :lease_seq::bigint) THEN NULL
-        ELSE b.trial_until END,
-    last_error = excluded.last_error,
-    last_error_at = excluded.last_error_at
-RETURNING b.open_until IS NOT NULL AS is_open, b.failures
+    trial_dispatch_id = CASE WHEN :begins THEN NULL ELSE b.trial_dispatch_id END,
+    trial_lease_seq = CASE WHEN :begins THEN NULL ELSE b.trial_lease_seq END,
+    trial_until = CASE WHEN :begins THEN NULL ELSE b.trial_until END,
+    last_error = :error, last_error_at = clock_timestamp()
+WHERE b.provider = :provider
 
 -- name: read_breakers
 -- One row per provider that ever failed. Those with a call under way are shut until it is back.
-SELECT b.provider, b.failures, b.open_until, b.last_error, b.last_error_at,
+SELECT b.provider, b.failures, b.open_until, b.shut_for, b.last_error, b.last_error_at,
     greatest(0, extract(epoch FROM b.open_until - clock_timestamp()))::float8 AS paused_seconds,
     b.open_until <= clock_timestamp() AND (coalesce(b.trial_until > clock_timestamp(), false) OR coalesce((
         SELECT d.lease_seq = b.trial_lease_seq AND d.status = 'leased' FROM ai_job_dispatches d
@@ -79,6 +68,6 @@ FROM provider_breakers b WHERE b.provider = ANY (:providers::text[])
 
 -- name: reset_breaker
 UPDATE provider_breakers b SET
-    failures = 0, open_until = NULL, pause_seconds = NULL, trial_dispatch_id = NULL, trial_lease_seq = NULL,
-    trial_until = NULL
+    failures = 0, dispatches = '{}', tenants = '{}', shut_for = NULL, open_until = NULL, pause_seconds = NULL,
+    trial_dispatch_id = NULL, trial_lease_seq = NULL, trial_until = NULL
 WHERE b.provider = :provider

@@ -1,7 +1,7 @@
 """Whether a provider is called: closed, it is; open, it is not; half open, by one call alone.
 
 The database decides, so that any number of control planes agree. What is kept in memory only saves questions: it keeps
-polls from leasing jobs that would go straight back.
+polls from leasing jobs that would go straight back. When a breaker opens, and for whom, is said by `breaker_rules`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import asyncpg
 
@@ -21,6 +22,7 @@ from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.redaction import redact_start
+from callsheet.webhooks.breaker_rules import Breaker, Call, Limits, after_failure
 from callsheet.webhooks.metrics import CallMetrics
 
 SQL = statements("callsheet.webhooks", "breaker_statements.sql")
@@ -31,15 +33,8 @@ CHANNEL = "providers"
 TRIAL_SECONDS = 60.0
 # While another call tries the provider, its jobs are not leased for so long; the watch looks more often.
 TRIED_SECONDS = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """What a breaker tells one call from another by. `lease_seq` 0 is a call of our own."""
-
-    provider: str
-    dispatch_id: int
-    lease_seq: int = 0
+# A job of the tenant that a pause is for comes back after so long at the latest: the pause may have ended early.
+LONGEST_DELAY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +42,8 @@ class _Shut:
     # By the monotonic clock.
     until: float
     is_tried: bool
+    # The only tenant it is for.
+    tenant_id: UUID | None = None
 
 
 class Breakers:
@@ -59,7 +56,9 @@ class Breakers:
         is_back: Callable[[str], None] = lambda provider: None,
     ):
         self._databases = databases
-        self._settings = settings
+        self._limits = Limits(
+            settings.breaker_failures, settings.breaker_pause_seconds, settings.breaker_longest_pause_seconds
+        )
         self._notify = notify
         self._metrics = metrics
         # Told when a provider that was paused may be called again.
@@ -69,39 +68,48 @@ class Breakers:
         self._untold: set[str] = set()
 
     def is_shut(self, provider: str) -> bool:
+        """For all tenants: none of its jobs need be leased."""
         shut = self._shut.get(provider)
-        return shut is not None and shut.until > time.monotonic()
+        return shut is not None and shut.tenant_id is None and shut.until > time.monotonic()
 
     @property
     def any_shut(self) -> bool:
         return bool(self._shut)
 
-    def pause_of(self, provider: str) -> Pause | None:
+    def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
         shut = self._shut.get(provider)
-        if shut is None:
+        if shut is None or shut.tenant_id not in (None, tenant_id):
             return None
         left = shut.until - time.monotonic()
         return Pause(None if shut.is_tried or left <= 0 else datetime.now(UTC) + timedelta(seconds=left))
 
     async def admit(self, connection: Connection, call: Call) -> None:
         """In a transaction, before the call is made. Raises ProviderPaused."""
-        paused: float | None = await SQL["gate"].value(connection, provider=call.provider)
+        paused = await self._paused_seconds(connection, call)
         if paused is None:
             return
         if paused > 0:
-            self._metrics.call(call.provider, "paused")
-            self._shut_for(call.provider, paused, is_tried=False)
-            raise ProviderPaused(call.provider)
+            raise await self._refused(connection, call, paused, is_tried=False)
         await SQL["lock_breaker"].run(connection, provider=call.provider)
         if await self._take_trial(connection, call):
             log.info("provider.tried", provider=call.provider, dispatch_id=call.dispatch_id)
             return
         # Closed meanwhile, or tried by another call.
-        if await SQL["gate"].value(connection, provider=call.provider) is None:
+        if await self._paused_seconds(connection, call) is None:
             return
+        raise await self._refused(connection, call, TRIED_SECONDS, is_tried=True)
+
+    @staticmethod
+    async def _paused_seconds(connection: Connection, call: Call) -> float | None:
+        seconds: float | None = await SQL["gate"].value(connection, provider=call.provider, tenant_id=call.tenant_id)
+        return seconds
+
+    async def _refused(self, connection: Connection, call: Call, seconds: float, *, is_tried: bool) -> ProviderPaused:
         self._metrics.call(call.provider, "paused")
-        self._shut_for(call.provider, TRIED_SECONDS, is_tried=True)
-        raise ProviderPaused(call.provider)
+        only_for = await SQL["shut_for"].value(connection, provider=call.provider)
+        self._shut_for(call.provider, seconds, is_tried=is_tried, tenant_id=only_for)
+        # The jobs of one tenant are leased among those of others: this one must not come first again at once.
+        return ProviderPaused(call.provider, 0.0 if only_for is None else min(seconds, LONGEST_DELAY_SECONDS))
 
     @staticmethod
     async def _take_trial(connection: Connection, call: Call) -> bool:
@@ -131,20 +139,30 @@ class Breakers:
 
     async def failed(self, call: Call, error: str) -> None:
         self._metrics.call(call.provider, "failed")
-        async with self._databases.central.connection() as connection:
-            row = await SQL["count_failure"].row(
+        async with self._databases.central.transaction() as connection:
+            await SQL["open_breaker"].run(connection, provider=call.provider)
+            row = await SQL["hold_breaker"].row(connection, provider=call.provider)
+            assert row is not None, "it was just written"
+            after, begins = after_failure(_breaker(row), call, self._limits, several_tenants=row["several_tenants"])
+            await SQL["count_failure"].run(
                 connection,
                 provider=call.provider,
-                dispatch_id=call.dispatch_id,
-                lease_seq=call.lease_seq,
+                failures=after.failures,
+                dispatches=list(after.dispatches),
+                tenants=list(after.tenants),
+                pause_seconds=after.pause_seconds,
+                shut_for=after.shut_for,
+                begins=begins,
                 error=redact_start(error, 500),
-                most=self._settings.breaker_failures,
-                pause_seconds=self._settings.breaker_pause_seconds,
-                longest_pause_seconds=self._settings.breaker_longest_pause_seconds,
             )
-        assert row is not None
-        log.warning("provider.failed", provider=call.provider, failures=row["failures"], error=error[:500])
-        if row["is_open"]:
+        log.warning(
+            "provider.failed",
+            provider=call.provider,
+            failures=after.failures,
+            tenant_id=str(call.tenant_id),
+            error=error[:500],
+        )
+        if after.is_open:
             self._notify(CHANNEL, call.provider)
             await self.refresh([call.provider])
 
@@ -163,11 +181,12 @@ class Breakers:
             self._shut.pop(provider, None)
             return
         seconds = TRIED_SECONDS if row["is_tried"] else row["paused_seconds"]
-        self._shut_for(provider, seconds, is_tried=row["is_tried"])
+        self._shut_for(provider, seconds, is_tried=row["is_tried"], tenant_id=row["shut_for"])
 
-    def _shut_for(self, provider: str, seconds: float, *, is_tried: bool) -> None:
-        self._shut[provider] = _Shut(time.monotonic() + seconds, is_tried)
-        if seconds > 0:
+    def _shut_for(self, provider: str, seconds: float, *, is_tried: bool, tenant_id: UUID | None) -> None:
+        self._shut[provider] = _Shut(time.monotonic() + seconds, is_tried, tenant_id)
+        # Where one tenant alone waits, workers go on, and its jobs come back when their delay is over.
+        if seconds > 0 and tenant_id is None:
             self._untold.add(provider)
 
     async def read(self, providers: Collection[str]) -> list[asyncpg.Record]:
@@ -181,6 +200,18 @@ class Breakers:
     async def told_of_reset(self, provider: str) -> None:
         self._notify(CHANNEL, provider)
         await self.refresh([provider])
+
+
+def _breaker(row: asyncpg.Record) -> Breaker:
+    is_tried = row["trial_dispatch_id"] is not None
+    return Breaker(
+        failures=row["failures"],
+        dispatches=tuple(row["dispatches"]),
+        tenants=tuple(row["tenants"]),
+        pause_seconds=row["pause_seconds"],
+        trial=(row["trial_dispatch_id"], row["trial_lease_seq"]) if is_tried else None,
+        shut_for=row["shut_for"],
+    )
 
 
 class ProviderWatch(Loop):

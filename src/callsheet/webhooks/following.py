@@ -17,7 +17,8 @@ from callsheet.settings import WebhookSettings
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.webhooks.addresses import CallbackAddresses
-from callsheet.webhooks.breakers import TRIAL_SECONDS, Breakers, Call
+from callsheet.webhooks.breaker_rules import Call
+from callsheet.webhooks.breakers import TRIAL_SECONDS, Breakers
 from callsheet.webhooks.worklist import ClaimedCall, Worklist
 
 log = get_logger(__name__)
@@ -159,7 +160,7 @@ class Following:
 
     async def _asked(self, call: ClaimedCall, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """Every call counts in the provider's breaker, and asks it first. Raises ProviderPaused."""
-        own = Call(call.provider, call.dispatch_id)
+        own = Call(call.provider, call.tenant_id, call.dispatch_id)
         await self._breakers.permit(own)
         try:
             async with asyncio.timeout(CALL_SECONDS):

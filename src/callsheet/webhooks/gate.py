@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
 from callsheet.jobs.provider_gate import CallReport, Pause
@@ -14,7 +15,8 @@ from callsheet.providers.errors import ProviderUnavailable
 from callsheet.providers.media import Finish
 from callsheet.toolbox.logs import get_logger
 from callsheet.webhooks.addresses import CallbackAddresses, hash_of
-from callsheet.webhooks.breakers import Breakers, Call
+from callsheet.webhooks.breaker_rules import Call
+from callsheet.webhooks.breakers import Breakers
 from callsheet.wire.worker import CallbackAddress
 
 SQL = statements("callsheet.webhooks")
@@ -45,8 +47,8 @@ class CallGate:
         called = tuple(provider for provider in criteria.providers if not self._breakers.is_shut(provider))
         return criteria if len(called) == len(criteria.providers) else replace(criteria, providers=called)
 
-    def pause_of(self, provider: str) -> Pause | None:
-        return self._breakers.pause_of(provider)
+    def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
+        return self._breakers.pause_of(provider, tenant_id)
 
     def concerns(self, provider: str) -> bool:
         return provider in self._finishes
@@ -54,7 +56,9 @@ class CallGate:
     async def admit(self, lease: Lease) -> CallbackAddress | None:
         calls_back = self._finishes[lease.provider] is Finish.WEBHOOK
         async with self._databases.central.transaction() as connection:
-            await self._breakers.admit(connection, Call(lease.provider, lease.dispatch_id, lease.lease_seq))
+            await self._breakers.admit(
+                connection, Call(lease.provider, lease.tenant_id, lease.dispatch_id, lease.lease_seq)
+            )
             if not calls_back:
                 return None
             callback_id = self._addresses.id_of(lease.tenant_id, lease.job_id, lease.charge_cycle)
@@ -85,7 +89,7 @@ class CallGate:
 
     async def told(self, report: CallReport) -> None:
         settled = report.settled
-        call = Call(settled.provider, settled.dispatch_id, settled.lease_seq)
+        call = Call(settled.provider, settled.tenant_id, settled.dispatch_id, settled.lease_seq)
         if report.happened == "failed":
             # Anything else went wrong on our side, or is the job's own fault: the provider may be well.
             if report.error_type == ProviderUnavailable.TYPE:

@@ -51,6 +51,7 @@ def _view(name: str, finish: Finish, row: asyncpg.Record | None, calls: int) -> 
         state="closed" if not opened else "open" if row["paused_seconds"] > 0 else "half_open",
         failures=row["failures"],
         open_until=row["open_until"],
+        open_for=row["shut_for"],
         open_calls=calls,
         last_error=row["last_error"],
         last_error_at=row["last_error_at"],

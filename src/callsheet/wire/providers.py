@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from typing import Literal
+from uuid import UUID
 
 from pydantic import Field
 
@@ -20,6 +21,9 @@ class Provider(Answer):
     )
     failures: int = Field(description="Times in a row that it did not answer.")
     open_until: datetime | None = Field(None, description="When it is tried again.")
+    open_for: UUID | None = Field(
+        None, description="The tenant that the pause is for: only its jobs failed. Null: it is for all tenants."
+    )
     open_calls: int = Field(description="Calls that are waited for, fetched or canceled.")
     last_error: str | None = None
     last_error_at: datetime | None = None

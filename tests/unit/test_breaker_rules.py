@@ -1,0 +1,78 @@
+"""For whom a provider is paused: one tenant's failing payloads stop nobody else."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.webhooks.breaker_rules import Breaker, Call, Limits, after_failure
+
+ANN, BOB, EVE = (UUID(int=number) for number in (1, 2, 3))
+LIMITS = Limits(failures=3, pause_seconds=30, longest_pause_seconds=100)
+
+
+def failed(breaker: Breaker, *calls: tuple[UUID, int], several: bool = True) -> Breaker:
+    for tenant_id, dispatch_id in calls:
+        call = Call("replicate", tenant_id, dispatch_id, 1)
+        breaker, _ = after_failure(breaker, call, LIMITS, several_tenants=several)
+    return breaker
+
+
+def test_jobs_of_one_tenant_shut_it_for_this_tenant() -> None:
+    breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
+    assert (breaker.is_open, breaker.shut_for, breaker.failures) == (True, ANN, 3)
+    assert breaker.concerns(ANN)
+    assert not breaker.concerns(BOB)
+
+
+def test_jobs_of_two_tenants_shut_it_for_all() -> None:
+    breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (BOB, 3))
+    assert (breaker.is_open, breaker.shut_for) == (True, None)
+    assert breaker.concerns(EVE)
+
+
+def test_where_there_is_one_tenant_only_it_is_shut_for_all() -> None:
+    breaker = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3), several=False)
+    assert (breaker.is_open, breaker.shut_for) == (True, None)
+
+
+def test_a_job_that_is_tried_again_and_again_counts_once() -> None:
+    breaker = failed(Breaker(), *[(ANN, 1)] * 10)
+    assert (breaker.is_open, breaker.failures) == (False, 1)
+
+
+def test_the_failure_of_another_tenant_shuts_it_for_all() -> None:
+    shut = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
+    wide = failed(shut, (BOB, 4))
+    assert (wide.shut_for, wide.pause_seconds) == (None, shut.pause_seconds)
+
+
+def test_what_began_before_it_opened_says_nothing_new() -> None:
+    shut = failed(Breaker(), (ANN, 1), (ANN, 2), (ANN, 3))
+    assert failed(shut, (ANN, 4)) == shut
+
+
+@pytest.mark.parametrize(("several", "shut_for"), [(True, EVE), (False, None)])
+def test_a_trial_that_fails_says_something_of_its_own_tenant_only(several: bool, shut_for: UUID | None) -> None:
+    """Else one tenant whose jobs always fail could hold up all others for ever, once all were held up."""
+    half_open = replace(failed(Breaker(), (ANN, 1), (BOB, 2), (BOB, 3)), trial=(9, 1))
+    again, begins = after_failure(half_open, Call("replicate", EVE, 9, 1), LIMITS, several_tenants=several)
+    assert (begins, again.shut_for, again.trial, again.pause_seconds) == (True, shut_for, None, 60)
+    longest, _ = after_failure(
+        replace(again, trial=(9, 2)), Call("replicate", EVE, 9, 2), LIMITS, several_tenants=several
+    )
+    assert longest.pause_seconds == 100
+
+
+@given(st.lists(st.integers(min_value=1, max_value=30), max_size=60), st.booleans())
+def test_no_order_of_one_tenants_failures_shuts_out_another(dispatches: list[int], tries: bool) -> None:
+    breaker = Breaker()
+    for dispatch_id in dispatches:
+        if tries and breaker.is_open:
+            breaker = replace(breaker, trial=(dispatch_id, 1))
+        breaker = failed(breaker, (EVE, dispatch_id))
+        assert not breaker.concerns(ANN)
