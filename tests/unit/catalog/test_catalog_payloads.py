@@ -34,6 +34,7 @@ def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> Re
         run_limit_seconds=3600,
         lease_seconds=None,
         max_attempts=None,
+        refund_on_cancel="all",
         graph_path="catalog/workflows/x/y.json",
         output_node_id="9",
         output_extension="mp4",

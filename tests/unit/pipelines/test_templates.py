@@ -41,6 +41,7 @@ RECIPE = Recipe(
     run_limit_seconds=60,
     lease_seconds=None,
     max_attempts=None,
+    refund_on_cancel="all",
     graph_path="a",
     output_node_id="9",
     output_extension="png",
