@@ -218,7 +218,7 @@ class Closed(EveryProvider):
         return True
 
     async def admit(self, lease: Lease) -> CallbackAddress | None:
-        raise ProviderPaused
+        raise ProviderPaused(lease.provider)
 
 
 async def test_a_provider_that_is_paused_is_not_called_and_the_job_waits_in_the_queue(

@@ -309,7 +309,8 @@ async def test_a_result_that_cannot_be_kept_holds_up_no_other(shoot: Shoot, monk
     assert [len(await of_one.candidates(run)) for of_one, run in runs] == [1, 1]
 
 
-async def test_active_runs_take_turns(shoot: Shoot) -> None:
+async def test_active_runs_take_turns(core: Core, ann: Member, stage: Stage) -> None:
+    shoot = open_shoot(core, ann, stage, jobs_in_total=1)
     pipeline = await shoot.pipeline("base")
     runs = [await shoot.run(pipeline, target_leaves=3) for _ in range(3)]
     for turn in (1, 2, 3):
@@ -334,6 +335,42 @@ async def test_no_more_jobs_are_under_way_than_may_be_in_total_or_of_one_run(
         await shoot.room.runs.cancel(principal_of(ann), run.id)
     await shoot.tick()
     assert len(await shoot.slots(only)) == 2
+
+
+async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_nobody_else(
+    core: Core, ann: Member, stage: Stage
+) -> None:
+    generous = open_core(core.databases, active_per_user=100)
+    shoot = open_shoot(generous, ann, stage, jobs_in_total=2)
+    bob = await core.member(ann.pool.name)
+    pipeline = await shoot.pipeline("base")
+    runs = [await shoot.run(pipeline, target_leaves=9) for _ in range(4)]
+    of_bob = open_shoot(generous, bob, stage, jobs_in_total=2)
+    served = await of_bob.run(await of_bob.pipeline("base"), target_leaves=9)
+    await shoot.tick()
+    assert [len(await shoot.slots(run)) for run in runs] == [1, 1, 0, 0]
+    assert len(await of_bob.slots(served)) == 1
+    shown = [await shoot.shown(run) for run in runs]
+    at_limit = RunReason.TENANT_AT_LIMIT
+    assert [run.reason for run in shown] == [None, None, at_limit, at_limit]
+    assert "have 2 jobs under way, and the limit is 2 (pipelines.jobs_in_total)" in str(shown[2].reason_detail)
+    listed = (await shoot.room.runs.list(principal_of(ann), None, None, None, 10)).items
+    assert [run.reason for run in listed] == [at_limit, at_limit, None, None]
+    assert (await of_bob.shown(served)).reason is None
+
+    # Who waits comes before who has just had a turn.
+    await shoot.deliver(await shoot.start())
+    await shoot.tick()
+    assert [len(await shoot.slots(run)) for run in runs] == [1, 1, 1, 0]
+    assert [(await shoot.shown(run)).reason for run in runs] == [at_limit, None, None, at_limit]
+
+
+async def test_by_default_several_workers_have_work(core: Core, ann: Member, stage: Stage) -> None:
+    shoot = open_shoot(open_core(core.databases, active_per_user=100), ann, stage)
+    pipeline = await shoot.pipeline("base")
+    runs = [await shoot.run(pipeline, target_leaves=9) for _ in range(5)]
+    await shoot.tick()
+    assert [len(await shoot.slots(run)) for run in runs] == [1] * 5
 
 
 async def test_breadth_first_fills_a_step_waits_for_the_approval_and_goes_on_from_the_best(shoot: Shoot) -> None:
@@ -419,7 +456,7 @@ async def test_a_run_whose_job_ended_while_it_was_looked_at_is_not_left_alone(sh
     await shoot.tick()
     await shoot.due(run)
     async with shoot.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, later_seconds=10)
+        claimed = await LOOP["claim_run"].row(connection, later_seconds=10, full=[])
         assert claimed is not None
         await shoot.work()
         await shoot.room.collector.tick(NOW)
@@ -444,7 +481,7 @@ async def test_a_base_that_is_accepted_while_its_run_is_looked_at_is_not_made_ag
     await shoot.tick()
     await shoot.due(run)
     async with shoot.ann.pool.connection() as connection:
-        claimed = await LOOP["claim_run"].row(connection, later_seconds=10)
+        claimed = await LOOP["claim_run"].row(connection, later_seconds=10, full=[])
     assert claimed is not None
     await shoot.work()
     await shoot.room.collector.tick(NOW)

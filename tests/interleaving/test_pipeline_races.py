@@ -196,7 +196,10 @@ async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes)
 
 async def test_runs_take_turns_whichever_control_plane_looks(race: Race, planes: Planes) -> None:
     stages = [plane.stage for plane in (planes.one, planes.two)]
-    looking = [open_shoot(core, race.ann, stage) for core, stage in zip((race.one, race.two), stages, strict=True)]
+    looking = [
+        open_shoot(core, race.ann, stage, jobs_in_total=1)
+        for core, stage in zip((race.one, race.two), stages, strict=True)
+    ]
     pipeline = await planes.one.pipeline("base")
     runs = [await planes.one.run(pipeline, target_leaves=4) for _ in range(3)]
     for turn in range(12):

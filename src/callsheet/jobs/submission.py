@@ -61,7 +61,7 @@ class NewSlot:
     seed: int
     # What the payload was built from.
     lineage: Mapping[str, Any]
-    # Jobs that may be under way: of this run, and of all runs in its pool.
+    # Jobs that may be under way: of this run, and of all runs of its tenant.
     per_run: int
     in_total: int
 

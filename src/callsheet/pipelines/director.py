@@ -6,10 +6,11 @@ is submitted, because the run has drawn again since (`slot_refused`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
+from uuid import UUID
 
 from callsheet.jobs.submission import NewSlot, SlotRefused, Submission
 from callsheet.media.files import Files, ReadyFile
@@ -42,6 +43,10 @@ class Picture:
     state: RunState
 
 
+class TenantFull(Exception):
+    """The runs of the tenant have as many jobs under way as they may."""
+
+
 class Director(Loop):
     name = "pipeline_jobs"
 
@@ -68,13 +73,16 @@ class Director(Loop):
 
     async def direct(self, pool: Database) -> bool:
         """Begins jobs until there is no room or nothing is due; true where it stopped before."""
+        full = await self._full_tenants(pool)
         for _ in range(AT_ONCE):
-            run = await self._claim(pool)
+            run = await self._claim(pool, full)
             if run is None:
                 return False
             await hit(Failpoint.PIPELINE_CLAIMED_BEFORE_LOOK)
             try:
                 await self.advance(pool, run)
+            except TenantFull:
+                full.add(run["tenant_id"])
             except Exception as error:
                 if is_away(error):
                     raise
@@ -82,12 +90,15 @@ class Director(Loop):
                 await self._stumble(pool, run, error)
         return True
 
-    async def _claim(self, pool: Database) -> Row | None:
-        """The run whose turn it is, where there is room for one more job."""
+    async def _full_tenants(self, pool: Database) -> set[UUID]:
         async with pool.connection() as connection:
-            if await SQL["room_for_jobs"].value(connection, in_total=self._settings.jobs_in_total) <= 0:
-                return None
-            return await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds)
+            rows = await SQL["full_tenants"].rows(connection, in_total=self._settings.jobs_in_total)
+        return {row["tenant_id"] for row in rows}
+
+    async def _claim(self, pool: Database, full: Collection[UUID]) -> Row | None:
+        """The run whose turn it is, of a tenant that has room for one more job."""
+        async with pool.connection() as connection:
+            return await SQL["claim_run"].row(connection, later_seconds=self._settings.submit_seconds, full=list(full))
 
     async def advance(self, pool: Database, run: Row) -> None:
         picture = await look(pool, run)
@@ -177,12 +188,14 @@ class Director(Loop):
             case "budget_spent":
                 detail = f"The next job costs {cost}; {run['spent']} of {run['budget']} are spent."
                 await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
-            case "at_capacity":
-                # Other runs took the room between our look and our job.
+            case "at_capacity" | "tenant_at_capacity":
+                # Other jobs took the room between our look and our job.
                 async with pool.connection() as connection:
                     await SQL["put_back_run"].run(
                         connection, tenant_id=run["tenant_id"], id=run["id"], due_at=run["was_due_at"]
                     )
+                if reason == "tenant_at_capacity":
+                    raise TenantFull
             case "parent_not_eligible":
                 await self._again(pool, run)
 

@@ -1,15 +1,16 @@
 -- database: pool
 
--- name: room_for_jobs
--- How many more jobs of runs may be begun in this database.
-SELECT :in_total - count(*) FROM (SELECT FROM candidate_slots WHERE status = 'open' LIMIT :in_total) slot
+-- name: full_tenants
+-- Whose runs have as many jobs under way as a tenant may have. It reads every open slot, once for many runs.
+SELECT tenant_id FROM candidate_slots WHERE status = 'open' GROUP BY tenant_id HAVING count(*) >= :in_total
 
 -- name: claim_run
 -- Whoever was looked at longest ago; it goes to the end of the line. What another control plane looks at is passed over,
--- to save work: that nothing is begun twice rests on the slots. Passed over too is what has a branch half killed.
+-- to save work: that nothing is begun twice rests on the slots. Passed over too is what has a branch half killed, and the runs
+-- of tenants that have as many jobs under way as they may: these keep their places.
 WITH due AS MATERIALIZED (
     SELECT tenant_id, id, due_at FROM pipeline_runs r
-    WHERE status = 'active' AND due_at <= (SELECT clock_timestamp())
+    WHERE status = 'active' AND due_at <= (SELECT clock_timestamp()) AND tenant_id <> ALL (:full::uuid[])
       AND NOT EXISTS (SELECT FROM branch_kills k WHERE k.run_id = r.id AND k.tenant_id IS NOT DISTINCT FROM r.tenant_id)
     ORDER BY due_at LIMIT 1 FOR NO KEY UPDATE SKIP LOCKED
 )

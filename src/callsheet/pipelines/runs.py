@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -75,7 +75,7 @@ class Runs:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await _shown(connection, earlier), True
+                return await self._shown(connection, earlier), True
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
             raise InvalidRequest.field("concurrency", f"should be {self._settings.jobs_per_run} or less here")
         async with pool.connection() as connection:
@@ -86,7 +86,7 @@ class Runs:
             await SQL["lock_wallet"].value(connection, **_user(principal))
             # A twin that was faster has committed: it held the lock.
             if (earlier := await key.earlier(connection, principal)) is not None:
-                return await _shown(connection, earlier), True
+                return await self._shown(connection, earlier), True
             await self._require_room(connection, principal)
             if await SQL["hold_pipeline"].value(connection, tenant_id=principal.tenant_id, id=found.id) is None:
                 raise no_such_pipeline()
@@ -109,7 +109,7 @@ class Runs:
             if row is None:
                 problem = FieldProblem("target_folder", "is taken by another run")
                 raise Conflict(f"There are files of another run in {request.target_folder!r}.", errors=[problem])
-            shown = await _shown(connection, row)
+            shown = await self._shown(connection, row)
         self._wake()
         return shown, False
 
@@ -151,7 +151,7 @@ class Runs:
             row = await SQL["get_run"].row(connection, **_owner(principal, run_id))
             if row is None:
                 raise no_such_run()
-            return await _shown(connection, row)
+            return await self._shown(connection, row)
 
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
         def changes(run: Row) -> Mapping[str, Any]:
@@ -232,7 +232,7 @@ class Runs:
                     await SQL["forgive_branches"].run(connection, tenant_id=principal.tenant_id, run_id=run_id)
                 row = await SQL["change_run"].row(connection, tenant_id=principal.tenant_id, id=run_id, **values)
                 assert row is not None, "it is locked"
-            shown = await _shown(connection, row)
+            shown = await self._shown(connection, row)
         self._wake()
         return shown
 
@@ -264,7 +264,52 @@ class Runs:
                 rows = await SQL["list_runs"].rows(connection, **names)
             else:
                 rows = await SQL["list_runs_of_pipeline"].rows(connection, **names, pipeline_id=pipeline_id)
-        return page_of([summary_view(row) for row in rows], limit)
+            summaries = await self._summaries(connection, rows)
+        return page_of([*summaries], limit)
+
+    async def _shown(self, connection: Connection, row: Row) -> Run:
+        names = {"tenant_id": row["tenant_id"], "run_id": row["id"]}
+        steps = await steps_of(connection, row["tenant_id"], row["pipeline_id"], row["pipeline_version"])
+        counts = {each["position"]: each for each in await SQL["counts_of_run"].rows(connection, **names)}
+        in_flight = {
+            each["position"]: each["in_flight"] for each in await SQL["in_flight_of_run"].rows(connection, **names)
+        }
+        approved = {each["step_id"] for each in await SQL["approvals_of_run"].rows(connection, **names)}
+        progress = []
+        for step in steps:
+            found = counts.get(step["position"], {"candidates": 0, "active": 0})
+            progress.append(
+                StepProgress(
+                    step=step_view(step),
+                    candidates=found["candidates"],
+                    active=found["active"],
+                    in_flight=in_flight.get(step["position"], 0),
+                    approved=step["id"] in approved or not step["requires_approval"],
+                )
+            )
+        [summary] = await self._summaries(connection, [row])
+        return Run(**summary.model_dump(), steps=progress)
+
+    async def _summaries(self, connection: Connection, rows: Sequence[Row]) -> Sequence[RunSummary]:
+        """Of one tenant; each with the reason why it does not go on, also where that is nothing of its own."""
+        may_wait = [row["id"] for row in rows if row["status"] == ACTIVE and row["reason"] is None]
+        limit = self._settings.jobs_in_total
+        waiting = set()
+        if may_wait:
+            found = await SQL["waiting_for_room"].rows(
+                connection,
+                tenant_id=rows[0]["tenant_id"],
+                run_ids=may_wait,
+                per_run=self._settings.jobs_per_run,
+                in_total=limit,
+            )
+            waiting = {row["id"] for row in found}
+        told = (
+            f"The runs of your tenant have {limit} jobs under way, and the limit is {limit} (pipelines.jobs_in_total). "
+            "The run goes on when one of them ends."
+        )
+        at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": told}
+        return [summary_view({**row, **at_limit} if row["id"] in waiting else row) for row in rows]
 
 
 def folder_of(name: str, run_id: UUID) -> str:
@@ -275,29 +320,6 @@ def folder_of(name: str, run_id: UUID) -> str:
 
 def summary_view(row: Row) -> RunSummary:
     return RunSummary.model_validate({name: row[name] for name in RunSummary.model_fields})
-
-
-async def _shown(connection: Connection, row: Row) -> Run:
-    names = {"tenant_id": row["tenant_id"], "run_id": row["id"]}
-    steps = await steps_of(connection, row["tenant_id"], row["pipeline_id"], row["pipeline_version"])
-    counts = {each["position"]: each for each in await SQL["counts_of_run"].rows(connection, **names)}
-    in_flight = {
-        each["position"]: each["in_flight"] for each in await SQL["in_flight_of_run"].rows(connection, **names)
-    }
-    approved = {each["step_id"] for each in await SQL["approvals_of_run"].rows(connection, **names)}
-    progress = []
-    for step in steps:
-        found = counts.get(step["position"], {"candidates": 0, "active": 0})
-        progress.append(
-            StepProgress(
-                step=step_view(step),
-                candidates=found["candidates"],
-                active=found["active"],
-                in_flight=in_flight.get(step["position"], 0),
-                approved=step["id"] in approved or not step["requires_approval"],
-            )
-        )
-    return Run(**summary_view(row).model_dump(), steps=progress)
 
 
 def _require(run: Row, *statuses: str) -> None:

@@ -9,6 +9,22 @@ RETURNING *
 -- name: count_pipelines
 SELECT count(*) FROM pipelines WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
 
+-- name: waiting_for_room
+-- Which of these runs would begin a job, if the runs of their tenant did not have as many under way as they may.
+SELECT run.id FROM unnest(:run_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
+    SELECT r.id FROM pipeline_runs r
+    WHERE r.tenant_id = :tenant_id AND r.id = wanted.id AND r.status = 'active' AND r.reason IS NULL
+      AND r.due_at <= clock_timestamp() AND (
+          SELECT count(*) FROM candidate_slots o WHERE o.run_id = r.id AND o.status = 'open'
+      ) < least(:per_run::integer, r.concurrency)
+    LIMIT 1
+) run
+WHERE (
+    SELECT count(*) FROM (
+        SELECT FROM candidate_slots WHERE tenant_id = :tenant_id AND status = 'open' LIMIT :in_total
+    ) slot
+) >= :in_total
+
 -- name: add_steps
 INSERT INTO pipeline_steps (tenant_id, id, pipeline_id, version, position, name, slug, workflow, effect_id, payload,
     "values", needs_run_prompt, needs_parent_image_path, needs_run_variables, max_children, top_k, requires_approval)

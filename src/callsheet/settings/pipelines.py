@@ -10,7 +10,11 @@ from callsheet.toolbox.sections import Section
 class PipelineSettings(Section):
     jobs_per_run: int = Field(1, ge=1, le=1000, description="Most jobs of one run that may be under way.")
     jobs_in_total: int = Field(
-        1, ge=1, le=100_000, description="Most jobs of all runs together that may be under way, in one pool."
+        16,
+        ge=1,
+        le=100_000,
+        description="Most jobs of all runs of one tenant together that may be under way. A run that waits for it has "
+        "the reason `tenant_at_limit`.",
     )
     jobs_per_user: int = Field(100, ge=1, le=100_000, description="Most active jobs of all runs of one user together.")
     runs_per_user: int = Field(

@@ -67,6 +67,7 @@ class RunReason(StrEnum):
     BUDGET_SPENT = "budget_spent"
     INSUFFICIENT_TOKENS = "insufficient_tokens"
     TOO_MANY_ACTIVE_JOBS = "too_many_active_jobs"
+    TENANT_AT_LIMIT = "tenant_at_limit"
     QUOTA_EXCEEDED = "quota_exceeded"
     CANNOT_BUILD = "cannot_build"
     BASE_FAILED = "base_failed"
