@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from typing import Any
+from uuid import UUID
 
+import httpx
 import pytest
 
 from callsheet.app import ControlPlane
@@ -150,18 +152,26 @@ async def test_the_default_bounds_a_payload_below_the_largest_body(studio: Studi
     assert_refused(await studio.ask("POST", "/api/ai-jobs", effect), 422, "invalid_request", "input_payload")
 
 
-async def test_keys_have_a_limit_and_revoked_ones_do_not_count(studio: Studio, operator: Person) -> None:
+async def test_keys_have_a_limit_and_revoked_and_expired_ones_do_not_count(studio: Studio, operator: Person) -> None:
     # The studio's own key is one.
     await change(studio, operator, keys_per_user=2)
-    created = await studio.ask("POST", "/api/keys", {"name": "second"})
-    assert created.status_code == 201
-    problem = assert_refused(await studio.ask("POST", "/api/keys", {"name": "third"}), 409, "quota_exceeded")
-    assert (problem["quota"], problem["limit"], problem["used"]) == ("keys_per_user", 2, 2)
     path = f"/api/admin/users/{studio.person.user.id}/keys"
-    by_operator = await studio.desk.client.post(path, json={"name": "third"}, headers=operator.headers)
-    assert_refused(by_operator, 409, "quota_exceeded")
+
+    async def create() -> httpx.Response:
+        return await studio.desk.client.post(path, json={"name": "another"}, headers=operator.headers)
+
+    created = await create()
+    assert created.status_code == 201
+    problem = assert_refused(await create(), 409, "quota_exceeded")
+    assert (problem["quota"], problem["limit"], problem["used"]) == ("keys_per_user", 2, 2)
     assert (await studio.ask("DELETE", f"/api/keys/{created.json()['id']}")).status_code == 200
-    assert (await studio.ask("POST", "/api/keys", {"name": "third"})).status_code == 201
+    created = await create()
+    assert created.status_code == 201
+    async with studio.plane.databases.central.connection() as connection:
+        await connection.execute(
+            "UPDATE api_keys SET expires_at = clock_timestamp() WHERE id = $1", UUID(created.json()["id"])
+        )
+    assert (await create()).status_code == 201
 
 
 async def test_an_operator_changes_single_limits_and_takes_the_default_again(studio: Studio, operator: Person) -> None:

@@ -155,7 +155,7 @@ def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> N
     callsheet.succeed("users", "create", "keys@quotas.example", "--tenant", "quotas")
     key = callsheet.succeed("keys", "create", "--user", "keys@quotas.example", "--json").json
     refused = callsheet.call("keys", "create", "--user", "keys@quotas.example").sentence
-    assert "has 1 API keys that are not revoked, and the limit is 1 (keys_per_user)" in refused
+    assert "has 1 API keys that are neither revoked nor expired, and the limit is 1 (keys_per_user)" in refused
     callsheet.succeed("keys", "revoke", key["id"])
 
 

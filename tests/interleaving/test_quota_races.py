@@ -18,7 +18,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.settings import QuotaSettings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import QuotaExceeded
-from callsheet.wire.identity import CreatedKey
+from callsheet.wire.identity import CreatedKey, CreateKeyRequest
 from callsheet.wire.media import CreatedUpload, CreateUpload
 from callsheet.wire.quotas import ChangeQuotas
 from tests.support.core import Member
@@ -97,7 +97,7 @@ async def test_of_two_keys_the_last_goes_to_one(shared_databases: Databases, oth
     limited = QuotaSettings(keys_per_user=2)
     one, two = (Keys(each, Quotas(each, limited)) for each in (shared_databases, other_databases))
     person = await People(Accounts(shared_databases, Passwords()), one).user()
-    central = other_databases.central
+    central, request = other_databases.central, CreateKeyRequest(name="another")
     async with holding(central, "SELECT FROM users WHERE id = $1 FOR UPDATE", person.user.id):
-        tasks = await waiting(central, one.create(person.user.id, "a"), two.create(person.user.id, "b"))
+        tasks = await waiting(central, one.create(person.user.id, request), two.create(person.user.id, request))
     assert await outcomes(*tasks) == [CreatedKey, QuotaExceeded]

@@ -15,8 +15,8 @@ from callsheet.plumbing.database import DATABASE_AWAY
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, statements
-from callsheet.toolbox.clock import SystemClock
 from callsheet.settings import QuotaSettings
+from callsheet.toolbox.clock import SystemClock
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
@@ -80,7 +80,7 @@ class Keys:
             raise NotFound("There is no such user.")
         scopes = chosen_scopes(Role(owner["role"]), request.scopes)
         check_expiry(request.expires_at, self._clock.now())
-        await self._quotas.check_keys(connection, user_id)
+        await self._quotas.check_keys(connection, owner["tenant_id"], user_id)
         key = secret_token(PREFIX)
         row = await SQL["create_key"].row(
             connection,

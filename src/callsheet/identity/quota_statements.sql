@@ -22,9 +22,6 @@ ON CONFLICT (tenant_id) DO UPDATE SET tenant_storage_bytes = excluded.tenant_sto
     source_data_bytes = excluded.source_data_bytes, pipelines_per_user = excluded.pipelines_per_user,
     versions_per_pipeline = excluded.versions_per_pipeline, keys_per_user = excluded.keys_per_user
 
--- name: hold_keys_of_user
-SELECT tenant_id FROM users WHERE id = :user_id FOR NO KEY UPDATE
-
 -- name: count_keys
 SELECT count(*) FROM api_keys
 WHERE user_id = :user_id AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > clock_timestamp())

@@ -54,19 +54,17 @@ class Quotas:
         self._remember(tenant_id, own)
         return own
 
-    async def check_keys(self, connection: Connection, user_id: UUID) -> None:
-        """In the transaction that creates a key. Two of them wait for each other, so the limit holds."""
-        row = await SQL["hold_keys_of_user"].row(connection, user_id=user_id)
-        if row is None:
-            return
+    async def check_keys(self, connection: Connection, tenant_id: UUID, user_id: UUID) -> None:
+        """In the transaction that creates a key, which has locked the user: two of them are counted one after the
+        other."""
         # With this connection: to wait for another one would hold this one meanwhile.
-        own = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=row["tenant_id"]))
+        own = _own(await SQL["quotas_of_tenant"].row(connection, tenant_id=tenant_id))
         limit = self.limits(own).keys_per_user
         used = await SQL["count_keys"].value(connection, user_id=user_id)
         if used >= limit:
             sentence = (
-                f"The user has {used} API keys that are not revoked, and the limit is {limit} (keys_per_user). "
-                "Revoke keys that are not used any more, or ask an operator for more."
+                f"The user has {used} API keys that are neither revoked nor expired, and the limit is {limit} "
+                "(keys_per_user). Revoke keys that are not used any more, or ask an operator for more."
             )
             raise QuotaExceeded("keys_per_user", used, limit, sentence)
 

@@ -28,4 +28,4 @@ class QuotaSettings(Section):
     )
     pipelines_per_user: Limit = Field(1_000, description="Most pipelines that one user may have.")
     versions_per_pipeline: Limit = Field(1_000, description="Most versions that one pipeline may have.")
-    keys_per_user: Limit = Field(100, description="Most API keys of one user that are not revoked.")
+    keys_per_user: Limit = Field(100, description="Most API keys of one user that are neither revoked nor expired.")

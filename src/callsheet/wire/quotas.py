@@ -22,7 +22,7 @@ class QuotaLimits(Answer):
     source_data_bytes: int = Field(description="Largest `source_data` in the payload of a task, in bytes of JSON.")
     pipelines_per_user: int = Field(description="Most pipelines that one user may have.")
     versions_per_pipeline: int = Field(description="Most versions that one pipeline may have.")
-    keys_per_user: int = Field(description="Most API keys of one user that are not revoked.")
+    keys_per_user: int = Field(description="Most API keys of one user that are neither revoked nor expired.")
 
 
 class ChangeQuotas(UserRequest):
