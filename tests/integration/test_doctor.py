@@ -139,6 +139,18 @@ async def test_an_engine_that_is_down_is_a_warning_with_advice_and_no_failure(
     assert advice.strip().startswith("→ Only a machine that renders needs one: ")
 
 
+async def test_an_unsafe_combination_of_settings_is_a_warning_with_advice_and_no_failure(
+    settings: Settings, tmp_path: Path
+) -> None:
+    assert "settings" not in await findings(settings)
+    doctor = command_for(settings, tmp_path, NOBODY).having(SERVER__PUBLIC_URL="https://callsheet.example.com")
+    found = [each for each in doctor.succeed("doctor", "--json").json if each["part"] == "settings"]
+    assert {each["status"] for each in found} == {"warning"}
+    assert {"CALLSHEET_SERVER__TRUSTED_PROXIES", "CALLSHEET_SERVER__METRICS_TOKEN"} <= {
+        word.rstrip(".").partition("=")[0] for each in found for word in each["advice"].split()
+    }
+
+
 async def test_a_provider_that_could_not_call_back_is_a_warning(settings: Settings) -> None:
     known = changed(settings, providers={"replicate": ReplicateConfig(token=SecretStr("r8_secret"))})
     found = (await findings(known))["providers"]

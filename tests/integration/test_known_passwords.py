@@ -88,23 +88,6 @@ async def test_doctor_names_it(settings: Settings, server: dict[str, Any], statu
         assert not [each for each in await examine(settings) if each.part == "accounts"]
 
 
-@pytest.mark.parametrize(
-    ("server", "expected"),
-    [
-        ({}, []),
-        ({"public_url": "https://callsheet.example.com"}, ["warning"]),
-        ({"public_url": "https://callsheet.example.com", "trusted_proxies": ("127.0.0.1/32",)}, []),
-        # Reached directly, as far as one can tell.
-        ({"host": MANY_ADDRESSES, "public_url": "http://callsheet.example.com"}, []),
-    ],
-)
-async def test_doctor_warns_where_a_proxy_makes_all_people_one_address(
-    settings: Settings, server: dict[str, Any], expected: list[str]
-) -> None:
-    found = [each for each in await examine(changed(settings, server=server)) if each.part == "proxy"]
-    assert [each.status for each in found] == expected
-
-
 async def test_the_demo_makes_up_a_password_of_its_own_and_keeps_it(settings: Settings) -> None:
     async with open_control_plane(settings) as plane:
         _, password = await seed_account(plane)

@@ -42,6 +42,7 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
     ("http under a name", {"server": PUBLIC | {"public_url": "http://callsheet.example.com"}}, {"plain_http"}),
     ("metrics for everybody", {"server": PUBLIC | {"metrics_token": None}}, {"open_metrics"}),
     ("a proxy that is not trusted", {"server": PUBLIC | {"host": "127.0.0.1"}}, {"no_trusted_proxy"}),
+    ("a proxy that is", {"server": PUBLIC | {"host": "127.0.0.1", "trusted_proxies": "127.0.0.1/32"}}, set()),
     (
         "proxies that are everybody",
         {"server": PUBLIC | {"trusted_proxies": "0.0.0.0/0"}},
