@@ -61,6 +61,11 @@ class Attempts:
         await self.count({slowed: 1})
         return [*here, everywhere, slowed]
 
+    async def count_once(self, connection: Connection, bucket: bytes, window_seconds: int) -> int:
+        """One more in a bucket, in windows of another length; returns how many that makes."""
+        rows = await SQL["count_attempts"].rows(connection, buckets=[bucket], window_seconds=window_seconds)
+        return int(rows[0]["attempts"])
+
     async def _counted(self, buckets: Sequence[bytes]) -> Sequence[Row]:
         async with self._databases.central.transaction() as connection:
             return await SQL["count_attempts"].rows(

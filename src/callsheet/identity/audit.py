@@ -17,6 +17,8 @@ SQL = statements("callsheet.identity", "audit_statements.sql")
 
 # Who works on the databases directly, on the command line.
 OPERATOR = "operator"
+# Who has proven nothing.
+ANONYMOUS = "anonymous"
 
 
 def actor_of(principal: Principal) -> str:

@@ -5,8 +5,8 @@ INSERT INTO audit_logs (actor, action, subject_type, subject_id, tenant_id, deta
 VALUES (:actor, :action, :subject_type, :subject_id, :tenant_id, :details::jsonb)
 
 -- name: list_entries
--- By the primary key backwards: what was asked for last is near the end. Admins act seldom, so a filter that fits
--- little reads thousands of rows, not millions.
+-- By the primary key backwards: what was asked for last is near the end. Admins act seldom, and logins are limited and
+-- swept, so a filter that fits little reads thousands of rows, not millions.
 SELECT id, at, actor, action, subject_type, subject_id, tenant_id, details FROM audit_logs
 WHERE id < coalesce(:before, 9223372036854775807)
   AND (:actor::text IS NULL OR actor = :actor)
@@ -21,3 +21,11 @@ WHERE subject_type = :subject_type AND subject_id = :subject_id AND id < coalesc
   AND (:actor::text IS NULL OR actor = :actor)
   AND (:action::text IS NULL OR action = :action)
 ORDER BY id DESC LIMIT :limit
+
+-- name: sweep_logins
+-- By their own index, oldest first; several control planes at once take different rows.
+DELETE FROM audit_logs WHERE id IN (
+    SELECT id FROM audit_logs
+    WHERE action LIKE 'user.login%' AND at < :before
+    ORDER BY at LIMIT :limit FOR UPDATE SKIP LOCKED
+)

@@ -34,7 +34,7 @@ WHERE id = :user_id
 RETURNING email, name, role, disabled_at, deleted_at
 
 -- name: anonymise_audit_log
-UPDATE audit_logs SET details = details - 'email' WHERE subject_type = 'user' AND subject_id = :user_id
+UPDATE audit_logs SET details = details - '{email,address}'::text[] WHERE subject_type = 'user' AND subject_id = :user_id
 
 -- name: delete_invitation_of_user
 DELETE FROM invitations WHERE id = :user_id

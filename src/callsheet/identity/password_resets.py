@@ -10,6 +10,7 @@ from callsheet.identity.audit import record, user_actor
 from callsheet.identity.credentials import end_all
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.links import RESET, SQL, Links, find_by_link, replace_password, using_link
+from callsheet.identity.login_audit import LoginAudit
 from callsheet.identity.mail import Mailer
 from callsheet.identity.management import held_user
 from callsheet.identity.managers import Manager
@@ -38,6 +39,7 @@ class PasswordResets:
         self._databases = databases
         self._passwords = passwords
         self._attempts = attempts
+        self._audit = LoginAudit(databases, attempts)
         self._mailer = mailer
         self._links = links
         self._settings = settings.identity
@@ -95,6 +97,7 @@ class PasswordResets:
         async with self._databases.central.connection() as connection:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
         if not await self._passwords.matches(checked, request.current_password):
+            await self._audit.failed((principal.user_id, principal.tenant_id), address, "password change")
             raise _wrong_password("is not your password")
         fresh = await self._passwords.hash(request.new_password)
         names = {"user_id": principal.user_id}

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
+from callsheet.identity import login_audit
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.credentials import announce
 from callsheet.identity.keys import hash_secret
@@ -25,7 +26,10 @@ from callsheet.wire.errors import InvalidCredentials
 
 SQL = statements("callsheet.identity")
 LINKS = statements("callsheet.identity", "links_statements.sql")
+AUDIT = statements("callsheet.identity", "audit_statements.sql")
 FAILED_MAILS_KEPT = timedelta(days=7)
+# So many rows are deleted in some tens of milliseconds, and more of them than can be written until the next time.
+SWEPT_LOGINS = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Sessions:
         self._settings = settings
         self._csrf_keys = SigningKeys(secret, "csrf token")
         self._attempts = Attempts(databases, settings, secret)
+        self._audit = login_audit.LoginAudit(databases, self._attempts)
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success.
@@ -51,6 +56,7 @@ class Sessions:
             row = await SQL["find_login"].row(connection, email=email)
         matched = await self._passwords.matches(row["password_hash"] if row else None, password)
         if row is None or not matched:
+            await self._audit.failed((row["user_id"], row["tenant_id"]) if row is not None else None, address)
             raise InvalidCredentials()
         checked = row["password_hash"]
         fresh = await self._passwords.hash(password) if self._passwords.needs_rehash(checked) else checked
@@ -67,6 +73,7 @@ class Sessions:
             )
             if not created:
                 raise InvalidCredentials()
+            await self._audit.succeeded(connection, row["user_id"], row["tenant_id"], address)
         return OpenedSession(token, self._principal(row, token))
 
     async def sign_out(self, token: str) -> None:
@@ -94,7 +101,8 @@ class Sessions:
 
 
 class SessionSweeper(Loop):
-    """Removes sessions and links that have ended, mails that were given up, and attempts that no longer count."""
+    """Removes sessions and links that have ended, mails that were given up, attempts that no longer count, and logins
+    that are in the audit log for long enough."""
 
     name = "session_sweeper"
     interval_seconds = 600.0
@@ -109,5 +117,7 @@ class SessionSweeper(Loop):
             await SQL["sweep_sessions"].run(connection, now=now)
             await LINKS["sweep_links"].run(connection, now=now)
             await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
-            before = now - timedelta(seconds=2 * self._settings.login_window_seconds)
-            await SQL["sweep_attempts"].run(connection, before=before)
+            longest = max(self._settings.login_window_seconds, login_audit.WINDOW_SECONDS)
+            await SQL["sweep_attempts"].run(connection, before=now - timedelta(seconds=2 * longest))
+            before = now - timedelta(days=self._settings.login_log_days)
+            await AUDIT["sweep_logins"].run(connection, before=before, limit=SWEPT_LOGINS)

@@ -229,6 +229,9 @@ class IdentitySettings(Section):
     login_attempts_per_address: int = Field(
         50, ge=1, le=100_000, description="Failed logins from one network address within the window, at any account."
     )
+    login_log_days: int = Field(
+        30, ge=1, le=36_500, description="How long logins and failed logins stay in the audit log, in days."
+    )
     login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
     invitation_hours: int = Field(168, ge=1, le=8760, description="How long an invitation can be accepted, in hours.")
     reset_minutes: int = Field(

@@ -15,7 +15,10 @@ from callsheet.wire.base import Answer
 class AuditEntry(Answer):
     id: int
     at: datetime
-    actor: str = Field(description="`admin:` and the user's id, or `operator` for the command line.")
+    actor: str = Field(
+        description="`admin:` and the user's id, or `user:` for something of their own; `operator` for the command "
+        "line; `anonymous` for a failed login."
+    )
     action: str = Field(description="What was done, like `workflow.create`.")
     subject_type: str
     subject_id: str
