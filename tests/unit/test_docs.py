@@ -20,6 +20,7 @@ CODE = re.compile(r"```.*?```|`[^`\n]+`", re.DOTALL)
 COMMAND = re.compile(r"(?:^|(?<=[`\x22\[]))callsheet((?: +[^\s`\x22#\])]+)+)", re.MULTILINE)
 TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 GUARANTEE = re.compile(r"^## (G\d+): ", re.MULTILINE)
+THREAT = re.compile(r"^### (.+)$", re.MULTILINE)
 MAKE = re.compile(r"(?<![\w-])make((?: [a-z][a-z-]*)+)")
 
 
@@ -78,6 +79,14 @@ def test_every_guarantee_names_tests_that_prove_it() -> None:
     assert [guarantee for guarantee, tests in proofs.items() if not tests] == []
 
 
+def test_every_threat_names_tests_that_show_its_answer() -> None:
+    text = (ROOT / "docs" / "security.md").read_text(encoding="utf-8")
+    _, *parts = THREAT.split(text.partition("\n## Threats\n")[2].partition("\n## ")[0])
+    shown = dict(zip(parts[::2], map(TEST.findall, parts[1::2]), strict=True))
+    assert len(shown) >= 20
+    assert [threat for threat, tests in shown.items() if not tests] == []
+
+
 def test_a_test_that_does_not_exist_would_be_found() -> None:
     assert is_test("tests/unit/test_docs.py", "test_every_link_leads_somewhere")
     assert is_test("tests/unit/test_docs.py", "")
@@ -125,7 +134,7 @@ def leads_somewhere(file: Path, anchor: str) -> bool:
 def is_test(file: str, test: str) -> bool:
     path = ROOT / file
     return path.exists() and (
-        not test or re.search(rf"^(async )?def {test}\(", path.read_text(), re.MULTILINE) is not None
+        not test or re.search(rf"^(    )?(async )?def {test}\(", path.read_text(), re.MULTILINE) is not None
     )
 
 
