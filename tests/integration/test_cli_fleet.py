@@ -205,3 +205,13 @@ async def test_a_worker_is_revoked_with_the_token_it_came_with(
     await join(room, "old", await slug_of(core))
     assert "CALLSHEET_FLEET__SECRET" in callsheet.refuse("workers", "revoke", "old", "--with-token")
     assert (await room.workers.get("old")).revoked_at is None
+
+
+async def test_a_fleet_for_tasks_serves_every_actor_of_its_queues(callsheet: Callsheet, core: Core) -> None:
+    for slug in ("actor:copy", "actor:copy:night", "actor:scrape"):
+        await core.add_workflow(slug)
+    created = callsheet.succeed("fleets", "create", "tasks", "actor:copy", "--tasks", "default", "--json").json
+    assert created["workflows"] == ["actor:copy", "actor:scrape"]
+    both = callsheet.succeed("fleets", "assign", "tasks", "--tasks", "default", "--tasks", "night", "--json").json
+    assert both["workflows"] == ["actor:copy", "actor:copy:night", "actor:scrape"]
+    assert "tasks.queues" in callsheet.refuse("fleets", "create", "more", "--tasks", "nowhere")

@@ -40,6 +40,9 @@ STAGE = typer.Option("production", help="Stage of the fleet.")
 WORKER = typer.Argument(help="Id of the worker.")
 TOKEN = typer.Argument(help="Id of the token, or how it begins, as the list shows it.")
 HOUR = 3600
+QUEUES = typer.Option(
+    None, "--tasks", metavar="QUEUE", help="Also the tasks of this queue, of every actor there is now. Can be repeated."
+)
 # As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
 OPERATOR = "operator"
 LISTED = 10_000
@@ -50,13 +53,19 @@ WATCH_SECONDS = 2.0
 def create_fleet(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
     workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="Workflows it serves."),
+    queues: list[str] = QUEUES,
     stage: str = STAGE,
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a fleet that workers may join."""
-    request = checked(CreateFleetRequest, slug=slug, stage=stage, name=name, workflow_slugs=workflow_slugs or [])
-    fleet = _with_room(lambda room: room.fleets.create(request, OPERATOR))
+
+    async def create(room: FleetRoom) -> Fleet:
+        slugs = await _served(room, workflow_slugs, queues)
+        request = checked(CreateFleetRequest, slug=slug, stage=stage, name=name, workflow_slugs=slugs)
+        return await room.fleets.create(request, OPERATOR)
+
+    fleet = _with_room(create)
     print_json(fleet) if as_json else out.print(_sentence(fleet))
 
 
@@ -88,13 +97,14 @@ def list_fleets(as_json: bool = AS_JSON) -> None:
 def assign_fleet(
     slug: str = typer.Argument(help="Short name of the fleet."),
     workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="All the workflows it serves."),
+    queues: list[str] = QUEUES,
     stage: str = STAGE,
     as_json: bool = AS_JSON,
 ) -> None:
     """Set the workflows of a fleet: those named here and no others."""
-    request = checked(AssignWorkflowsRequest, workflow_slugs=workflow_slugs or [])
 
     async def assign(room: FleetRoom) -> Fleet:
+        request = checked(AssignWorkflowsRequest, workflow_slugs=await _served(room, workflow_slugs, queues))
         fleet = await room.fleets.find(slug, stage)
         return await room.fleets.assign(fleet.id, request.workflow_slugs, OPERATOR)
 
@@ -312,6 +322,19 @@ def rotate_token(worker_id: str = WORKER) -> None:
     """Give a worker a new token with its next answer."""
     _with_room(lambda room: room.workers.rotate_token(worker_id, OPERATOR))
     out.print(f"Worker {worker_id} gets a new token with its next answer; the old one is good for ten minutes more.")
+
+
+async def _served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: Sequence[str] | None) -> list[str]:
+    """The workflows that are named, and those of the actors of these queues."""
+    slugs = list(workflow_slugs or ())
+    for queue in queues or ():
+        of_actors = await room.fleets.actor_workflows(queue)
+        if not of_actors:
+            raise OperatorError(
+                f"No actor takes tasks of the queue {queue!r}. The setting tasks.queues names the queues."
+            )
+        slugs += [slug for slug in of_actors if slug not in slugs]
+    return slugs
 
 
 def _report(worker: Worker) -> None:

@@ -14,6 +14,7 @@ from callsheet.plumbing.sql import Connection, statements
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, NotFound
 from callsheet.wire.fleet import CreateFleetRequest, Fleet, UpdateFleetRequest
+from callsheet.wire.tasks import actor_of
 
 SQL = statements("callsheet.fleet")
 
@@ -57,6 +58,12 @@ class Fleets:
         if not rows:
             raise NotFound(f"There is no fleet {slug!r} in stage {stage!r}.")
         return Fleet(**rows[0])
+
+    async def actor_workflows(self, queue: str) -> Sequence[str]:
+        """The workflows that tasks of a queue are routed by, one for each actor."""
+        async with self._databases.central.connection() as connection:
+            slugs = [row["slug"] for row in await SQL["list_actor_workflows"].rows(connection)]
+        return [slug for slug in slugs if (actor := actor_of(slug)) is not None and actor[1] == queue]
 
     async def update(self, fleet_id: int, request: UpdateFleetRequest, actor: str) -> Fleet:
         """Only what the request names."""

@@ -193,6 +193,9 @@ DELETE FROM worker_approvals WHERE worker_id = :worker_id
 -- name: find_workflows
 SELECT id, slug, is_active FROM workflows WHERE slug = ANY (:slugs::text[]) ORDER BY slug
 
+-- name: list_actor_workflows
+SELECT slug FROM workflows WHERE starts_with(slug, 'actor:') ORDER BY slug
+
 -- name: lock_worker
 SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoked_at, w.rotation_id, w.fleet_id, w.fleet_token_id,
     extract(epoch FROM clock_timestamp() - w.last_seen_at)::float8 AS seen_seconds_ago,
