@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.identity import keys as keys_module
 from callsheet.identity.audit import AuditLog
 from callsheet.plumbing.sql import Connection, Statement
 from callsheet.wire.audit import AuditEntry, AuditFilter
@@ -192,6 +193,23 @@ async def test_a_key_revokes_itself_whatever_its_scopes_and_without_submit_no_ot
     assert (line.actor, line.details["key_id"]) == (f"user:{person.user.id}", str(one.id))
 
 
+async def test_nobody_makes_any_number_of_keys(
+    client: httpx.AsyncClient, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that were revoked are listed too."""
+    person, other = await people.user(), await people.user()
+    monkeypatch.setattr(keys_module, "KEYS_PER_HOUR", 3)
+    session = await session_of(client, person)
+    for _ in range(2):
+        created = (await client.post("/api/keys", json={"name": "again"}, headers=session)).json()
+        assert (await client.delete(f"/api/keys/{created['id']}", headers=session)).status_code == 200
+    answer = await client.post("/api/keys", json={"name": "again"}, headers=session)
+    assert_refused(answer, 429, "rate_limited")
+    assert int(answer.headers["retry-after"]) > 0
+    session = await session_of(client, other)
+    assert (await client.post("/api/keys", json={"name": "mine"}, headers=session)).status_code == 201
+
+
 async def test_a_lower_role_takes_the_power_of_its_keys(
     plane: ControlPlane, client: httpx.AsyncClient, people: People
 ) -> None:
@@ -202,10 +220,11 @@ async def test_a_lower_role_takes_the_power_of_its_keys(
     assert_refused(await client.get("/api/admin/users", headers=boss.headers), 403, "forbidden")
 
 
-async def test_a_request_with_a_key_is_one_statement(
+async def test_looking_a_key_up_is_one_statement_and_nothing_is_written(
     strict: ControlPlane, strict_client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """On a control plane whose loops stand still; those of other tests run statements of their own."""
+    """On a control plane whose loops stand still; those of other tests run statements of their own. The route reads
+    nothing itself."""
     person = await People(strict.accounts, strict.keys).user()
     central, running, run = strict.databases.central, ContextVar("running", default=False), list[str]()
     connected, arguments = central.connection, Statement._arguments
@@ -225,5 +244,5 @@ async def test_a_request_with_a_key_is_one_statement(
     with monkeypatch.context() as watched:
         watched.setattr(central, "connection", here)
         watched.setattr(Statement, "_arguments", recorded)
-        assert (await strict_client.get("/api/me", headers=person.headers)).status_code == 200
+        assert (await strict_client.post("/api/auth/logout", headers=person.headers)).status_code == 204
     assert run == ["find_by_keys"]

@@ -174,6 +174,23 @@ async def test_one_address_may_not_guess_at_many_accounts(
     assert_refused(await guess(strict_client, person.user.email, address, PASSWORD), 429, "rate_limited")
 
 
+async def test_one_address_cannot_fill_the_table_with_names(
+    strict: ControlPlane, strict_client: httpx.AsyncClient
+) -> None:
+    """What is refused for its address is counted for no account."""
+
+    async def rows() -> int:
+        async with strict.databases.central.connection() as connection:
+            return int(await connection.fetchval("SELECT count(*) FROM login_attempts"))
+
+    address = new_address()
+    await guess(strict_client, f"{uuid4()}@example.com", address)
+    before = await rows()
+    for _ in range(5):
+        assert_refused(await guess(strict_client, f"{uuid4()}@example.com", address), 429, "rate_limited")
+    assert await rows() == before
+
+
 async def test_a_client_cannot_choose_its_address(plane: ControlPlane, client: httpx.AsyncClient) -> None:
     """Where no proxy is trusted, all that it says it is counts for the address it comes from."""
     address = Attempts(plane.databases, plane.settings.identity, master_secret(plane.settings)).address("127.0.0.1")

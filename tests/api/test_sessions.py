@@ -9,12 +9,13 @@ import pytest
 from argon2 import PasswordHasher
 
 from callsheet.app import ControlPlane
+from callsheet.identity import sessions as sessions_module
 from callsheet.identity.authentication import COOKIE
 from callsheet.identity.sessions import SessionSweeper
 from callsheet.toolbox.clock import SystemClock
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused, exchange
-from tests.support.people import PASSWORD, People, Person, sign_in
+from tests.support.people import PASSWORD, People, Person, session_of, sign_in
 from tests.support.waiting import until
 
 CHANGED = "another long password"
@@ -186,3 +187,14 @@ async def test_a_key_wins_over_a_cookie(browser: httpx.AsyncClient, people: Peop
     assert_refused(refused, 403, "forbidden")
     wrong = {"authorization": "Bearer cs_wrong"}
     assert_refused(await browser.get("/api/me", headers=wrong), 401, "not_authenticated")
+
+
+async def test_the_oldest_sessions_of_a_user_make_room_for_new_ones(
+    client: httpx.AsyncClient, people: People, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sessions_module, "SESSIONS_PER_USER", 2)
+    person, other = await people.user(), await people.user()
+    of_other = await session_of(client, other)
+    opened = [await session_of(client, person) for _ in range(4)]
+    statuses = [(await client.get("/api/me", headers=headers)).status_code for headers in (*opened, of_other)]
+    assert statuses == [401, 401, 200, 200, 200]

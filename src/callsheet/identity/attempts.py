@@ -47,19 +47,22 @@ class Attempts:
         An account has no limit that refuses everybody, or any stranger could lock its owner out. Attempts are limited
         per account and address. What passes is counted for the account as a whole; an account that is guessed at from
         many addresses leaves each network one attempt per window, the owner's too.
+
+        One after the other, each in a transaction of its own: what is refused for its address makes no row for the
+        account it names, or one address could fill the table with names.
         """
-        here = {
-            self.bucket("account and address", f"{neighbourhood(address)} {email}"): self._settings.login_attempts,
-            self.address(address): self._settings.login_attempts_per_address,
-        }
-        await self.count(here)
+        settings = self._settings
+        here = self.address(address)
+        await self.count({here: settings.login_attempts_per_address})
+        at_account = self.bucket("account and address", f"{neighbourhood(address)} {email}")
+        await self.count({at_account: settings.login_attempts})
         everywhere = self.bucket("account", email)
         (total,) = await self._counted([everywhere])
-        if total["attempts"] <= self._settings.login_attempts_per_account:
-            return [*here, everywhere]
+        if total["attempts"] <= settings.login_attempts_per_account:
+            return [here, at_account, everywhere]
         slowed = self.bucket("account and network", f"{neighbourhood(address, SITE_BITS)} {email}")
         await self.count({slowed: 1})
-        return [*here, everywhere, slowed]
+        return [here, at_account, everywhere, slowed]
 
     async def count_once(self, connection: Connection, bucket: bytes, window_seconds: int) -> int:
         """One more in a bucket, in windows of another length; returns how many that makes."""

@@ -21,7 +21,7 @@ from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop
 from callsheet.wire.base import Page
-from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound
+from callsheet.wire.errors import InvalidRequest, NotAuthenticated, NotFound, RateLimited
 from callsheet.wire.identity import CreatedKey, CreateKeyRequest, Key, KeyScope, Role
 
 log = get_logger(__name__)
@@ -29,6 +29,8 @@ SQL = statements("callsheet.identity")
 PREFIX = "cs"
 SHOWN_CHARACTERS = 11
 LONGEST_LIFE = timedelta(days=3653)
+KEYS_PER_HOUR = 100
+RATE_SECONDS = 3600
 
 
 def hash_secret(secret: str) -> bytes:
@@ -50,6 +52,13 @@ def chosen_scopes(role: Role, wanted: Sequence[KeyScope] | None) -> Sequence[str
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
         raise InvalidRequest.field("expires_at", "should be in the future, at most ten years from now")
+
+
+async def _check_rate(connection: Connection, user_id: UUID) -> None:
+    """Keys that were revoked stay listed, and in the audit log: nobody may make any number of them."""
+    limits = {"seconds": RATE_SECONDS, "most": KEYS_PER_HOUR}
+    if await SQL["count_new_keys"].value(connection, user_id=user_id, **limits) >= KEYS_PER_HOUR:
+        raise RateLimited(RATE_SECONDS // KEYS_PER_HOUR)
 
 
 class Keys:
@@ -80,6 +89,7 @@ class Keys:
             raise NotFound("There is no such user.")
         scopes = chosen_scopes(Role(owner["role"]), request.scopes)
         check_expiry(request.expires_at, self._clock.now())
+        await _check_rate(connection, user_id)
         await self._quotas.check_keys(connection, owner["tenant_id"], user_id)
         key = secret_token(PREFIX)
         row = await SQL["create_key"].row(

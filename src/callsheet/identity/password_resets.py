@@ -91,9 +91,10 @@ class PasswordResets:
     async def change(
         self, principal: Principal, request: ChangePasswordRequest, address: str, kept: str | None
     ) -> None:
-        """By somebody who knows the current password; guesses are counted with those at the login. Ends every key and
-        every session but the one of the token `kept`: a person who suspects a thief must not be thrown out too."""
-        buckets = await self._attempts.count_login(principal.email, address)
+        """By somebody who knows the current password; guesses are counted with those at the login. So are changes, or
+        a user could fill the audit log with them. Ends every key and every session but the one of the token `kept`: a
+        person who suspects a thief must not be thrown out too."""
+        await self._attempts.count_login(principal.email, address)
         async with self._databases.central.connection() as connection:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
         if not await self._passwords.matches(checked, request.current_password):
@@ -102,7 +103,6 @@ class PasswordResets:
         fresh = await self._passwords.hash(request.new_password)
         names = {"user_id": principal.user_id}
         async with self._databases.central.transaction() as connection:
-            await self._attempts.forgive(connection, buckets)
             if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
                 raise _wrong_password("is not your password any more: another request changed it at this moment")
             revoked = await end_all(connection, principal.user_id, hash_secret(kept) if kept is not None else None)

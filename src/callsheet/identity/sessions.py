@@ -10,10 +10,10 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from callsheet.identity import login_audit
 from callsheet.identity.attempts import Attempts
 from callsheet.identity.credentials import announce
 from callsheet.identity.keys import hash_secret
+from callsheet.identity.login_audit import LoginAudit
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
@@ -27,6 +27,8 @@ from callsheet.wire.errors import InvalidCredentials
 SQL = statements("callsheet.identity")
 LINKS = statements("callsheet.identity", "links_statements.sql")
 AUDIT = statements("callsheet.identity", "audit_statements.sql")
+# Nobody has so many browsers: a program that signs in over and over ends its own oldest sessions.
+SESSIONS_PER_USER = 100
 FAILED_MAILS_KEPT = timedelta(days=7)
 # So many rows are deleted in some tens of milliseconds, and more of them than can be written until the next time.
 SWEPT_LOGINS = 5000
@@ -45,7 +47,7 @@ class Sessions:
         self._settings = settings
         self._csrf_keys = SigningKeys(secret, "csrf token")
         self._attempts = Attempts(databases, settings, secret)
-        self._audit = login_audit.LoginAudit(databases, self._attempts)
+        self._audit = LoginAudit(databases, self._attempts)
 
     async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success.
@@ -73,6 +75,9 @@ class Sessions:
             )
             if not created:
                 raise InvalidCredentials()
+            ended = await SQL["end_oldest_sessions"].run(connection, user_id=row["user_id"], most=SESSIONS_PER_USER)
+            if ended:
+                await announce(connection, row["user_id"])
             await self._audit.succeeded(connection, row["user_id"], row["tenant_id"], address)
         return OpenedSession(token, self._principal(row, token))
 
@@ -117,7 +122,6 @@ class SessionSweeper(Loop):
             await SQL["sweep_sessions"].run(connection, now=now)
             await LINKS["sweep_links"].run(connection, now=now)
             await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
-            longest = max(self._settings.login_window_seconds, login_audit.WINDOW_SECONDS)
-            await SQL["sweep_attempts"].run(connection, before=now - timedelta(seconds=2 * longest))
+            await SQL["sweep_attempts"].run(connection, now=now)
             before = now - timedelta(days=self._settings.login_log_days)
             await AUDIT["sweep_logins"].run(connection, before=before, limit=SWEPT_LOGINS)

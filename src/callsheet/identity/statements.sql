@@ -28,8 +28,9 @@ WHERE u.email = :email AND u.disabled_at IS NULL AND t.disabled_at IS NULL
 
 -- name: count_attempts
 -- Sorted, so that two logins that share buckets lock them in the same order.
-INSERT INTO login_attempts AS known (bucket, window_start, attempts)
-SELECT bucket, to_timestamp(floor(extract(epoch FROM clock_timestamp()) / :window_seconds) * :window_seconds), 1
+INSERT INTO login_attempts AS known (bucket, window_start, attempts, ends_at)
+SELECT bucket, to_timestamp(floor(extract(epoch FROM clock_timestamp()) / :window_seconds) * :window_seconds), 1,
+    clock_timestamp() + make_interval(secs => :window_seconds)
 FROM unnest(:buckets::bytea[]) AS bucket ORDER BY bucket
 ON CONFLICT (bucket, window_start) DO UPDATE SET attempts = known.attempts + 1
 RETURNING bucket, attempts,
@@ -54,6 +55,11 @@ WITH signed_in AS (
 INSERT INTO browser_sessions (id_hash, user_id, expires_at)
 SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours) FROM signed_in
 
+-- name: end_oldest_sessions
+DELETE FROM browser_sessions WHERE id_hash IN (
+    SELECT id_hash FROM browser_sessions WHERE user_id = :user_id ORDER BY created_at DESC OFFSET :most
+)
+
 -- name: delete_session
 DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 
@@ -61,7 +67,7 @@ DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
 DELETE FROM browser_sessions WHERE expires_at < :now
 
 -- name: sweep_attempts
-DELETE FROM login_attempts WHERE window_start < :before
+DELETE FROM login_attempts WHERE ends_at < :now
 
 -- name: lock_key_owner
 -- Before a key is created: a change of the password, which ends all keys, comes before it or sees it.
@@ -69,6 +75,14 @@ SELECT id, tenant_id, role FROM users WHERE id = :user_id AND deleted_at IS NULL
 
 -- name: session_lives
 SELECT EXISTS (SELECT FROM browser_sessions WHERE id_hash = :id_hash AND expires_at > clock_timestamp())
+
+-- name: count_new_keys
+-- By the index of a user's keys, newest first.
+SELECT count(*) FROM (
+    SELECT FROM api_keys
+    WHERE user_id = :user_id AND created_at > clock_timestamp() - make_interval(secs => :seconds)
+    ORDER BY created_at DESC LIMIT :most
+) k
 
 -- name: create_key
 INSERT INTO api_keys (id, tenant_id, user_id, name, prefix, key_hash, scopes, expires_at)
