@@ -30,6 +30,7 @@ from callsheet.plumbing.problems import PROBLEM_RESPONSES, STATUS_OF_CODE, Inter
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.settings import ServerSettings, load_settings
 from callsheet.wire import errors
+from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.outages import accepting_no_connections, closed
 from tests.support.people import People
@@ -106,6 +107,24 @@ async def test_every_answer_has_the_security_headers(client: httpx.AsyncClient) 
         answer = await client.request(method, path)
         assert {name: answer.headers.get(name) for name in SECURITY_HEADERS} == SECURITY_HEADERS, path
         assert len(answer.headers.get_list("x-request-id")) == 1
+
+
+async def test_nobody_keeps_answers_that_are_about_a_caller(client: httpx.AsyncClient, people: People) -> None:
+    person = await people.user()
+    for path in ("/api/me", "/api/keys", "/api/nowhere", "/metrics"):
+        for headers in ({}, person.headers):
+            answer = await client.get(path, headers=headers)
+            assert answer.headers.get_list("cache-control") == ["no-store"], path
+    assert "cache-control" not in (await client.get("/healthz")).headers
+
+
+async def test_browsers_stay_with_https_where_it_is_the_public_address(
+    client: httpx.AsyncClient, started: Started
+) -> None:
+    assert "strict-transport-security" not in (await client.get("/healthz")).headers
+    async with started(server={"public_url": "https://callsheet.example.com"}) as (_, secure):
+        for path in ("/healthz", "/api/me", "/nowhere"):
+            assert (await secure.get(path)).headers.get_list("strict-transport-security") == ["max-age=31536000"]
 
 
 def samples(text: str, name: str) -> dict[str, float]:

@@ -13,6 +13,7 @@ import sys
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import asyncpg
 import pytest
@@ -321,12 +322,18 @@ async def test_a_pool_is_one_command_and_the_database_the_next(
 ) -> None:
     await central.execute("CREATE DATABASE cli_pool_3")
     dsn = postgres.dsn("cli_pool_3")
-    added = callsheet.succeed("db", "add-pool", "pool_3", dsn).out
+    # Other users of the machine see the arguments of a command.
+    refused = callsheet.call("db", "add-pool", "pool_3", dsn)
+    assert "A password on the command line" in refused.sentence
+    assert urlsplit(dsn).password not in refused.sentence
+    assert "Set CALLSHEET_POOL_DSN" in callsheet.call("db", "add-pool", "pool_3").sentence
+    given = callsheet.having(POOL_DSN=dsn)
+    added = given.succeed("db", "add-pool", "pool_3").out
     assert added == f"pool_3: {', '.join(POOL_MIGRATIONS)}; tenants can live there now.\n"
     assert callsheet.call("tenants", "create", "third", "--pool", "pool_3").out == "Tenant third lives in pool_3.\n"
     counted = callsheet.succeed("db", "shell", "pool_3", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
     assert "tenants: 1" in counted.out
-    assert "cannot be pool 'pool_4' too" in callsheet.call("db", "add-pool", "pool_4", dsn).sentence
+    assert "cannot be pool 'pool_4' too" in given.call("db", "add-pool", "pool_4").sentence
     assert "cannot be read" in callsheet.call("db", "add-pool", "pool_4", "not-a-dsn").sentence
     await central.execute("DELETE FROM tenants WHERE db_pool = 'pool_3'")
     await central.execute("DELETE FROM pools WHERE name = 'pool_3'")

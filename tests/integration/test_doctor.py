@@ -315,3 +315,11 @@ async def test_a_bucket_is_asked_as_a_browser_asks(rule: str | None, refused: li
         # A service that is away allows nobody.
         assert await refused_origins(storage, ["https://a.example"]) == ["https://a.example"]
     await storage.close()
+
+
+async def test_a_data_directory_that_others_look_into_is_named(settings: Settings) -> None:
+    assert "home" not in await findings(settings)
+    settings.home.chmod(0o755)
+    found = (await findings(settings))["home"]
+    assert (found.status, str(settings.home) in found.message) == ("warning", True)
+    assert found.advice == f"Close it: chmod go-rw {settings.home}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -11,6 +12,7 @@ import pytest
 from callsheet.wire.candidates import CastVote, Replay
 from callsheet.wire.catalog import UpdateWorkflow
 from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.identity import Role
 from callsheet.wire.pipelines import Run, RunReason, RunStatus
 from tests.support.core import Core
 from tests.support.shoot import NOW, Shoot, open_shoot
@@ -144,7 +146,10 @@ async def test_a_candidate_is_explained_and_replayed_with_the_same_graph_seed_an
     told = (await lineages.explain(principal, leaf["id"])).ancestors
     assert [each.candidate_id for each in told] == [base["id"], leaf["id"]]
     assert told[0].lineage["prompt"] == "a gym"
-    assert told[0].workflow["1"]["inputs"] == {"text": "a gym", "seed": base["seed"]}
+    # The graph has values that an effect hides from its users.
+    assert [each.workflow for each in told] == [{}, {}]
+    seen_by_operators = (await lineages.explain(replace(principal, role=Role.OPERATOR), leaf["id"])).ancestors
+    assert seen_by_operators[0].workflow["1"]["inputs"] == {"text": "a gym", "seed": base["seed"]}
     assert [each.draw for each in told] == [1, 2]
     submitted = await lineages.replay(principal, leaf["id"], Replay())
     first, again = [await shoot.core.job(shoot.ann, job_id) for job_id in (leaf["job_id"], submitted.job.id)]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import shutil
 import signal
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import UUID
 
 import typer
 
 from callsheet.cli.console import err, out, print_json, print_table
-from callsheet.settings import Settings, load_settings
+from callsheet.settings import POOL_DSN_VARIABLE, Settings, given_pool_dsn, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.errors import Unavailable
 
@@ -58,10 +60,14 @@ def migrate(
 @app.command("add-pool")
 def add_pool(
     name: str = typer.Argument(help="Name of the pool, like pool_2."),
-    dsn: str = typer.Argument(help="Its database: postgresql://user:password@host/name"),
+    dsn: str | None = typer.Argument(
+        None,
+        help="Its database, without a password: postgresql://user@host/name. Default: CALLSHEET_POOL_DSN in the "
+        "environment, or you are asked for it. Both may have the password: postgresql://user:password@host/name.",
+    ),
 ) -> None:
     """Add a database that tenants can live in."""
-    applied = asyncio.run(_add_pool(load_settings(), name, dsn))
+    applied = asyncio.run(_add_pool(load_settings(), name, _pool_dsn(dsn)))
     out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.")
 
 
@@ -211,6 +217,31 @@ async def _migrate(settings: Settings, create: bool) -> dict[str, list[str]]:
     async with _running_central(settings, create=create) as dsn:
         applied = await migrate_all(settings, dsn)
     return {name: [migration.label for migration in migrations] for name, migrations in applied.items()}
+
+
+def _pool_dsn(given: str | None) -> str:
+    if given is not None:
+        if _has_password(given):
+            raise OperatorError(
+                "A password on the command line can be read by other users of this machine, and stays in the shell's "
+                f"history. Set {POOL_DSN_VARIABLE} to the whole address, or leave it out to be asked for it."
+            )
+        return given
+    dsn = given_pool_dsn()
+    if dsn is None and sys.stdin.isatty():
+        dsn = getpass.getpass("Database (postgresql://user:password@host/name): ").strip()
+    if not dsn:
+        raise OperatorError(f"Which database? Set {POOL_DSN_VARIABLE}=postgresql://user:password@host/name.")
+    return dsn
+
+
+def _has_password(dsn: str) -> bool:
+    try:
+        parts = urlsplit(dsn)
+        return bool(parts.password) or "password" in parse_qs(parts.query)
+    except ValueError:
+        # No address at all; whoever uses it says so.
+        return False
 
 
 async def _add_pool(settings: Settings, name: str, pool_dsn: str) -> list[str]:

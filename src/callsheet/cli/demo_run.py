@@ -33,6 +33,7 @@ from callsheet.identity.known_passwords import DEMO_EMAIL
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
+from callsheet.toolbox.private_folders import make_private
 from callsheet.wire.jobs import JobStatus
 
 if TYPE_CHECKING:
@@ -109,7 +110,8 @@ def _require_engine() -> None:
 def _alone(home: Path) -> Iterator[None]:
     """The data directory for one demo at a time: a second one would take the first one's engine and login away."""
     try:
-        (home / "demo").mkdir(parents=True, exist_ok=True)
+        make_private(home)
+        make_private(home / "demo")
         lock = (home / "demo" / "lock").open("w")
     except OSError as error:
         raise OperatorError(

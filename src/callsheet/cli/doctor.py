@@ -17,6 +17,7 @@ from callsheet.settings import Settings, load_settings
 from callsheet.settings.safety import unsafe_settings
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import is_open_to_others
 from callsheet.wire.errors import Refusal
 
 if TYPE_CHECKING:
@@ -69,7 +70,7 @@ async def _examine_installation(settings: Settings) -> list[Finding]:
 
 
 async def examine(settings: Settings) -> list[Finding]:
-    findings = [_secrets(settings), *safety_findings(unsafe_settings(settings))]
+    findings = [_secrets(settings), *_data_directory(settings), *safety_findings(unsafe_settings(settings))]
     checks = (("database", _database), ("storage", _storage), ("engine", _engine), ("providers", _providers))
     for part, check in checks:
         findings.extend(await _guarded(part, check, settings))
@@ -108,6 +109,19 @@ def _secrets(settings: Settings) -> Finding:
         message = f"The secret key is kept in {file} and is being rotated: the old one is still accepted."
         return Finding("secrets", "ok", message, "End the rotation when it is time: callsheet secrets finish")
     return Finding("secrets", "ok", f"The secret key is kept in {file}.")
+
+
+def _data_directory(settings: Settings) -> list[Finding]:
+    if not settings.home.is_dir() or not is_open_to_others(settings.home):
+        return []
+    return [
+        Finding(
+            "home",
+            "warning",
+            f"Other users of this machine can look into the data directory {settings.home}.",
+            f"Close it: chmod go-rw {settings.home}",
+        )
+    ]
 
 
 async def _database(settings: Settings) -> list[Finding]:

@@ -11,11 +11,14 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from callsheet.cli.command_tree import say
 from callsheet.cli.profile_store import DEMO, chosen_profile, read_profiles
-from callsheet.settings import Settings
+from callsheet.settings import Settings, file_of, is_found_here, load_settings
+from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_private
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +62,8 @@ def write_demo_password(settings: Settings, password: str) -> None:
 
 def _write_private(file: Path, text: str) -> None:
     """Whole or not at all, and for this user alone from the first byte on."""
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file.parent.parent)
+    make_private(file.parent)
     part = file.with_suffix(".part")
     part.unlink(missing_ok=True)
     with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w", encoding="utf-8") as written:
@@ -67,7 +71,13 @@ def _write_private(file: Path, text: str) -> None:
     part.replace(file)
 
 
-def login_of(settings: Settings) -> Login:
+def login_for(url: str | None) -> Login:
+    """The login of a command whose option --url may name the control plane."""
+    settings = load_settings(**({"client": {"url": url}} if url is not None else {}))
+    return login_of(settings, is_url_named=url is not None)
+
+
+def login_of(settings: Settings, *, is_url_named: bool = False) -> Login:
     url = settings.client.url.rstrip("/") if settings.client.url is not None else None
     name = chosen_profile()
     if name is not None:
@@ -78,6 +88,8 @@ def login_of(settings: Settings) -> Login:
         return login
     if settings.client.api_key is not None:
         login = Login(url or settings.public_url, settings.client.api_key.get_secret_value())
+        if not is_url_named:
+            _refuse_to_be_led_away(settings, login.url)
         say(f"Control plane: {login.url} (client.api_key in the settings).")
         return login
     for name, login in _kept(settings):
@@ -90,6 +102,20 @@ def login_of(settings: Settings) -> Login:
         "CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `callsheet keys create --user EMAIL` makes a key on the "
         "control plane."
     )
+
+
+def _refuse_to_be_led_away(settings: Settings, url: str) -> None:
+    """A key of this person's own environment is not sent to wherever the directory that they happen to be in says."""
+    key_file = file_of(("client", "api_key"))
+    if (key_file is not None and is_found_here(key_file)) or is_loopback(urlsplit(url).hostname or ""):
+        return
+    names = [("client", "url")] if settings.client.url is not None else [("server", "public_url"), ("server", "host")]
+    for file in map(file_of, names):
+        if file is not None and is_found_here(file):
+            raise OperatorError(
+                f"{file.absolute()} names the control plane {url}, and your API key comes from elsewhere. It is not "
+                f"sent there unless you say so: use --url {url}, or set CALLSHEET_CLIENT__URL beside the key."
+            )
 
 
 def _named(settings: Settings, name: str) -> Login:

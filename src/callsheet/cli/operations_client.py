@@ -9,8 +9,7 @@ from urllib.parse import quote, urlencode
 from uuid import UUID
 
 from callsheet.cli.client import Client, Model
-from callsheet.cli.login import login_of
-from callsheet.settings import load_settings
+from callsheet.cli.login import login_for
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
 from callsheet.wire.identity import Me, Tenant
@@ -23,7 +22,7 @@ PAGE = 100
 
 def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitable[Result]]) -> Result:
     async def run() -> Result:
-        login = login_of(load_settings(**({"client": {"url": url}} if url is not None else {})))
+        login = login_for(url)
         async with OperationsClient(login.url, login.api_key) as client:
             return await work(client)
 

@@ -80,11 +80,10 @@ def with_client(url: str | None, work: Callable[[PipelineClient], Awaitable[Resu
 
 
 async def _asked(url: str | None, work: Callable[[PipelineClient], Awaitable[Result]]) -> Result:
-    from callsheet.cli.login import login_of
+    from callsheet.cli.login import login_for
     from callsheet.cli.pipeline_client import PipelineClient
-    from callsheet.settings import load_settings
 
-    login = login_of(load_settings(**({"client": {"url": url}} if url is not None else {})))
+    login = login_for(url)
     client = PipelineClient(login.url, login.api_key)
     async with client:
         return await work(client)

@@ -16,9 +16,8 @@ from uuid import UUID
 from callsheet.cli.client import Client, Refused, media_type
 from callsheet.cli.console import err, out, print_json
 from callsheet.cli.display import STAGES, TASK_STAGES, JobDisplay, transfer
-from callsheet.cli.login import login_of
+from callsheet.cli.login import login_for
 from callsheet.cli.values import read_values, with_article
-from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import Effect
 from callsheet.wire.jobs import Job, JobOutput, JobStatus
@@ -32,7 +31,7 @@ EXPLAIN_SECONDS = 3.0
 
 
 def client_of(url: str | None) -> Client:
-    login = login_of(load_settings(**({"client": {"url": url}} if url is not None else {})))
+    login = login_for(url)
     return Client(login.url, login.api_key)
 
 

@@ -136,7 +136,7 @@ class Reports:
             mime_type=seen.mime_type,
             size=seen.size,
             sha256=seen.sha256,
-            metadata=claim.metadata,
+            metadata=without_graphs(claim.metadata),
         )
 
     async def fail(self, worker: WorkerPrincipal, request: FailRequest) -> DispatchAnswer:
@@ -227,10 +227,27 @@ def progress_of(request: HeartbeatRequest) -> ProgressReport | None:
     )
 
 
+# Under these names ComfyUI and its tools keep the graph that made a file, filled with values that an effect may hide.
+_GRAPH_NAMES = frozenset({"prompt", "workflow", "extra_pnginfo"})
+
+
+def without_graphs(metadata: Mapping[str, Any]) -> dict[str, Any]:
+    """What a worker says about a file or a run, without the graph. A text like a prompt stays."""
+    return {
+        name: value
+        for name, value in metadata.items()
+        if name.lower() not in _GRAPH_NAMES or not (isinstance(value, dict | list) or _is_json_object(value))
+    }
+
+
+def _is_json_object(value: object) -> bool:
+    return isinstance(value, str) and value.lstrip()[:1] in ("{", "[")
+
+
 def result_of(request: CompleteRequest, seen: Sequence[Seen], outputs: Sequence[Output]) -> dict[str, Any]:
     """What the job's user reads: every file, and what the worker says about the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
-    metadata |= request.metadata or {}
+    metadata = without_graphs(metadata | (request.metadata or {}))
     warnings = [f"{each.claim.name} {each.problem or each.warning}" for each in seen if each.problem or each.warning]
     if warnings:
         metadata["warnings"] = warnings

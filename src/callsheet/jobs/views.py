@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.sql import Row
@@ -67,15 +69,28 @@ def page_for(principal: Principal, page: Page[AdminJob]) -> Page[AdminJob]:
     return page.model_copy(update={"items": [job_for(principal, job) for job in page.items]})
 
 
+# Who moved a job, as the history keeps it: these kinds are followed by the id of an operator or the name of a worker.
+_UNNAMED = ("admin", "worker")
+
+
+def _without_name(text: str, name: str, instead: str) -> str:
+    return re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", instead, text)
+
+
 def event_view(row: Row) -> JobEvent:
+    """As the job's user sees it. Which operator or which machine it was is in the logs of operators."""
+    kind, _, name = row["actor"].partition(":")
+    is_unnamed = kind in _UNNAMED and bool(name)
+    reason = row["reason"]
     return JobEvent(
         job_id=row["job_id"],
         seq=row["seq"],
         event=row["event"],
         from_status=row["from_status"],
         to_status=row["to_status"],
-        actor=row["actor"],
-        reason=row["reason"],
+        actor=kind if is_unnamed else row["actor"],
+        # A worker may speak of itself by its name.
+        reason=_without_name(reason, name, f"the {kind}") if is_unnamed and reason else reason,
         data=row["data"],
         at=row["at"],
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from callsheet.catalog.room import CatalogRoom
+from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.jobs.task_files import REPLAY, without_files
@@ -41,7 +42,9 @@ class Lineages:
         pool = await self._databases.pool(principal.pool)
         async with pool.connection() as connection:
             rows = await SQL["ancestors"].rows(connection, tenant_id=principal.tenant_id, candidate_id=candidate_id)
-        ancestors = [ancestor_view(each, steps[each["step_id"]]) for each in rows]
+        # The graph holds values that the effect hides from its users, and names the operator's models.
+        with_graph = principal.may(Permission.SEE_PAYLOADS)
+        ancestors = [ancestor_view(each, steps[each["step_id"]], with_graph=with_graph) for each in rows]
         return Lineage(candidate_id=candidate_id, run_id=row["run_id"], ancestors=ancestors)
 
     async def replay(self, principal: Principal, candidate_id: UUID, wanted: Replay) -> Submitted:
@@ -89,7 +92,7 @@ class Lineages:
         )
 
 
-def ancestor_view(row: Row, step: Row) -> Ancestor:
+def ancestor_view(row: Row, step: Row, *, with_graph: bool) -> Ancestor:
     started, ended = row["started_at"], row["completed_at"]
     by_actor = row["actor"] is not None and row["effect_id"] is None
     asked = without_files(row["kind"], row["payload"]) if by_actor else None
@@ -102,7 +105,7 @@ def ancestor_view(row: Row, step: Row) -> Ancestor:
         seed=row["seed"],
         draw=row["draw"],
         # Not the whole payload, which names objects in storage.
-        workflow={} if asked is not None else row["payload"].get("workflow") or {},
+        workflow=(row["payload"].get("workflow") or {}) if with_graph and asked is None else {},
         payload=asked,
         lineage=row["lineage"] or {},
         cost=row["cost"],

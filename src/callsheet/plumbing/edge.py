@@ -51,6 +51,11 @@ SECURITY_HEADERS = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"same-origin"),
 )
+# Answers of these are about one caller at one moment: no browser and no proxy keeps them, unless a route says so.
+NEVER_KEPT = ("/api/", "/account/", "/metrics")
+NO_STORE = (b"cache-control", b"no-store")
+# A year, for this name only: what else lies below the domain is not ours to decide about.
+ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
 
 
 # Raises a Refusal unless the caller's credentials are good for the address it asks.
@@ -77,6 +82,7 @@ class Edge:
         self._cors = Cors(settings)
         self._in_progress = in_progress or RequestsInProgress(settings)
         self._own = own
+        self._defaults = [*SECURITY_HEADERS, ONLY_HTTPS] if own is not None and own.is_https else [*SECURITY_HEADERS]
         self._discarding = 0
         self._own_rules = BodyRules(settings.body_grace_seconds, settings.body_bytes_per_second)
         self._json_rules = BodyRules(
@@ -97,7 +103,8 @@ class Edge:
         request_id = _request_id(headers)
         scope["callsheet.request_id"] = request_id
         body = self._body(scope, receive, headers)
-        answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers))
+        defaults = [*self._defaults, NO_STORE] if scope["path"].startswith(NEVER_KEPT) else self._defaults
+        answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
             try:
@@ -179,18 +186,19 @@ class Edge:
 class _Answer:
     """What goes back to the client: its status is remembered, and its headers are completed."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, added: Headers):
+    def __init__(self, scope: Scope, receive: Receive, send: Send, request_id: str, added: Headers, defaults: Headers):
         self.status = 0
         self._scope = scope
         self._receive = receive
         self._send = send
         self._request_id = request_id
         self._added = added
+        self._defaults = defaults
 
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-            message["headers"] = _complete(message.get("headers", ()), self._request_id, self._added)
+            message["headers"] = _complete(message.get("headers", ()), self._request_id, self._added, self._defaults)
         await self._send(message)
 
     async def refuse(self, refusal: Refusal) -> None:
@@ -225,9 +233,9 @@ def _request_id(headers: Mapping[bytes, bytes]) -> str:
     return given.decode() if REQUEST_ID.match(given) else secrets.token_hex(8)
 
 
-def _complete(headers: Iterable[tuple[bytes, bytes]], request_id: str, added: Headers) -> Headers:
+def _complete(headers: Iterable[tuple[bytes, bytes]], request_id: str, added: Headers, defaults: Headers) -> Headers:
     complete = [*headers, *added]
     present = {name for name, _ in complete}
     complete.append((b"x-request-id", request_id.encode()))
-    complete.extend(header for header in SECURITY_HEADERS if header[0] not in present)
+    complete.extend(header for header in defaults if header[0] not in present)
     return complete

@@ -17,6 +17,7 @@ class OwnAddresses:
         self._names = {name_in(authority_in(origin)) for origin in self._origins} | {server.host.lower()}
         # Beyond loopback it may be reached by any name that leads here; a cookie belongs to one of them only.
         self._is_local = is_loopback(server.host)
+        self.is_https = settings.public_url.startswith("https://")
         # Every request asks, and nearly all of them have the same host.
         self.answers_for = lru_cache(256)(self._answers_for)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_private
 from callsheet.toolbox.signing import KeyPair, Master, derive_key, masters
 
 SECRET_FILE = "secret_key"  # noqa: S105 (a file name)
@@ -84,7 +85,7 @@ def fingerprint(secret: bytes) -> str:
 
 
 def _create(file: Path) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
+    make_private(file.parent)
     draft = _draft(file)
     try:
         # link, not rename: of two processes that start at once the first one's secret stays.

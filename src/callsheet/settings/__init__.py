@@ -18,16 +18,24 @@ from callsheet.settings.control_plane import (
     StorageSettings,
     WebhookSettings,
 )
-from callsheet.settings.loading import load_settings
+from callsheet.settings.loading import file_of, load_settings
 from callsheet.settings.machines import ClientSettings, EngineSettings, LightboxSettings, WorkerSettings
 from callsheet.settings.pipelines import PipelineSettings
-from callsheet.settings.places import Place, find_place, named_profile, user_config_directory
+from callsheet.settings.places import (
+    Place,
+    find_place,
+    given_pool_dsn,
+    is_found_here,
+    named_profile,
+    user_config_directory,
+)
 from callsheet.settings.quotas import QuotaSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
-from callsheet.settings.variables import SHORT_NAMES, SettingsError, variable_name
+from callsheet.settings.variables import POOL_DSN_VARIABLE, SHORT_NAMES, SettingsError, variable_name
 
 __all__ = [
+    "POOL_DSN_VARIABLE",
     "SHORT_NAMES",
     "ClientSettings",
     "DatabaseSettings",
@@ -51,7 +59,10 @@ __all__ = [
     "TaskSettings",
     "WebhookSettings",
     "WorkerSettings",
+    "file_of",
     "find_place",
+    "given_pool_dsn",
+    "is_found_here",
     "load_settings",
     "named_profile",
     "setting_fields",

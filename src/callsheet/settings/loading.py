@@ -6,6 +6,7 @@ import difflib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
@@ -17,10 +18,12 @@ from callsheet.settings.tree import Settings, is_table, setting_fields
 from callsheet.settings.variables import (
     CONFIG_VARIABLE,
     DELIMITER,
+    POOL_DSN_VARIABLE,
     PREFIX,
     PROFILE_VARIABLE,
     SHORT_NAMES,
     SettingsError,
+    environment,
     read_config,
     variable_name,
 )
@@ -42,7 +45,8 @@ def load_settings(**overrides: Any) -> Settings:
 
 def _unknown_variables() -> Iterator[str]:
     # A misspelt variable that is silently ignored is the worst kind of configuration error.
-    known = {variable_name(path) for path, _ in setting_fields()} | {CONFIG_VARIABLE, PROFILE_VARIABLE}
+    own = {CONFIG_VARIABLE, PROFILE_VARIABLE, POOL_DSN_VARIABLE}
+    known = {variable_name(path) for path, _ in setting_fields()} | own
     tables = tuple(f"{variable_name(path)}{DELIMITER}" for path, field in setting_fields() if is_table(field))
     for name, (source, _) in sorted(variables().items()):
         if name not in known and not name.startswith(tables):
@@ -141,6 +145,17 @@ def _source_of_table(path: Sequence[str]) -> str:
     own = f"{variable_name(path)}{DELIMITER}"
     sources = (source for name, (source, _) in variables().items() if own.startswith(f"{name}{DELIMITER}"))
     return next(sources, str(config_file()))
+
+
+def file_of(names: Sequence[str]) -> Path | None:
+    """The file that a setting comes from; None where it is not set, or comes from the environment."""
+    name = variable_name(names)
+    if name in environment():
+        return None
+    if name in variables():
+        return Path(variables()[name][0])
+    file = config_file()
+    return file if file.exists() and _is_given(names, read_config(file)) else None
 
 
 def _is_given(names: Sequence[str], overrides: object) -> bool:

@@ -24,6 +24,7 @@ from callsheet.settings.variables import (
     CONFIG_FILE,
     CONFIG_VARIABLE,
     HOME_VARIABLE,
+    POOL_DSN_VARIABLE,
     PREFIX,
     PROFILE_VARIABLE,
     SHORT_NAMES,
@@ -95,6 +96,18 @@ def config_file() -> Path:
 def named_profile() -> str | None:
     """The login that a command uses, where a variable names one."""
     return variables().get(PROFILE_VARIABLE, ("", None))[1]
+
+
+def given_pool_dsn() -> str | None:
+    return variables().get(POOL_DSN_VARIABLE, ("", None))[1]
+
+
+def is_found_here(file: Path) -> bool:
+    """Whether a file counts only because of where a command is run: it lies in the working directory or above it.
+
+    Whoever wrote what was cloned or unpacked there wrote the file too."""
+    here = _working_directory()
+    return file.absolute().parent in (here, *here.parents)
 
 
 def user_config_directory() -> Path:

@@ -19,6 +19,8 @@ CONFIG_VARIABLE = f"{PREFIX}CONFIG"
 HOME_VARIABLE = f"{PREFIX}HOME"
 # No setting of an installation: it says which of this person's logins a command uses.
 PROFILE_VARIABLE = f"{PREFIX}PROFILE"
+# Nor this: where `callsheet db add-pool` finds the database of a new pool.
+POOL_DSN_VARIABLE = f"{PREFIX}POOL_DSN"
 # The names machine images of GPU workers set already, without our prefix; ours win.
 SHORT_NAMES: Mapping[str, tuple[str, str]] = {
     "API_BASE_URL": ("worker", "api_url"),

@@ -20,6 +20,15 @@ _REFUSED = (
     IPv6Network("2002::/16"),
     IPv6Network("3fff::/20"),
 )
+# Where clouds hand credentials to whoever asks from the machine: AWS (machine, ECS, EKS), Google, Azure, Alibaba,
+# Oracle. Azure's is a public address; the others lie in networks that an operator may allow for other reasons.
+_METADATA = frozenset(
+    ip_address(text)
+    for text in (
+        *("169.254.169.254", "169.254.170.2", "169.254.170.23", "169.254.169.253", "168.63.129.16"),
+        *("100.100.100.200", "192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254"),
+    )
+)
 # Everything that is routed publicly lies here; the rest of IPv6 is special or unassigned.
 _GLOBAL_UNICAST = IPv6Network("2000::/3")
 _NAT64 = IPv6Network("64:ff9b::/96")
@@ -27,9 +36,13 @@ _ISATAP = (0x0000_5EFE, 0x0200_5EFE)
 
 
 def is_refused(address: Address | str, allow_networks: Iterable[Network] = ()) -> bool:
-    """Whether the address is private, local, multicast, reserved or leads to such a one, and is not allowed by name."""
+    """Whether the address is private, local, multicast, reserved or leads to such a one, and is not allowed by name.
+
+    The metadata service of a cloud is refused unless a network allows that one address and no other."""
     given = ip_address(address)
     effective = _embedded(given) or given
+    if effective in _METADATA:
+        return not any(network.num_addresses == 1 and effective in network for network in allow_networks)
     if any(candidate in network for network in allow_networks for candidate in (given, effective)):
         return False
     if isinstance(effective, IPv6Address) and effective not in _GLOBAL_UNICAST:

@@ -123,7 +123,27 @@ def _renderer(format: Format, output: _Output) -> list[Processor]:
         # The pretty tracebacks print local variables, and so passwords.
         exception_formatter=structlog.dev.plain_traceback,
     )
-    return [*steps, cast("Processor", console)]
+    return [*steps, _visible, cast("Processor", console)]
+
+
+def _visible(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Writes control characters out, which JSON does anyway. The path of a request, say, is a stranger's text: it
+    must not begin a line of its own or speak to the terminal. Tracebacks keep their lines."""
+    return {
+        _written_out(key): _written_out(value, kept="\n" if key in ("exception", "stack") else "")
+        if isinstance(value, str)
+        else value
+        for key, value in event.items()
+    }
+
+
+def _written_out(text: str, kept: str = "") -> str:
+    if text.isprintable():
+        return text
+    return "".join(
+        letter if letter.isprintable() or letter in kept else letter.encode("unicode_escape").decode()
+        for letter in text
+    )
 
 
 def _clean(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
@@ -137,7 +157,8 @@ def _clean(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
 
 def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> str:
     try:
-        return json.dumps(event)
+        # The one control character that JSON leaves as it is.
+        return json.dumps(event).replace("\x7f", "\\u007f")
     except Exception as error:  # noqa: BLE001 - whatever a value is, logging it must not stop the work
         return json.dumps(
             {key: event[key] for key in ("ts", "level")}

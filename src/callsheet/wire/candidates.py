@@ -64,7 +64,9 @@ class Ancestor(Answer):
     job_id: UUID
     seed: int
     draw: int | None = Field(None, description="RNG(run seed, draw) chose its parent.")
-    workflow: dict[str, Any] = Field(description="The graph as the engine got it; empty where an actor made it.")
+    workflow: dict[str, Any] = Field(
+        description="The graph as the engine got it, for operators only; empty for others and where an actor made it."
+    )
     payload: dict[str, Any] | None = Field(None, description="What the actor was asked with, where one made it.")
     lineage: dict[str, Any] = Field(description="What the graph was filled with: prompt, variables, values.")
     cost: int

@@ -147,7 +147,7 @@ class JobEvent(Answer):
     event: str
     from_status: JobStatus | None = None
     to_status: JobStatus | None = None
-    actor: str
+    actor: str = Field(description="Who did it: `user:…` with the id of a user, `worker`, `admin`, or a loop's name.")
     reason: str | None = None
     data: dict[str, Any] | None = None
     at: datetime

@@ -13,10 +13,12 @@ import pytest
 from aiohttp import web
 
 from callsheet.cli.client import Client, media_type
-from callsheet.cli.login import Login, login_of, write_demo_login
+from callsheet.cli.login import Login, login_for, login_of, write_demo_login
+from callsheet.cli.profile_store import Profile, Profiles, write_profiles
 from callsheet.settings import load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.jobs import JobEvent, JobOutput, JobProgress
+from tests.support.installation import isolate
 
 JOB = UUID("01a1dfae-3c25-746b-a1a3-902ba2d1238a")
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -139,6 +141,58 @@ async def test_what_is_not_callsheet_is_named_in_one_sentence() -> None:
             await client.effect("x")
         with pytest.raises(OperatorError, match="answered 404"):
             await client.effect("y")
+
+
+ELSEWHERE = "https://evil.example"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        (".env", f"CALLSHEET_CLIENT__URL={ELSEWHERE}\n"),
+        (".env", f"CALLSHEET_SERVER__PUBLIC_URL={ELSEWHERE}\n"),
+        (".env", "CALLSHEET_SERVER__HOST=evil.example\n"),
+        ("callsheet.toml", f'[client]\nurl = "{ELSEWHERE}"\n'),
+        ("callsheet.toml", f'[server]\npublic_url = "{ELSEWHERE}"\n'),
+        ("callsheet.toml", '[server]\nhost = "evil.example"\n'),
+    ],
+)
+def test_files_of_the_working_directory_do_not_lead_a_saved_key_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, text: str
+) -> None:
+    """A key from the shell's profile, in a directory that somebody else has written."""
+    isolate(monkeypatch, tmp_path)
+    (tmp_path / name).write_text(text)
+    monkeypatch.setenv("CALLSHEET_CLIENT__API_KEY", "cs_mine")
+    (tmp_path / "below").mkdir()
+    for directory in (tmp_path, tmp_path / "below"):
+        monkeypatch.chdir(directory)
+        with pytest.raises(OperatorError, match=rf"{name} names the control plane \S*evil\.example"):
+            login_for(None)
+    assert login_for(ELSEWHERE) == Login(ELSEWHERE, "cs_mine")
+    monkeypatch.setenv("CALLSHEET_CLIENT__URL", "https://mine.example")
+    assert login_for(None) == Login("https://mine.example", "cs_mine")
+
+
+def test_a_profile_is_not_led_elsewhere_either(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    isolate(monkeypatch, tmp_path)
+    write_profiles(Profiles("mine", {"mine": Profile("https://mine.example", "cs_mine")}))
+    assert login_for(None) == Login("https://mine.example", "cs_mine")
+    (tmp_path / ".env").write_text(f"CALLSHEET_CLIENT__URL={ELSEWHERE}\n")
+    with pytest.raises(OperatorError, match=r"This command needs an API key for https://evil\.example"):
+        login_for(None)
+
+
+def test_a_file_may_name_the_control_plane_of_this_machine_or_bring_its_own_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    isolate(monkeypatch, tmp_path)
+    (tmp_path / ".env").write_text("CALLSHEET_SERVER__PORT=8499\n")
+    monkeypatch.setenv("CALLSHEET_CLIENT__API_KEY", "cs_mine")
+    assert login_for(None) == Login("http://127.0.0.1:8499", "cs_mine")
+    monkeypatch.delenv("CALLSHEET_CLIENT__API_KEY")
+    (tmp_path / ".env").write_text(f"CALLSHEET_CLIENT__URL={ELSEWHERE}\nCALLSHEET_CLIENT__API_KEY=cs_theirs\n")
+    assert login_for(None) == Login(ELSEWHERE, "cs_theirs")
 
 
 def test_the_demos_key_goes_to_the_demo_and_nowhere_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,10 @@ REFUSED = [
     *["64:ff9b::127.0.0.1", "64:ff9b::10.0.0.1", "64:ff9b::a9fe:a9fe", "64:ff9b:1::8.8.8.8"],
     *["2002:7f00:1::", "2002:a9fe:a9fe::", "2002:808:808::", "2606:4700::5efe:10.0.0.1", "2606:4700::200:5efe:7f00:1"],
 ]
+METADATA = [
+    *["169.254.169.254", "169.254.169.253", "169.254.170.2", "169.254.170.23", "168.63.129.16", "100.100.100.200"],
+    *["192.0.0.192", "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "::ffff:168.63.129.16", "64:ff9b::a83f:8110"],
+]
 PUBLIC = ["1.1.1.1", "8.8.8.8", "172.32.0.1", "100.128.0.1", "193.0.0.1", "2606:4700:4700::1111", "2a00:1450::1"]
 
 
@@ -38,9 +42,40 @@ def test_allowing_one_network_allows_no_other() -> None:
     allowed = [ip_network("127.0.0.0/8"), ip_network("fd00::/8")]
     assert not is_refused("fd12::1", allowed)
     assert [address for address in REFUSED if not is_refused(address, allowed)] == [
-        *["127.0.0.1", "127.255.0.1", "fd00:ec2::254", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1"],
+        *["127.0.0.1", "127.255.0.1", "::ffff:127.0.0.1", "64:ff9b::127.0.0.1"],
         "2606:4700::200:5efe:7f00:1",
     ]
+
+
+@pytest.mark.parametrize("address", METADATA)
+def test_no_network_allows_the_metadata_service_of_a_cloud_by_the_way(address: str) -> None:
+    everything = [ip_network("0.0.0.0/0"), ip_network("::/0"), ip_network("169.254.0.0/16"), ip_network("fd00::/8")]
+    assert is_refused(address)
+    assert is_refused(address, everything)
+
+
+def test_the_metadata_service_can_be_allowed_by_its_own_address() -> None:
+    assert not is_refused("169.254.169.254", [ip_network("169.254.169.254/32")])
+    assert is_refused("169.254.170.2", [ip_network("169.254.169.254/32")])
+
+
+# IANA's registries of special-purpose addresses (IPv4 and IPv6), where "globally reachable" is not "true". The first,
+# the last and one between of each block.
+SPECIAL = [
+    *["0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24"],
+    *["192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24"],
+    *["224.0.0.0/4", "240.0.0.0/4", "255.255.255.255/32"],
+    *["::/128", "::1/128", "::/96", "64:ff9b:1::/48", "100::/64", "100:0:0:1::/64", "2001::/32", "2001:2::/48"],
+    *["2001:10::/28", "2001:db8::/32", "2002::/16", "3fff::/20", "5f00::/16", "fc00::/7", "fe80::/10", "fec0::/10"],
+    "ff00::/8",
+]
+
+
+@pytest.mark.parametrize("block", SPECIAL)
+def test_no_block_that_is_not_globally_reachable_gets_through(block: str) -> None:
+    network = ip_network(block)
+    for place in (0, network.num_addresses // 2, network.num_addresses - 1):
+        assert is_refused(network[place]), network[place]
 
 
 PRIVATE = [IPv4Network(text) for text in ("10.0.0.0/8", "127.0.0.0/8", "169.254.0.0/16", "192.168.0.0/16")]

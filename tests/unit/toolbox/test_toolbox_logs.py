@@ -143,6 +143,27 @@ def test_auto_is_text_on_a_terminal_and_json_elsewhere() -> None:
     assert pipe.parsed()[0]["event"] == "hello"
 
 
+@pytest.mark.parametrize("format", ["json", "console"])
+@pytest.mark.parametrize("make", [io.StringIO, Terminal])
+def test_no_text_of_strangers_begins_a_line_or_speaks_to_the_terminal(
+    format: Literal["json", "console"], make: type[io.StringIO]
+) -> None:
+    """Text as it comes from the path of a request, `/%0a%1b[2J`, and from a library's message."""
+    said = "a\nb\r\x1b]0;title\x07\x1b[2J\x00\x08\x7f\x85\x9b\u2028\u202e\u200b"
+    plain, hostile = make(), make()
+    for stream, text in ((plain, "a"), (hostile, said)):
+        configure_logs("info", format, stream)
+        get_logger("http").info("http.request", path=text, nested={"deep": [text]}, **{text: 1})
+        get_logger("http").info(text)
+        logging.getLogger("library").warning("%s", text)
+    # Colours are our own, the same for any text.
+    own = set(plain.getvalue())
+    foreign = {letter for letter in hostile.getvalue() if not letter.isprintable()} - own
+    assert foreign == set()
+    assert hostile.getvalue().count("\n") == plain.getvalue().count("\n") == 3
+    assert hostile.getvalue().count("\x1b") == plain.getvalue().count("\x1b")
+
+
 def test_the_console_shows_tracebacks_without_local_variables() -> None:
     terminal = Terminal()
     configure_logs("info", "console", terminal)

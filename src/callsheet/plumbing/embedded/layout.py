@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.private_folders import make_private, own_mode
 
 USER = "callsheet"
 LOG_TAIL_LINES = 12
@@ -72,11 +73,11 @@ class Layout:
     def prepare(self) -> None:
         """Creates the directory and the files that others open."""
         with self.accessible():
-            self.home.mkdir(parents=True, exist_ok=True)
+            make_private(self.home)
             if not self.directory.exists():
-                self.directory.mkdir(exist_ok=True)
-                # Others may pass but not list: as root the server runs as another user and must reach data/.
-                self.directory.chmod(0o711)
+                make_private(self.directory)
+                # Whatever the umask: as root the server runs as another user and must reach data/.
+                self.directory.chmod(own_mode())
                 self._give_to_owner_of_home(self.directory)
             for path in (self.start_lock, self.users_lock, self.keeper_lock, self.log):
                 os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))

@@ -1,0 +1,54 @@
+"""What a job's user sees of its history: who it was is told by kind, never by an operator's id or a worker's name."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from callsheet.fleet.reports import without_graphs
+from callsheet.jobs.views import event_view
+
+
+def row(actor: str, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "job_id": uuid4(),
+        "seq": 1,
+        "event": "job.transition",
+        "from_status": "processing",
+        "to_status": "queued",
+        "actor": actor,
+        "reason": reason,
+        "data": None,
+        "at": datetime.now(UTC),
+    }
+
+
+@pytest.mark.parametrize(
+    ("actor", "shown"),
+    [
+        ("worker:gpu-1.internal", "worker"),
+        ("worker:i-0abc:2", "worker"),
+        ("admin:01900000-0000-7000-8000-000000000000", "admin"),
+        ("user:01900000-0000-7000-8000-000000000000", "user:01900000-0000-7000-8000-000000000000"),
+        ("run:01900000-0000-7000-8000-000000000000", "run:01900000-0000-7000-8000-000000000000"),
+        ("relay", "relay"),
+        ("worker", "worker"),
+    ],
+)
+def test_operators_and_workers_have_no_names(actor: str, shown: str) -> None:
+    assert event_view(row(actor)).actor == shown  # type: ignore[arg-type]
+
+
+def test_a_worker_that_speaks_of_itself_has_no_name_either() -> None:
+    said = event_view(row("worker:gpu-1", "gpu-1 is shutting down, unlike gpu-11 and my-gpu-1"))  # type: ignore[arg-type]
+    assert said.reason == "the worker is shutting down, unlike gpu-11 and my-gpu-1"
+
+
+def test_the_graph_of_a_file_is_no_metadata_of_it() -> None:
+    graph = {"1": {"class_type": "KSampler", "inputs": {"text": "hidden"}}}
+    given = {"engine": "0.3", "prompt": graph, "Workflow": '{"nodes": []}', "extra_pnginfo": [graph], "seed": 4}
+    assert without_graphs(given) == {"engine": "0.3", "seed": 4}
+    assert without_graphs({"prompt": "a cat", "workflow": None}) == {"prompt": "a cat", "workflow": None}

@@ -1,0 +1,41 @@
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from callsheet.plumbing.embedded.layout import Layout
+from callsheet.plumbing.secrets import master_secret
+from callsheet.settings import load_settings
+from callsheet.toolbox.private_folders import is_open_to_others, make_private, own_mode
+
+
+def mode_of(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_looks_into_a_new_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    make_private(tmp_path / "home")
+    assert mode_of(tmp_path / "home") == 0o700
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    make_private(tmp_path / "roots")
+    # PostgreSQL does not run as root, and passes it.
+    assert mode_of(tmp_path / "roots") == 0o711
+    assert not is_open_to_others(tmp_path / "home")
+    assert not is_open_to_others(tmp_path / "roots")
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o702, 0o720])
+def test_a_directory_that_exists_stays_as_it_is_and_is_seen_to_be_open(tmp_path: Path, mode: int) -> None:
+    tmp_path.chmod(mode)
+    make_private(tmp_path)
+    assert mode_of(tmp_path) == mode
+    assert is_open_to_others(tmp_path)
+
+
+def test_the_data_directory_is_private_whatever_makes_it(tmp_path: Path) -> None:
+    master_secret(load_settings(home=tmp_path / "first"))
+    Layout.of(tmp_path / "second").prepare()
+    for directory in (tmp_path / "first", tmp_path / "second", tmp_path / "second" / "postgres"):
+        assert mode_of(directory) == own_mode()
