@@ -17,6 +17,7 @@ from callsheet.fleet.overview import SQL as OVERVIEW
 from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import Forbidden, Unavailable
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
 from tests.support.core import Core, Row
@@ -158,6 +159,32 @@ async def test_an_instance_that_was_let_in_unasked_is_marked_counted_and_alerted
     await register(core, checking(core, aws), instance)
     assert (await room.workers.get(instance)).asg_unverified is False
     assert await unverified(core) == 0
+
+
+async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws_is_back(
+    core: Core, nobody: str, aws: str, groups: dict[str, str]
+) -> None:
+    away, back, instance = checking(core, nobody), checking(core, aws), groups["upscale"]
+    for worker_id in (instance, STRANGER):
+        await register(core, away, worker_id)
+    assert away.instances is not None
+    assert back.instances is not None
+    now = SystemClock().now()
+    await away.instances.tick(now)
+    assert await unverified(core) == 2
+    await back.instances.tick(now)
+    assert await unverified(core) == 0
+    known, stranger = [await back.workers.get(worker_id) for worker_id in (instance, STRANGER)]
+    assert (known.asg_unverified, known.revoked_at) == (False, None)
+    assert stranger.revoked_at is not None
+    assert [line["event"] for line in await events(core, instance)][-1] == "asg_validated"
+    assert away.groups.unanswered == 2, "only registrations count"
+
+
+async def test_where_aws_is_not_asked_no_loop_asks_it(core: Core) -> None:
+    room = registry(core.databases, core.room.execution)
+    assert room.instances is None
+    assert "instance_validator" not in [loop.name for loop in room.loops]
 
 
 async def unverified(core: Core) -> int:

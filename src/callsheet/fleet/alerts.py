@@ -216,7 +216,7 @@ def _unverified(unverified: int) -> Iterator[Alert]:
             severity="warning",
             subject="workers",
             message=f"Workers that registered while AWS could not be asked about their instance: {unverified}.",
-            action="See which: GET /api/admin/workers, asg_unverified. Revoke those that are not yours. Look for "
+            action="They are asked about again every minute, and revoked if they are not yours. Look for "
             "asg.unreachable in the log; the control plane needs the right autoscaling:DescribeAutoScalingInstances. "
             "To refuse such workers, set CALLSHEET_FLEET__ASG_FAIL_OPEN=false.",
         )

@@ -42,7 +42,7 @@ class AutoscalingGroups:
         self._settings = settings
         self._client: AutoScalingClient | None = None
         self._gate = asyncio.Semaphore(AT_ONCE)
-        # How often AWS could not be asked, since the process started.
+        # Registrations for which it could not be asked, since the process started.
         self.unanswered = 0
 
     async def verdict(self, worker_id: str) -> Verdict:
@@ -57,11 +57,9 @@ class AutoscalingGroups:
         try:
             # Its own timeouts are per connection and per read; this one is for all of it.
             async with asyncio.timeout(2 * self._settings.asg_timeout_seconds), self._gate:
-                verdict = await asyncio.to_thread(self._ask, instance["id"])
+                return await asyncio.to_thread(self._ask, instance["id"])
         except TimeoutError:
-            verdict = _unknown(worker_id, "AWS did not answer in time")
-        self.unanswered += verdict.membership == "unknown"
-        return verdict
+            return _unknown(worker_id, "AWS did not answer in time")
 
     def _ask(self, instance_id: str) -> Verdict:
         from botocore.exceptions import BotoCoreError, ClientError

@@ -103,7 +103,9 @@ class Registry:
                 await write(connection, [event])
 
     async def _check(self, worker_id: str, verdict: Verdict) -> None:
-        is_closed = verdict.membership == "unknown" and not self._settings.asg_fail_open
+        is_unknown = verdict.membership == "unknown"
+        self._groups.unanswered += is_unknown
+        is_closed = is_unknown and not self._settings.asg_fail_open
         if verdict.membership != "stranger" and not is_closed:
             return
         details = {"reason": verdict.reason}

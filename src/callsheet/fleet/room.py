@@ -10,6 +10,7 @@ from callsheet.fleet.authentication import WorkerAuthentication
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.fleets import Fleets
+from callsheet.fleet.instances import InstanceValidator
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.registry import Registry
 from callsheet.fleet.retention import AuditRetention
@@ -35,27 +36,31 @@ class FleetRoom:
     capacity: Capacity
     sweeper: WorkerSweeper
     retention: AuditRetention | None
+    # None where AWS is not asked about instances.
+    instances: InstanceValidator | None
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        retention = () if self.retention is None else (self.retention,)
-        return (self.authentication.presence, self.sweeper, *retention)
+        chosen = (self.retention, self.instances)
+        return (self.authentication.presence, self.sweeper, *(loop for loop in chosen if loop is not None))
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
     audit = Audit(databases)
     held = HeldLeases(databases, execution, audit)
     groups = AutoscalingGroups(settings)
+    workers = Workers(databases, held, secret)
     return FleetRoom(
         authentication=WorkerAuthentication(databases, secret),
         audit=audit,
         held=held,
         registry=Registry(databases, settings, groups, held, audit),
-        workers=Workers(databases, held, secret),
+        workers=workers,
         fleets=Fleets(databases),
         fleet_tokens=FleetTokens(databases),
         groups=groups,
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
         retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),
+        instances=InstanceValidator(databases, groups, workers) if settings.validate_asg_instance else None,
     )

@@ -278,6 +278,13 @@ WHERE w.revoked_at IS NULL AND w.last_seen_at < clock_timestamp() - make_interva
   AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased')
 ORDER BY w.worker_id LIMIT :limit
 
+-- name: find_unverified_workers
+SELECT worker_id, session_id FROM comfyui_workers WHERE asg_unverified AND revoked_at IS NULL ORDER BY worker_id LIMIT :limit
+
+-- name: mark_verified
+UPDATE comfyui_workers SET asg_unverified = false
+WHERE worker_id = :worker_id AND session_id = :session_id AND asg_unverified
+
 -- name: remove_stale_worker
 -- Only while all of this is still true, and it is the same registration: the worker may have come back this moment, or have
 -- been given a job. Run after lock_drains, so that a lease under way is waited for and seen.

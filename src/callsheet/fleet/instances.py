@@ -1,0 +1,52 @@
+"""Asks AWS again about instances that were let in while it could not be asked."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.fleet.asg import AutoscalingGroups
+from callsheet.fleet.audit import Event, write
+from callsheet.fleet.workers import Workers
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+
+log = get_logger(__name__)
+SQL = statements("callsheet.fleet")
+ACTOR = "instance_validator"
+BATCH = 20
+
+
+class InstanceValidator(Loop):
+    """Safe on any number of control planes: what is found twice is written once, or once more with the same words."""
+
+    name = "instance_validator"
+    interval_seconds = 60.0
+
+    def __init__(self, databases: Databases, groups: AutoscalingGroups, workers: Workers):
+        super().__init__()
+        self._databases = databases
+        self._groups = groups
+        self._workers = workers
+
+    async def tick(self, now: datetime) -> None:
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["find_unverified_workers"].rows(connection, limit=BATCH)
+        for row in rows:
+            worker_id, session_id = row["worker_id"], row["session_id"]
+            verdict = await self._groups.verdict(worker_id)
+            if verdict.membership == "unknown":
+                # The others would be asked in vain, too.
+                return
+            if verdict.membership == "stranger":
+                log.warning("worker.stranger_revoked", worker_id=worker_id, reason=verdict.reason)
+                await self._workers.revoke(worker_id, ACTOR)
+            else:
+                await self._verified(worker_id, session_id, verdict.group)
+
+    async def _verified(self, worker_id: str, session_id: int, group: str | None) -> None:
+        async with self._databases.central.transaction() as connection:
+            if await SQL["mark_verified"].run(connection, worker_id=worker_id, session_id=session_id):
+                details = {"autoscaling_group": group}
+                await write(connection, [Event(worker_id, session_id, "asg_validated", ACTOR, details=details)])
