@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -96,6 +97,7 @@ async def test_an_upload_beyond_the_quota_is_refused_and_names_the_limit(
 ) -> None:
     await change(studio, operator, **{quota: limit})
     first = await studio.uploaded()
+    assert (await studio.confirm(first)).status_code == 200
     other = await studio.colleague() if quota.startswith("tenant") else studio
     problem = assert_refused(await other.create(), 409, "quota_exceeded")
     assert (problem["quota"], problem["limit"], problem["used"]) == (quota, limit, used)
@@ -103,6 +105,18 @@ async def test_an_upload_beyond_the_quota_is_refused_and_names_the_limit(
     assert len(await studio.file_rows()) == 1
     assert (await studio.ask("DELETE", f"/api/files/{first['id']}")).status_code == 204
     assert (await other.create()).status_code == 201
+
+
+async def test_an_upload_that_was_given_up_counts_until_its_url_is_dead(studio: Studio, operator: Person) -> None:
+    """Whoever has the URL can still store bytes there."""
+    await change(studio, operator, user_storage_bytes=SIZE)
+    created = (await studio.create()).json()
+    assert (await studio.ask("DELETE", f"/api/files/{created['file']['id']}")).status_code == 204
+    assert_refused(await studio.create(), 409, "quota_exceeded")
+    later = datetime.now(UTC) + timedelta(days=3)
+    while await studio.plane.media.sweeper.sweep(studio.pool, later):
+        pass
+    assert (await studio.create()).status_code == 201
 
 
 async def test_a_stranger_is_not_touched_by_the_quota_of_a_tenant(studio: Studio, operator: Person) -> None:

@@ -147,7 +147,7 @@ def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> N
     table = callsheet.succeed("tenants", "quotas", "quotas").out
     [line] = [line for line in table.splitlines() if line.startswith("keys_per_user")]
     assert line.split() == ["keys_per_user", "1", "own"]
-    assert "The files of quotas are 0 and take 0 bytes." in table
+    assert "Files of quotas: 0, which take 0 bytes." in table
     wrong = callsheet.call("tenants", "quotas", "quotas", "--set", "keys=1").sentence
     assert wrong.startswith("Unknown limit 'keys'. Available: tenant_storage_bytes, ")
     number = callsheet.call("tenants", "quotas", "quotas", "--set", "keys_per_user=many").sentence

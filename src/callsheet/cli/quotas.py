@@ -37,7 +37,7 @@ def tenant_quotas(
     if found.storage is None:
         out.print(f"The pool of {found.tenant} cannot be reached, so what its files take is not known.")
     else:
-        out.print(f"The files of {found.tenant} are {found.storage.files} and take {found.storage.bytes} bytes.")
+        out.print(f"Files of {found.tenant}: {found.storage.files}, which take {found.storage.bytes} bytes.")
 
 
 def _parsed(changes: list[str]) -> dict[str, Any]:

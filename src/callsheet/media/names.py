@@ -69,4 +69,4 @@ def bare_type(mime_type: str) -> str:
 
 def is_allowed(mime_type: str, allowed: Iterable[str]) -> bool:
     main_type = mime_type.partition("/")[0]
-    return mime_type not in PLAYLIST_TYPES and any(pattern in (mime_type, f"{main_type}/*") for pattern in allowed)
+    return any(pattern in (mime_type, f"{main_type}/*") for pattern in allowed)

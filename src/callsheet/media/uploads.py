@@ -7,7 +7,7 @@ from uuid import UUID
 from callsheet.identity.principal import Principal
 from callsheet.media.dimensions import dimensions_of
 from callsheet.media.files import SQL, Files
-from callsheet.media.names import accepted_key, bare_type, is_allowed, upload_key
+from callsheet.media.names import PLAYLIST_TYPES, accepted_key, bare_type, is_allowed, upload_key
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import ObjectInfo
 from callsheet.media.storage.leftovers import discard
@@ -145,7 +145,9 @@ class Uploads:
     def _check_limits(self, mime_type: str, size: int) -> None:
         problems = []
         allowed = self._settings.media.allowed_types
-        if not is_allowed(mime_type, allowed):
+        if mime_type in PLAYLIST_TYPES:
+            problems.append(FieldProblem("mime_type", "is the type of a playlist, which is neither audio nor video"))
+        elif not is_allowed(mime_type, allowed):
             problems.append(FieldProblem("mime_type", f"must be one of {', '.join(allowed)}"))
         if size > self._settings.storage.max_upload_bytes:
             problems.append(FieldProblem("size", f"must be at most {self._settings.storage.max_upload_bytes} bytes"))

@@ -39,7 +39,7 @@ class StorageUsage:
     async def check(self, connection: Connection, owner: Owner, limits: QuotaLimits) -> None:
         """In the transaction that wrote files of the owner. Raises QuotaExceeded where they are too many now."""
         [row] = await _rows(connection, [(owner.tenant_id, owner.user_id)])
-        exceeded = excess(storage_of(row, limits), least=1)
+        exceeded = excess(storage_of(row, limits), with_new=True)
         if exceeded is not None:
             raise exceeded
 
@@ -94,16 +94,19 @@ def storage_of(row: Row, limits: QuotaLimits) -> Storage:
     )
 
 
-def excess(storage: Storage, least: int = 0) -> QuotaExceeded | None:
-    """For the first limit that is reached; with `least` 1, for the first that is exceeded."""
+def excess(storage: Storage, *, with_new: bool = False) -> QuotaExceeded | None:
+    """For the first limit that is reached; with `with_new`, a file that was just written, for the first exceeded."""
     mine, ours = storage.user, storage.tenant
+    take, have = ("would take", "would have") if with_new else ("take", "have")
+    has = "would have" if with_new else "has"
     for quota, used, limit, said in (
-        ("user_storage_bytes", mine.bytes, mine.bytes_limit, f"Your files take {mine.bytes} bytes"),
-        ("user_storage_files", mine.files, mine.files_limit, f"You have {mine.files} files"),
-        ("tenant_storage_bytes", ours.bytes, ours.bytes_limit, f"The files of your tenant take {ours.bytes} bytes"),
-        ("tenant_storage_files", ours.files, ours.files_limit, f"Your tenant has {ours.files} files"),
+        ("user_storage_bytes", mine.bytes, mine.bytes_limit, f"Your files {take} {mine.bytes} bytes"),
+        ("user_storage_files", mine.files, mine.files_limit, f"You {have} {mine.files} files"),
+        ("tenant_storage_bytes", ours.bytes, ours.bytes_limit, f"The files of your tenant {take} {ours.bytes} bytes"),
+        ("tenant_storage_files", ours.files, ours.files_limit, f"Your tenant {has} {ours.files} files"),
     ):
-        if used >= limit + least:
+        if used > limit or (used == limit and not with_new):
             remedy = "Delete videos or files, or ask an operator for more."
-            return QuotaExceeded(quota, used, limit, f"{said}, and the limit is {limit} ({quota}). {remedy}")
+            with_it = " with this one" if with_new else ""
+            return QuotaExceeded(quota, used, limit, f"{said}{with_it}, and the limit is {limit} ({quota}). {remedy}")
     return None
