@@ -185,7 +185,7 @@ def _goes_on(run: Run) -> bool:
     """False where it has ended, or waits for a person and not for a job."""
     if run.status is not RunStatus.ACTIVE:
         return False
-    waits = run.reason not in (None, RunReason.TOO_MANY_ACTIVE_JOBS)
+    waits = run.reason not in (None, RunReason.TOO_MANY_ACTIVE_JOBS, RunReason.TENANT_AT_LIMIT)
     return not waits or any(step.in_flight for step in run.steps)
 
 
