@@ -62,16 +62,18 @@ async def test_a_session_creates_keys_and_a_key_creates_none(
 
 
 @pytest.mark.parametrize("role", [Role.TENANT_ADMIN, Role.OPERATOR])
-async def test_administration_creates_keys_for_others_but_by_a_key_none_for_oneself(
-    client: httpx.AsyncClient, people: People, role: Role
+@pytest.mark.parametrize("what", ["keys", "password-reset"])
+async def test_administration_lets_others_in_but_a_key_makes_no_way_in_for_its_own_user(
+    client: httpx.AsyncClient, people: People, role: Role, what: str
 ) -> None:
     boss = await people.user(role=role)
     ann = await people.user(boss.tenant)
+    body = {"name": "another"} if what == "keys" else None
     for person in (ann, boss):
-        path = f"/api/admin/users/{person.user.id}/keys"
+        path = f"/api/admin/users/{person.user.id}/{what}"
         session = await session_of(client, boss)
-        assert (await client.post(path, json={"name": "by session"}, headers=session)).status_code == 201
-        by_key = await client.post(path, json={"name": "by key"}, headers=boss.headers)
+        assert (await client.post(path, json=body, headers=session)).status_code == 201
+        by_key = await client.post(path, json=body, headers=boss.headers)
         if person is ann:
             assert by_key.status_code == 201
         else:

@@ -96,8 +96,11 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
 
     @router.post("/users/{user_id}/password-reset", status_code=201)
     async def create_reset_link(user_id: UUID, principal: Principal = manage) -> ResetLink:
-        """Creates a link with which the user sets a new password. This response is the only place that shows it."""
-        return await resets.create_link(Manager.of(principal), user_id)
+        """Creates a link with which the user sets a new password. This response is the only place that shows it. With
+        an API key you cannot create one for yourself."""
+        manager = Manager.of(principal)
+        manager.check_not_self_by_key(user_id)
+        return await resets.create_link(manager, user_id)
 
     @router.get("/mails", dependencies=[authentication.may(Permission.SEE_USERS)])
     async def list_mails(

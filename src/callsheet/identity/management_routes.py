@@ -65,9 +65,9 @@ def user_management_router(
     async def create_key_of_user(user_id: UUID, body: CreateKeyRequest, principal: Principal = manage) -> CreatedKey:
         """Creates an API key that acts for a user. This response is the only place that shows the key. With an API key
         you cannot create one for yourself."""
-        if principal.signed_in_with == "api_key":
-            Manager.of(principal).check_not_self(user_id)
-        return await management.create_key(Manager.of(principal), user_id, body)
+        manager = Manager.of(principal)
+        manager.check_not_self_by_key(user_id)
+        return await management.create_key(manager, user_id, body)
 
     @router.delete("/keys/{key_id}")
     async def revoke_key_of_user(user_id: UUID, key_id: UUID, principal: Principal = manage) -> Key:

@@ -22,11 +22,14 @@ class Manager:
     tenant_id: UUID | None = None
     # `None` on the command line.
     user_id: UUID | None = None
+    # Whether they came with an API key, and not with a browser session.
+    by_key: bool = False
 
     @classmethod
     def of(cls, principal: Principal) -> Manager:
         only_tenant = principal.only_tenant(Permission.MANAGE_USERS)
-        return cls(actor_of(principal), MANAGED[principal.role], only_tenant, principal.user_id)
+        by_key = principal.signed_in_with == "api_key"
+        return cls(actor_of(principal), MANAGED[principal.role], only_tenant, principal.user_id, by_key)
 
     def reaches(self, tenant_id: UUID) -> bool:
         return self.tenant_id in (None, tenant_id)
@@ -35,6 +38,11 @@ class Manager:
         """Refuses to give the role, or to change who has it."""
         if role not in self.roles:
             raise Forbidden(f"Only an operator may give the role {role.value} or change who has it.")
+
+    def check_not_self_by_key(self, user_id: UUID) -> None:
+        """A key must not become a second key or a session of the same user: those would stay when it is revoked."""
+        if self.by_key and user_id == self.user_id:
+            raise Forbidden("An API key cannot do this for its own user. Sign in with your password.")
 
     def check_not_self(self, user_id: UUID) -> None:
         if user_id == self.user_id:
