@@ -92,6 +92,49 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
         {"plain_origin_with_sessions"},
     ),
     ("sessions for pages on this machine", {"server": {"cors_origins": "http://localhost:5173"}}, set()),
+    (
+        "own pages without TLS",
+        {"server": PUBLIC | {"allowed_origins": "http://studio.lan"}},
+        {"own_pages_without_https"},
+    ),
+    ("own pages inside a studio", {"server": {"allowed_origins": "http://studio.lan:8400"}}, set()),
+    (
+        "large bodies of strangers",
+        {"server": PUBLIC | {"stranger_body_bytes": 1_048_576}},
+        {"large_bodies_of_strangers"},
+    ),
+    ("bodies that take a day", {"server": PUBLIC | {"body_seconds": 86_400}}, {"patient_with_slow_bodies"}),
+    ("HTTP/2 for everybody", {"server": PUBLIC | {"http2": True}}, {"http2_without_proxy"}),
+    ("HTTP/2 for a proxy", {"server": PUBLIC | {"http2": True, "trusted_proxies": "10.0.0.0/8"}}, set()),
+    (
+        "a user who is the tenant",
+        {"quotas": {"user_storage_bytes": 1000, "tenant_storage_bytes": 1000}},
+        {"one_user_may_fill_a_tenant"},
+    ),
+    (
+        "a model for free",
+        {"providers": {"replicate": {"token": "r8_x"}}, "tasks": {"costs": {"replicate/flux": 0}}},
+        {"paid_service_for_free"},
+    ),
+    (
+        "a typed job for free",
+        {"providers": {"replicate": {"token": "r8_x"}}, "tasks": {"costs": {"ugc_video": 0}}},
+        {"paid_service_for_free"},
+    ),
+    (
+        "texts for free",
+        {"providers": {"copywriting": {"api_key": "x"}}, "tasks": {"costs": {"copy": 0}}},
+        {"paid_service_for_free"},
+    ),
+    ("a template for free", {"tasks": {"costs": {"copy": 0, "ugc_video": 0}}}, set()),
+    (
+        "a service of one's own for free",
+        {
+            "providers": {"http": {"studio": SERVICE | {"base_url": "http://127.0.0.1:9000", "free": True}}},
+            "tasks": {"costs": {"studio/*": 0}},
+        },
+        set(),
+    ),
     ("a shared secret on a laptop", {"fleet": {"secret": LONG}}, set()),
     ("a shared secret", {"server": PUBLIC, "fleet": {"secret": LONG}}, {"shared_secret"}),
     (
@@ -176,8 +219,8 @@ def test_what_is_unsafe_of_a_worker(tmp_path: Path, name: str, given: dict[str, 
 
 
 def test_every_rule_has_a_case() -> None:
-    source = Path(safety.__file__).read_text("utf-8")
-    rules = set(re.findall(r'Unsafe\(\s*"(\w+)"', source))
+    sources = [file.read_text("utf-8") for file in Path(safety.__file__).parent.glob("*.py")]
+    rules = {code for source in sources for code in re.findall(r'Unsafe\(\s*"(\w+)"', source)}
     tried = {code for _, _, codes in (*CASES, *WORKER_CASES) for code in codes}
     assert rules == tried
 
