@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import asyncpg
 
 from bench.ground import Ground
-from callsheet.plumbing.databases import Databases, with_database
+from callsheet.plumbing.databases import Databases
 
 STATEMENTS = """
 SELECT coalesce(sum(calls), 0)::bigint FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
@@ -49,7 +49,9 @@ def counter(ground: Ground) -> AbstractAsyncContextManager[Counter]:
 @asynccontextmanager
 async def counting(databases: Databases) -> AsyncIterator[Counter]:
     """Counts from a database of its own, so that counting is not counted."""
-    connection = await asyncpg.connect(with_database(databases.central.dsn, "postgres"))
+    assert databases.embedded is not None, "benchmarks run on an embedded server of their own"
+    # As its superuser, who may add the extension and sees statements of every role.
+    connection = await asyncpg.connect(databases.embedded.dsn("postgres"))
     try:
         await connection.execute("CREATE EXTENSION IF NOT EXISTS pg_stat_statements")
         yield Counter(connection, [database.name for database in (databases.central, *databases.pools)])

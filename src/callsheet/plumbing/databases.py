@@ -111,7 +111,7 @@ class Databases:
     async def keep_embedded_running(self) -> None:
         """Brings the embedded server back where it was killed; somebody may have taken its port meanwhile."""
         if self.embedded is not None and await self.embedded.ensure_running():
-            self.central.dsn = self.embedded.dsn(CENTRAL)
+            self.central.dsn = self.embedded.application_dsn(CENTRAL)
 
     async def close(self) -> None:
         """Central last, so a request may still ask for a pool meanwhile; none is opened again."""
@@ -180,13 +180,13 @@ async def _reach_central(settings: Settings, *, create: bool) -> tuple[EmbeddedP
     embedded = await EmbeddedPostgres.start(settings.home)
     try:
         if create:
-            await create_database(embedded.dsn("postgres"), CENTRAL, CENTRAL)
-        elif not await has_database(embedded.dsn("postgres"), CENTRAL, CENTRAL):
+            await create_database(embedded.application_dsn("postgres"), CENTRAL, CENTRAL)
+        elif not await has_database(embedded.application_dsn("postgres"), CENTRAL, CENTRAL):
             raise unfinished(settings)
     except BaseException:
         await embedded.close()
         raise
-    return embedded, embedded.dsn(CENTRAL)
+    return embedded, embedded.application_dsn(CENTRAL)
 
 
 async def migrate_all(settings: Settings, dsn: str) -> dict[str, list[schema.Migration]]:

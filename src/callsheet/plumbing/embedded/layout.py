@@ -13,7 +13,9 @@ from pathlib import Path
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.private_folders import make_private, own_mode
 
+# The superuser that initdb makes, and the role that Callsheet works as.
 USER = "callsheet"
+APPLICATION = "callsheet_app"
 LOG_TAIL_LINES = 12
 
 
@@ -94,20 +96,30 @@ class Layout:
                 "Run as the user it belongs to, or set CALLSHEET_HOME to a directory of yours."
             ) from error
 
-    def password(self) -> str:
+    def password(self, user: str = USER) -> str:
         try:
-            return self.passfile.read_text().strip().rsplit(":", 1)[-1]
-        except FileNotFoundError as error:
+            return self._passwords()[user]
+        except (FileNotFoundError, KeyError) as error:
             raise EmbeddedPostgresError(
                 f"The password file {self.passfile} is gone. Put it back from a backup: "
-                f"one line *:*:*:{USER}:PASSWORD, readable by you alone."
+                f"one line *:*:*:{user}:PASSWORD, readable by you alone."
             ) from error
 
-    def make_password(self) -> str:
-        # Letters and digits only: nothing to escape in a DSN or a passfile.
+    def find_password(self, user: str) -> str | None:
+        return self._passwords().get(user)
+
+    def make_password(self, user: str = USER) -> str:
+        # Letters and digits only: nothing to escape in a DSN, a statement or a passfile.
         password = secrets.token_hex(24)
-        self._write(self.passfile, f"*:*:*:{USER}:{password}\n")
+        # A new superuser is that of a new cluster, which knows no other role.
+        known = {} if user == USER else self._passwords()
+        lines = [f"*:*:*:{name}:{each}\n" for name, each in (known | {user: password}).items()]
+        self._write(self.passfile, "".join(lines))
         return password
+
+    def _passwords(self) -> dict[str, str]:
+        lines = self.passfile.read_text().splitlines()
+        return {user: password for _, user, password in (line.rsplit(":", 2) for line in lines if line.count(":") > 1)}
 
     def recorded_port(self) -> int | None:
         try:

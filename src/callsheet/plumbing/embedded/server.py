@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from callsheet.plumbing.embedded.account import choose_account
+from callsheet.plumbing.embedded.application_role import ensure_application_role
 from callsheet.plumbing.embedded.binaries import find_binaries
 from callsheet.plumbing.embedded.cluster import ensure_cluster, forget_reused_pid, live_postmaster
 from callsheet.plumbing.embedded.launch import (
@@ -26,7 +27,7 @@ from callsheet.plumbing.embedded.launch import (
     server_version,
     spawn_keeper,
 )
-from callsheet.plumbing.embedded.layout import USER, EmbeddedPostgresError, Layout
+from callsheet.plumbing.embedded.layout import APPLICATION, USER, EmbeddedPostgresError, Layout
 from callsheet.plumbing.embedded.locks import ASK_AGAIN_SECONDS, EXCLUSIVE, SHARED, FileLock, is_held
 
 # Recovery after a crash replays at most a gigabyte of log; it must not be mistaken for a server that hangs.
@@ -56,7 +57,9 @@ class EmbeddedPostgres:
                 # Waits for a keeper that is shutting down: it holds this lock until its server is gone.
                 await _claimed_in_time(claim, layout)
                 layout.stop_mark.unlink(missing_ok=True)
+                was_running = is_held(layout.keeper_lock)
                 port = await _bring_up(layout, start_lock)
+                await ensure_application_role(layout, port, is_fresh=not was_running)
         except BaseException:
             claim.release()
             raise
@@ -70,9 +73,16 @@ class EmbeddedPostgres:
     def data_directory(self) -> Path:
         return self._layout.data
 
+    def application_dsn(self, database: str) -> str:
+        """As the role that Callsheet works as."""
+        return self._dsn(APPLICATION, database)
+
     def dsn(self, database: str) -> str:
-        password = self._layout.password()
-        return f"postgresql://{USER}:{password}@{HOST}:{self._port}/{database}?sslmode=disable"
+        """As the superuser: for who administers the server."""
+        return self._dsn(USER, database)
+
+    def _dsn(self, user: str, database: str) -> str:
+        return f"postgresql://{user}:{self._layout.password(user)}@{HOST}:{self._port}/{database}?sslmode=disable"
 
     async def ensure_running(self) -> bool:
         """Starts the server anew if it or its keeper was killed; says whether it had to. Costs one system call else.
