@@ -49,6 +49,7 @@ from callsheet.jobs.presenter import Presenter
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
+from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom, open_media
@@ -422,6 +423,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         ),
         tenant_management_router(identity.management, authentication),
         quota_router(rooms.media.usage, identity.accounts, authentication),
+        share_router(jobs.shares, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(audit, authentication),
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),

@@ -80,6 +80,7 @@ async def _queued_dispatch(world: World, studio: Studio) -> Mapping[str, str]:
 # Where nothing stands, an empty body and the world as it is will do.
 BODIES: dict[str, Callable[[World], Body]] = {
     "PATCH /api/admin/tenants/{tenant_id}/quotas": lambda world: {"keys_per_user": 90},
+    "PATCH /api/admin/tenants/{tenant_id}/share": lambda world: {"weight": 2},
     "POST /api/admin/tenants": lambda world: {"slug": _unique(), "name": "A tenant"},
     "POST /api/admin/users": lambda world: {
         "tenant": world.names["tenant"],
@@ -138,6 +139,7 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/users/{user_id}/keys": ("key.create", "user_id"),
     "DELETE /api/admin/users/{user_id}/keys/{key_id}": ("key.revoke", "user_id"),
     "PATCH /api/admin/tenants/{tenant_id}/quotas": ("tenant.quotas", "tenant_id"),
+    "PATCH /api/admin/tenants/{tenant_id}/share": ("tenant.share", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/disable": ("tenant.disable", "tenant_id"),
     "POST /api/admin/tenants/{tenant_id}/enable": ("tenant.enable", "tenant_id"),
     "POST /api/admin/users/{user_id}/credits": ("wallet.credit", "user_id"),

@@ -218,6 +218,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/users/{user_id}/jobs
         GET /api/admin/tenants/{tenant_id}/jobs
         GET /api/admin/tenants/{tenant_id}/quotas
+        GET /api/admin/tenants/{tenant_id}/share
         GET /api/admin/tenants/{tenant_id}/jobs/{job_id}
         GET /api/admin/jobs/{job_id}
     """,
@@ -265,6 +266,7 @@ TABLE: dict[Access, str] = {
     OPERATOR: """
         POST /api/admin/tenants
         PATCH /api/admin/tenants/{tenant_id}/quotas
+        PATCH /api/admin/tenants/{tenant_id}/share
         POST /api/admin/tenants/{tenant_id}/disable
         POST /api/admin/tenants/{tenant_id}/enable
         POST /api/admin/users/{user_id}/credits

@@ -358,6 +358,7 @@ async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) 
         ({"input_file_id": "x"}, ["input_file_id"]),
         ({"video_id": "01900000-0000-7000-8000-000000000000"}, ["input_file_id"]),
         ({"priority": 1}, ["priority"]),
+        ({"priority": -4}, ["priority"]),
         ({"priority": 2**31}, ["priority"]),
         ({"priority": -(2**31) - 1}, ["priority"]),
         ({"idempotency_key": ""}, ["idempotency_key"]),

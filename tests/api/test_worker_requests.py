@@ -134,7 +134,7 @@ class TestCost:
         shop.client.headers["x-request-id"] = "counted"
         asked.clear()
         job = await worker.job(wait_seconds=10)
-        assert asked == ["authenticate", "lease", "move", "record_events"]
+        assert without_looks(asked) == ["authenticate", "take", "move", "record_events"]
         asked.clear()
         await worker.heartbeat(job)
         assert asked == ["authenticate", "heartbeat"]
@@ -145,6 +145,11 @@ class TestCost:
         asked.clear()
         await worker.complete(job, output=described(OUTPUT, "video/mp4"))
         assert asked == ["authenticate", "find", "move", "close", "record_events"]
+
+
+def without_looks(asked: list[str]) -> list[str]:
+    """What each poll asks. The first one of a kind of worker reads who waits, and again every ten seconds."""
+    return [name for name in asked if name not in ("terms", "lanes_with_work")]
 
 
 def spied(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, ClassVar, TypeVar
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Extended
+from callsheet.jobs.active_limits import CountedAs
 from callsheet.jobs.reports import Outcome, StartedLease
 from callsheet.jobs.submission import NewJob, NewTask, Submitted
 from callsheet.plumbing.failpoints import Failpoint
@@ -151,9 +152,9 @@ class Submit(Operation):
             assert (user[0], answer.job.id) in state.jobs
         elif isinstance(answer, Submitted):
             assert state.balances[user] >= self.cost
-            assert state.active_jobs(user) < CAP
+            assert state.active_jobs(user, self.counted) < CAP
             route = (world.workflows[self.workflow], self.provider, self.identifier, self.priority)
-            job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route)
+            job = JobState(user[1], "pending", 1, 0, self.cost, False, self.max_attempts, route, self.counted)
             self._accept(state, (user[0], answer.job.id), job, answer.job.status)
         elif isinstance(answer, IdempotencyKeyReused):
             assert self.key is not None
@@ -161,7 +162,11 @@ class Submit(Operation):
             assert state.balances[user] < self.cost
         else:
             assert isinstance(answer, TooManyActiveJobs)
-            assert state.active_jobs(user) >= CAP
+            assert state.active_jobs(user, self.counted) >= CAP
+
+    @property
+    def counted(self) -> CountedAs:
+        return CountedAs.JOBS if self.kind == "effect" else CountedAs.TYPED
 
     def _accept(self, state: State, key: JobKey, job: JobState, status: str) -> None:
         assert status == "queued"
@@ -221,6 +226,8 @@ class TakeLease(Operation):
         return Criteria(tuple(world.workflows[number] for number in self.workflows), providers=self.providers)
 
     async def run(self, core: Core, world: World) -> object:
+        # As after a notification: what another control plane did may be known a moment later.
+        core.room.queue.received(None)
         started = await core.lease(f"worker-{self.worker}", self.criteria(world))
         if started is not None:
             world.leases.append(started)
@@ -429,7 +436,7 @@ class Retry(OnJob):
             assert isinstance(answer, InvalidTransition)
         elif state.balances[user] < job.cost:
             assert isinstance(answer, InsufficientTokens)
-        elif state.active_jobs(user) >= CAP:
+        elif state.active_jobs(user, job.counted) >= CAP:
             assert isinstance(answer, TooManyActiveJobs)
         else:
             model.retry(state, key)

@@ -7,6 +7,7 @@ from typing import Literal
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria
+from callsheet.jobs.active_limits import CountedAs, counted_as
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.jobs import ACTIVE
 
@@ -26,6 +27,8 @@ class JobState:
     overdue: bool
     max_attempts: int
     route: tuple[int, str, str, int]
+    # Which limit of active jobs counts it.
+    counted: CountedAs
     # Of the cycles before this one.
     ends: tuple[str, ...] = ()
 
@@ -70,8 +73,9 @@ class State:
     outbox: set[OutboxKey]
     limits: dict[str, int]
 
-    def active_jobs(self, user: UserKey) -> int:
-        return sum(job.active for (tenant_id, _), job in self.jobs.items() if (tenant_id, job.user_id) == user)
+    def active_jobs(self, user: UserKey, counted: CountedAs) -> int:
+        jobs = [job for (tenant_id, _), job in self.jobs.items() if (tenant_id, job.user_id) == user]
+        return sum(job.active for job in jobs if job.counted is counted)
 
 
 async def read_state(databases: Databases) -> State:
@@ -106,6 +110,7 @@ async def read_state(databases: Databases) -> State:
                     overdue=row["overdue"],
                     max_attempts=row["max_attempts"],
                     route=_route(row),
+                    counted=counted_as(row),
                     ends=tuple(row["ends"]),
                 )
             for row in await connection.fetch("SELECT * FROM token_wallets"):

@@ -38,8 +38,8 @@ class Stage(Ground):
         return World(members, [await core.add_workflow(), await core.add_workflow()])
 
     def plane(self) -> Core:
-        """A control plane that has just been started."""
-        return open_core(self.databases, active_per_user=CAP)
+        """A control plane that has just been started. In the order of arrival, which the model can predict."""
+        return open_core(self.databases, active_per_user=CAP, order="first_in_first_out")
 
 
 class CoreMachine(RuleBasedStateMachine):

@@ -135,6 +135,21 @@ def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet:
     )
 
 
+def test_the_share_of_a_tenant_is_shown_and_changed(callsheet: Callsheet) -> None:
+    callsheet.call("tenants", "create", "shares")
+    shown = callsheet.succeed("tenants", "share", "shares", "--json").json
+    nothing = {"tenant": "shares", "weight": 1.0, "max_running": None, "max_running_per_user": None, "running": 0}
+    assert shown == nothing
+    changed = callsheet.succeed("tenants", "share", "shares", "--weight", "2.5", "--max-running", "10", "--json").json
+    assert changed == {**nothing, "weight": 2.5, "max_running": 10}
+    table = callsheet.succeed("tenants", "share", "shares", "--max-running", "default").out
+    assert [line.split()[1:] for line in table.splitlines() if line.startswith("max_running ")] == [["no", "limit"]]
+    wrong = callsheet.call("tenants", "share", "shares", "--max-running", "many").sentence
+    assert wrong == "--max-running must be a number or `default`, not 'many'."
+    assert "weight" in callsheet.call("tenants", "share", "shares", "--weight", "0").sentence
+    assert callsheet.call("tenants", "share", "none").sentence.startswith("There is no tenant 'none'.")
+
+
 def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> None:
     callsheet.call("tenants", "create", "quotas")
     shown = callsheet.succeed("tenants", "quotas", "quotas", "--json").json

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import asyncpg
 import pytest
 
-from callsheet.dispatch.waiters import CHANNEL
+from callsheet.dispatch.arrivals import CHANNEL, Arrival
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.jobs import JobStatus
 from tests.support.core import Core, report
@@ -105,7 +105,7 @@ async def test_a_delayed_row_frees_its_slot_for_whoever_waits(core: Core) -> Non
 
     await core.fail(started, retryable=True)
 
-    assert (CHANNEL, f"{core.workflow}/production/self_hosted") in core.notifications
+    assert (CHANNEL, Arrival(core.workflow, "production", "self_hosted").write()) in core.notifications
     assert await core.lease() is not None
 
 

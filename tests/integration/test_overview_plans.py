@@ -41,6 +41,7 @@ SAID = """
 INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent)
 SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing'
 """
+OUTLOOK = {"most": 1001, "running_per_tenant": None, "running_per_user": None}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,18 +80,18 @@ def cases(rows: int) -> Mapping[str, Case]:
     running = [job_id(200 * number) for number in range(1, 6)]
     central = {
         # 1,001 rows of two lanes, and what their index has between them.
-        "place of the last": Case(OVERVIEW["outlook"], {**keys(rows), "most": 1001}, 3000, grows_to_its_limit=True),
-        "place of the first": Case(OVERVIEW["outlook"], {**keys(first_of_its_lane(rows)), "most": 1001}, 60),
+        "place of the last": Case(OVERVIEW["outlook"], {**keys(rows), **OUTLOOK}, 3000, grows_to_its_limit=True),
+        "place of the first": Case(OVERVIEW["outlook"], {**keys(first_of_its_lane(rows)), **OUTLOOK}, 300),
         "places of five": Case(
             OVERVIEW["outlook"],
-            {**keys(*range(rows - 5, rows)), "most": 1001},
+            {**keys(*range(rows - 5, rows)), **OUTLOOK},
             15_000,
             grows_to_its_limit=True,
         ),
         "place of a saturated one": Case(
-            OVERVIEW["outlook"], {**keys(rows // 10), "most": 1001}, 3000, grows_to_its_limit=True
+            OVERVIEW["outlook"], {**keys(rows // 10), **OUTLOOK}, 3000, grows_to_its_limit=True
         ),
-        "place of one that runs": Case(OVERVIEW["outlook"], {**keys(rows + 7), "most": 1001}, 30),
+        "place of one that runs": Case(OVERVIEW["outlook"], {**keys(rows + 7), **OUTLOOK}, 30),
         "list_queue": Case(OVERVIEW["list_queue"], {**anything, "looked_at": 1000}, 3000),
         "list_queue, nothing matches": Case(
             OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "looked_at": 1000}, 3000

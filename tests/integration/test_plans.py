@@ -14,8 +14,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from callsheet.dispatch.facts import Criteria
-from callsheet.dispatch.queue import SQL as DISPATCH
+from callsheet.dispatch.facts import EVERYBODY, Criteria
+from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.moves import LEDGER, _steps
 from callsheet.jobs.moves import SQL as JOBS
@@ -24,7 +24,7 @@ from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.jobs import TERMINAL
-from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
+from tests.support.crowd import HELD, PRIORITIES, TENANT, fill_central, fill_pool, job_id, quiet, token, user_id
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, explain_once, prepare
 
@@ -61,18 +61,28 @@ def pool_case(name: str, indexes: set[str], most: int, **values: object) -> Case
     )
 
 
-def lease(workflows: list[int], locked: list[str] | None = None, workers: int = 1) -> dict[str, object]:
+def lanes_of(workflows: list[int]) -> list[int]:
+    """Of all priorities, in the order in which they were made."""
+    return [(workflow - 1) * PRIORITIES + place for workflow in workflows for place in range(1, PRIORITIES + 1)]
+
+
+def take(seats: list[list[int]], wanted: int = 1) -> dict[str, object]:
+    """Lanes of each user whose turn it is, and how many each gives."""
+    workers = wanted * len(seats)
     return {
-        "workflow_ids": workflows,
-        "stage": "production",
-        "providers": ["self_hosted"],
+        "lane_ids": [lane for seat in seats for lane in seat],
+        "seats": [number for number, seat in enumerate(seats) for _ in seat],
+        "wanted": [wanted for seat in seats for _ in seat],
         "workers": ["worker"] * workers,
         "tokens": [token(number) for number in range(workers)],
         "poll_ids": [None] * workers,
-        "depth": workers + 8,
+        "spare": 8,
         "now": None,
-        "locked": locked,
     }
+
+
+def route(workflows: list[int]) -> dict[str, object]:
+    return {"workflow_ids": workflows, "stage": "production", "providers": ["self_hosted"]}
 
 
 def move(happening: Happening, number: int, tell_central: str | None = None, **changes: object) -> Case:
@@ -104,22 +114,43 @@ def cases(rows: int) -> Mapping[str, Case]:
     now = datetime.now(UTC)
     back = {"keep_attempt": True, "counts_as_requeue": False, "only_expired": False, "delay_seconds": 0}
     entry = {"tenant_id": TENANT, "job_id": job_id(rows * 2), "charge_cycle": 1, "workflow_id": 7, "kind": "effect"}
+    entry |= {"user_id": user_id(1), "lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
     entry |= {"stage": "production", "provider": "self_hosted", "concurrency_identifier": "", "priority": 0}
     entry |= {"max_attempts": 3, "lease_seconds": 9, "run_limit_seconds": 9, "deadline_at": now.isoformat()}
     user = {"tenant_id": TENANT, "user_id": user_id(1)}
     queued = {"dispatches_queued"}
     return {
-        "lease of one workflow": central_case("lease", queued, 150, **lease([30])),
-        "lease of twenty workflows": central_case("lease", queued, 1500, **lease([*TWENTY[2:], 40, 41])),
-        "lease where nothing matches": central_case("lease", queued, 60, **lease([999])),
-        "lease that finds a limit": central_case("lease", {"dispatches_of_identifier", *queued}, 900, **lease(TWENTY)),
-        "lease under a limit": central_case(
-            "lease", {"dispatches_of_identifier", *queued}, 1500, **lease(TWENTY, ["saturated", "limited"])
+        "take from one lane": central_case("take", queued, 80, **take([lanes_of([30])[:1]])),
+        "take from all lanes of a user": central_case("take", queued, 1500, **take([lanes_of(TWENTY)])),
+        "take from an empty lane": central_case("take", queued, 60, **take([[999]])),
+        "take for fifty of one user": central_case("take", queued, 8000, **take([lanes_of([30, 31, 32])], 50)),
+        "take for fifty users": central_case("take", queued, 8000, **take([[lane] for lane in range(91, 141)])),
+        "lanes_with_work of one workflow": central_case("lanes_with_work", queued, 60, **route([30])),
+        "lanes_with_work of twenty": central_case("lanes_with_work", queued, 600, **route(TWENTY)),
+        "lanes_with_work where there is none": central_case("lanes_with_work", set(), 20, **route([999])),
+        "lock_bounds": central_case("lock_bounds", set(), 30, identifiers=["saturated"], tenant_ids=[TENANT]),
+        "count_bounds": central_case(
+            "count_bounds",
+            {"dispatches_of_identifier"},
+            60,
+            identifiers=["saturated", "limited"],
+            tenant_ids=[],
+            users_tenants=[],
+            users=[],
         ),
-        "lease of a saturated identifier": central_case(
-            "lease", {"dispatches_of_identifier", *queued}, 150, **lease([1], ["saturated"])
+        # As many as there is work in hand.
+        "count_bounds of a tenant": central_case(
+            "count_bounds",
+            {"dispatches_of_tenant"},
+            HELD + 500,
+            identifiers=[],
+            tenant_ids=[TENANT],
+            users_tenants=[TENANT],
+            users=[user_id(1)],
         ),
-        "lease for fifty": central_case("lease", queued, 8000, **lease([30, 31, 32], workers=50)),
+        "in_flight": central_case("in_flight", set(), 4 * HELD + 500),
+        "lock_lanes_after": central_case("lock_lanes_after", set(), 300, after=10, limit=100, settle_seconds=-60.0),
+        "remove_lanes": central_case("remove_lanes", {"dispatches_of_lane"}, 900, lane_ids=list(range(1, 101))),
         # As many as there is work in hand.
         "find_expired": central_case("find_expired", {"dispatches_held"}, HELD + 500, now=None, limit=500),
         "find_overdue_heads": central_case("find_overdue_heads", queued, 3000, now=None, limit=500),
@@ -337,15 +368,16 @@ async def test_g11_a_statement_touches_no_more_blocks_in_large_tables_than_in_sm
 
 @pytest.mark.parametrize("when", WHENS)
 async def test_a_lease_for_many_does_not_compare_each_who_asks_with_each_head(crowd: Crowd, when: str) -> None:
-    seen = crowd.seen[crowd.rows, when, "lease for fifty"]
+    seen = crowd.seen[crowd.rows, when, "take for fifty of one user"]
     assert seen.rows == 50
-    assert seen.rows_dropped <= 50
+    # The heads of nine lanes, each once.
+    assert seen.rows_dropped <= 9 * 59
 
 
 async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the_mark_is_raised(crowd: Crowd) -> None:
     """Of every fifty rows one was leased, and a session elsewhere keeps vacuum from removing what they leave behind."""
     central = crowd.databases.central
-    values = lease([33, 34])
+    values = take([lanes_of([33, 34])])
     queue = Queue(central)
     dead = crowd.rows // 50
     async with central.connection() as elsewhere:
@@ -361,15 +393,15 @@ async def test_g11_dead_rows_at_the_head_of_a_lane_cost_a_lease_nothing_once_the
             )
             assert taken == f"DELETE {dead}"
             await connection.execute("VACUUM ai_job_dispatches", timeout=600)
-        before = await explain_once(central, DISPATCH["lease"], values)
+        before = await explain_once(central, DISPATCH["take"], values)
         await queue.raise_low_water()
-        after = await explain_once(central, DISPATCH["lease"], values)
+        after = await explain_once(central, DISPATCH["take"], values)
         # A minute's worth of marks: what raising them leaves behind may not add up either.
         for _ in range(120):
             assert len(await queue.lease_many(Criteria((33, 34)), ["w"] * 3)) == 3
             await queue.raise_low_water()
-        later = await explain_once(central, DISPATCH["lease"], values)
+        later = await explain_once(central, DISPATCH["take"], values)
         await idle.rollback()
-    assert before.buffers > dead // 2
-    assert after.buffers < 100
-    assert later.buffers < 100
+    assert before.buffers > dead // 4
+    assert after.buffers < 150
+    assert later.buffers < 150

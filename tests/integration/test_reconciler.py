@@ -9,8 +9,8 @@ from uuid import UUID
 
 import pytest
 
+from callsheet.dispatch.arrivals import CHANNEL
 from callsheet.dispatch.facts import Ending
-from callsheet.dispatch.waiters import CHANNEL
 from callsheet.identity.audit import AuditLog
 from callsheet.jobs.discrepancies import Discrepancy
 from callsheet.jobs.operations import DispatchOperations

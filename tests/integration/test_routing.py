@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import Criteria
 from callsheet.jobs.reports import Report, StartedLease
 from callsheet.plumbing.databases import Databases, open_databases
@@ -111,7 +112,7 @@ async def test_a_raised_limit_wakes_whoever_waits_for_it(core: Core, ann: Member
     assert await core.lease() is None
     core.notifications.clear()
     await core.room.overview.set_limit("model-z", 1, "test")
-    assert ("dispatch", f"{core.workflow}/production/self_hosted") in core.notifications
+    assert ("dispatch", Arrival(core.workflow, "production", "self_hosted").write()) in core.notifications
     assert await core.lease() is not None
 
 

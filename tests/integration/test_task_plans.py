@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from callsheet.dispatch.facts import EVERYBODY
+from callsheet.dispatch.leasing import SQL as QUEUE
 from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.dispatch.queue import SQL as QUEUE
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -33,6 +34,9 @@ USER = {"tenant_id": TENANT, "user_id": user_id(1)}
 PAGE: dict[str, object] = {**USER, "before": None, "status": None, "actor": None, "queue_name": None, "limit": 21}
 ENTRY: dict[str, object] = {
     "tenant_id": TENANT,
+    "user_id": user_id(1),
+    "lane_tenant_id": str(EVERYBODY),
+    "lane_user_id": str(EVERYBODY),
     "job_id": job_id(ROWS * 3),
     "charge_cycle": 1,
     "workflow_id": 1,
@@ -65,13 +69,6 @@ POOL_CASES: dict[str, Case] = {
 CENTRAL_CASES: dict[str, Case] = {
     # A third of it is the catalog, read by the first call of drained_workers on a connection.
     "enqueue_leased": (QUEUE["enqueue_leased"], {"entries": [{**ENTRY, "concurrency_identifier": ""}]}, set(), 120),
-    "enqueue_leased, saturated": (
-        QUEUE["enqueue_leased"],
-        {"entries": [{**ENTRY, "concurrency_identifier": "saturated"}]},
-        {"dispatches_of_identifier"},
-        80,
-    ),
-    "lock_limit": (QUEUE["lock_limit"], {"identifier": "saturated"}, set(), 10),
     "declare_limit": (OVERVIEW["declare_limit"], {"identifier": "limited", "max_concurrent": 7}, set(), 30),
 }
 NAMES = [*POOL_CASES, *CENTRAL_CASES]

@@ -6,19 +6,19 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import asyncpg
 import pytest
 
 from callsheet.dispatch.facts import Beat, Ending, JobEnd, Lease, PutBack
+from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW_SQL
-from callsheet.dispatch.queue import SQL
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.wire.errors import LeaseLost
 from tests.support.core import Core, report
 from tests.support.holding import holding, is_free, rolled_back, stalled_at, waiting
 from tests.support.race import COMPLETED, CONSUMED, REFUNDED, RESERVE, STARTED, Race
+from tests.support.taking import lock_limits, take
 
 LOCK = "SELECT 1 FROM ai_job_dispatches WHERE dispatch_id = ANY ($1::bigint[]) FOR UPDATE"
 LOCK_WALLET = "SELECT wallet_lock($1, $2)"
@@ -35,19 +35,7 @@ async def dispatch_ids(race: Race) -> list[int]:
 async def leasing(race: Race, worker: str = "slow", undo: bool = False) -> AsyncIterator[asyncpg.Record]:
     """A lease whose transaction is still open."""
     async with rolled_back(race.central) if undo else race.central.transaction() as connection:
-        rows = await SQL["lease"].rows(
-            connection,
-            workflow_ids=[race.one.workflow],
-            stage="production",
-            providers=["self_hosted"],
-            workers=[worker],
-            tokens=[uuid4()],
-            poll_ids=[None],
-            depth=9,
-            now=None,
-            locked=None,
-        )
-        yield rows[0]
+        yield (await take(connection, race.one.criteria(), [worker]))[0]
 
 
 async def lease(core: Core, worker: str) -> Lease | None:
@@ -417,13 +405,10 @@ async def test_a_slot_freed_while_a_poller_waits_for_the_limit_is_seen(race: Rac
 
 async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_on(race: Race) -> None:
     await limited(race, 3)
-    scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
     async with race.central.transaction() as connection:
-        locked = [row["identifier"] for row in await SQL["lock_limits"].rows(connection, **scope)]
+        await lock_limits(connection, "gpu")
         [lowering] = await waiting(race.central, race.one.room.overview.set_limit("gpu", 1, "test"))
-        rows = await SQL["lease"].rows(
-            connection, **scope, workers=["w"], tokens=[uuid4()], poll_ids=[None], depth=9, now=None, locked=locked
-        )
+        rows = await take(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] is not None
     await lowering
     assert await lease(race.one, "late") is None
@@ -434,27 +419,18 @@ async def test_a_limit_lowered_while_a_lease_is_under_way_holds_from_its_commit_
     assert await polling is None
 
 
-async def test_a_lane_opened_after_the_limits_were_locked_is_left_to_the_next_lease(race: Race) -> None:
+async def test_a_lane_opened_while_a_lease_waits_for_its_limits_is_left_to_the_next_lease(race: Race) -> None:
     await race.one.room.overview.set_limit("gpu", 1, "test")
     await race.one.room.overview.set_limit("tpu", 1, "test")
     await race.submit(concurrency_identifier="tpu", priority=-1)
-    scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
-    async with race.central.transaction() as connection:
-        locked = [row["identifier"] for row in await SQL["lock_limits"].rows(connection, **scope)]
+    async with holding(race.central, "SELECT 1 FROM concurrency_limits WHERE identifier = 'tpu' FOR UPDATE"):
+        [polling] = await waiting(race.central, race.one.room.queue.lease_many(race.one.criteria(), ["a"]))
+        # Its limit is not locked, so it must not be counted now.
         await race.submit(concurrency_identifier="gpu", priority=9)
-        rows = await SQL["lease"].rows(
-            connection,
-            **scope,
-            workers=["a", "b"],
-            tokens=[uuid4(), uuid4()],
-            poll_ids=[None] * 2,
-            depth=9,
-            now=None,
-            locked=locked,
-        )
-        assert [row["lease_seq"] for row in rows] == [1]
+    assert [lease.lease_seq for lease in await polling] == [1]
     assert await lease(race.one, "next") is not None
     assert await lease(race.one, "none") is None
+    await race.one.check()
 
 
 async def test_waiting_for_a_callback_and_the_reaper_cannot_both_have_the_lease(race: Race) -> None:

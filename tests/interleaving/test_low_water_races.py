@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 from callsheet.dispatch.facts import JobEnd, PutBack
-from callsheet.dispatch.queue import SQL
+from callsheet.dispatch.leasing import SQL
 from callsheet.plumbing.sql import Connection
 from tests.support.holding import holding, rolled_back, waiting
 from tests.support.race import Race
+from tests.support.taking import take
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
@@ -24,7 +24,7 @@ async def marks(race: Race) -> dict[int, int]:
 
 async def raising(connection: Connection) -> list[int]:
     """What raise_low_water does, in a transaction that stays open."""
-    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, workflow_ids=None)]
+    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, lane_ids=None)]
     await SQL["raise_low_water"].run(connection, lane_ids=lanes)
     return lanes
 
@@ -120,10 +120,7 @@ async def test_a_mark_raised_while_a_lease_is_open_does_not_pass_what_a_rollback
     for _ in range(2):
         await race.submit()
     async with rolled_back(race.central) as connection:
-        scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
-        rows = await SQL["lease"].rows(
-            connection, **scope, workers=["w"], tokens=[uuid4()], poll_ids=[None], depth=9, now=None, locked=None
-        )
+        rows = await take(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] is not None
         await race.one.room.queue.raise_low_water()
     await everything_is_leased(race, 2)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime, timedelta
-from uuid import uuid4
 
 import pytest
 
+from callsheet.dispatch.leasing import SQL
 from callsheet.dispatch.overview import SQL as OVERVIEW
-from callsheet.dispatch.queue import SQL
 from callsheet.plumbing.sql import Connection
 from callsheet.wire.errors import WrongState
 from tests.support.core import Core, report
 from tests.support.holding import holding, rolled_back, waiting
 from tests.support.race import Race
+from tests.support.taking import take
 
 BELOW = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes l USING (lane_id)
            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < l.low_water"""
@@ -45,7 +45,7 @@ async def everything_is_leased(race: Race, count: int) -> None:
 
 async def raising(connection: Connection) -> None:
     """What raise_low_water does, in a transaction that stays open."""
-    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, workflow_ids=None)]
+    lanes = [row["lane_id"] for row in await SQL["lock_lanes"].rows(connection, lane_ids=None)]
     await SQL["raise_low_water"].run(connection, lane_ids=lanes)
 
 
@@ -85,9 +85,7 @@ async def test_a_lease_that_comes_first_wins_and_the_order_stays(race: Race) -> 
     job = await race.submit()
     moved = await dispatch_id(race, job.id)
     async with race.central.transaction() as connection:
-        scope = {"workflow_ids": [race.one.workflow], "stage": "production", "providers": ["self_hosted"]}
-        asking = {"workers": ["w"], "tokens": [uuid4()], "poll_ids": [None]}
-        rows = await SQL["lease"].rows(connection, **scope, **asking, depth=9, now=None, locked=None)
+        rows = await take(connection, race.one.criteria(), ["w"])
         assert rows[0]["dispatch_id"] == moved
         [changing] = await waiting(race.central, race.one.room.overview.change_priority(moved, 5, ADMIN))
     with pytest.raises(WrongState, match="It is leased"):
@@ -109,6 +107,8 @@ async def test_a_lease_passes_over_a_row_that_is_being_moved_and_the_next_one_ta
             providers=["self_hosted"],
             identifiers=[""],
             priorities=[5],
+            tenant_ids=[race.ann.tenant_id],
+            user_ids=[race.ann.user_id],
         )
         assert await OVERVIEW["change_priority"].row(connection, dispatch_id=moved, priority=5)
         assert await race.one.room.queue.lease_many(race.one.criteria(), ["w"]) == []

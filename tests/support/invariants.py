@@ -15,7 +15,7 @@ from callsheet.wire.jobs import ACTIVE, JobStatus
 
 Row = Mapping[str, Any]
 HIDDEN = """SELECT d.dispatch_id FROM ai_job_dispatches d JOIN dispatch_lanes USING (lane_id)
-            WHERE d.status = 'queued' AND d.not_before IS NULL AND d.dispatch_id < low_water"""
+            WHERE d.status = 'queued' AND d.not_before IS NULL AND (d.dispatch_id < low_water OR NOT has_work)"""
 TENANT_TABLES = (
     *("ai_jobs", "job_events", "user_streams", "token_wallets", "token_transactions", "outbox"),
     *("files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "products"),

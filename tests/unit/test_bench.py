@@ -30,7 +30,16 @@ def test_a_benchmark_writes_where_it_ran_and_what_it_found(tmp_path: Path, capsy
     assert "storage.presign.s3.put" in capsys.readouterr().out
 
 
-CORE = ("dispatch.core", "dispatch.batch", "jobs.full", "dispatch.growth", "dispatch.idle_workers", "dispatch.pickup")
+CORE = (
+    "dispatch.core",
+    "dispatch.batch",
+    "jobs.full",
+    "dispatch.growth",
+    "dispatch.idle_workers",
+    "dispatch.pickup",
+    "dispatch.lanes",
+    "dispatch.fairness",
+)
 
 
 @pytest.mark.thorough

@@ -67,6 +67,19 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
             "Its provider did not answer; one job at a time tries it.",
         ),
         (queued(0, limit=0), FREE, "provider_at_limit", "Jobs of its provider are paused."),
+        (
+            queued(4, running_limits=((9, 3), (2, 2))),
+            FREE,
+            "user_at_limit",
+            "2 jobs of yours are running, the most at once for one user; it waits for one to end.",
+        ),
+        (
+            queued(4, running_limits=((1, 1), (2, 0))),
+            FREE,
+            "tenant_at_limit",
+            "1 job of your tenant is running, the most at once; it waits for one to end.",
+        ),
+        (queued(0, running_limits=((2, 1), (2, 1))), FREE, "next", "It is next; a worker is about to take it."),
         # A limit that has room holds nobody up.
         (queued(0, limit=3, in_use=2), FREE, "next", "It is next; a worker is about to take it."),
         # Without a worker, the limit is not what it waits for.

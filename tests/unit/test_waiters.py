@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from uuid import uuid4
 
-from callsheet.dispatch.facts import Criteria
-from callsheet.dispatch.waiters import CHANNEL, WOKEN_PER_ARRIVAL, Waiters, arrivals
+from callsheet.dispatch.arrivals import CHANNEL, Arrival, arrivals
+from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
 from callsheet.jobs.execution import Execution
 from callsheet.jobs.polling import Polling
 from callsheet.jobs.reports import StartedLease
@@ -42,7 +44,7 @@ async def woken(tasks: list[asyncio.Task[bool]]) -> list[int]:
 async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, *[GPU] * 1000)
-    waiters.received("1/production/self_hosted")
+    waiters.received(Arrival(1, "production", "self_hosted").write())
     assert await woken(tasks) == [0, 1]
     assert len(waiters) == 0
 
@@ -50,19 +52,19 @@ async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
 async def test_each_arrival_wakes_others() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, *[GPU] * 5)
-    waiters.received("1/production/self_hosted")
-    waiters.received("2/production/self_hosted")
+    waiters.received(Arrival(1, "production", "self_hosted").write())
+    waiters.received(Arrival(2, "production", "self_hosted").write())
     assert await woken(tasks) == [0, 1, 2, 3]
 
 
 async def test_only_those_are_woken_who_may_take_it() -> None:
     for payload, expected in (
-        ("1/production/self_hosted", [1]),
-        ("3/production/self_hosted", [0]),
-        ("1/production/cloud", [2]),
-        ("1/staging/self_hosted", [3]),
-        ("2/staging/self_hosted", []),
-        ("4/production/self_hosted", []),
+        (Arrival(1, "production", "self_hosted").write(), [1]),
+        (Arrival(3, "production", "self_hosted").write(), [0]),
+        (Arrival(1, "production", "cloud").write(), [2]),
+        (Arrival(1, "staging", "self_hosted").write(), [3]),
+        (Arrival(2, "staging", "self_hosted").write(), []),
+        (Arrival(4, "production", "self_hosted").write(), []),
     ):
         waiters = Waiters()
         tasks = await waiting(waiters, OTHER, GPU, CLOUD, STAGING)
@@ -73,7 +75,7 @@ async def test_only_those_are_woken_who_may_take_it() -> None:
 async def test_no_more_are_woken_over_all_kinds_of_workers() -> None:
     waiters = Waiters()
     tasks = await waiting(waiters, GPU, Criteria((1,)), Criteria((1, 3)))
-    waiters.received("1/production/self_hosted")
+    waiters.received(Arrival(1, "production", "self_hosted").write())
     assert len(await woken(tasks)) == WOKEN_PER_ARRIVAL
 
 
@@ -95,7 +97,7 @@ async def test_one_that_left_is_not_counted_as_woken() -> None:
     tasks = await waiting(waiters, *[GPU] * 4)
     tasks[0].cancel()
     tasks[1].cancel()
-    waiters.received("1/production/self_hosted")
+    waiters.received(Arrival(1, "production", "self_hosted").write())
     assert await woken(tasks) == [2, 3]
 
 
@@ -110,7 +112,7 @@ async def test_one_that_was_told_and_leaves_without_looking_passes_it_on() -> No
     waiters = Waiters()
     with waiters.expecting(GPU), waiters.expecting(GPU):
         tasks = await waiting(waiters, GPU, GPU, GPU)
-        waiters.received("1/production/self_hosted")
+        waiters.received(Arrival(1, "production", "self_hosted").write())
         assert len(waiters) == 3
     assert await woken(tasks) == [0, 1]
 
@@ -129,7 +131,7 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
         ) -> StartedLease | None:
             self.asked += 1
             if self.asked == 1:
-                waiters.received("1/production/self_hosted")
+                waiters.received(Arrival(1, "production", "self_hosted").write())
             return None
 
     desk = Desk()
@@ -147,9 +149,17 @@ async def test_what_a_queue_tells_is_what_waiters_hear() -> None:
         heard.append(channel)
         waiters.received(payload)
 
-    arrivals(notify)(7, "staging", "comfy_cloud")
+    lane = Lane(3, 7, "staging", "comfy_cloud", "with/slash", -1, uuid4(), uuid4())
+    arrivals(notify)(7, "staging", "comfy_cloud", lane)
     assert heard == [CHANNEL]
     assert await woken(tasks) == [0]
+
+
+def test_a_lane_is_read_as_it_was_written() -> None:
+    lane = Lane(3, 7, "staging", "comfy_cloud", "with/slash", -1, uuid4(), uuid4())
+    arrival = Arrival(7, "staging", "comfy_cloud", lane)
+    assert Arrival.read(arrival.write()) == arrival
+    assert Arrival.read(Arrival(7, "staging", "comfy_cloud").write()).lane is None
 
 
 async def test_a_stopping_server_ends_every_wait() -> None:

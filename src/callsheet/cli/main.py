@@ -26,6 +26,7 @@ from callsheet.cli import (
     secrets,
     serve,
     settings,
+    shares,
     submit,
     up,
     wallet,
@@ -70,6 +71,7 @@ app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)
 app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
 app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
 accounts.tenants.command("quotas")(quotas.tenant_quotas)
+accounts.tenants.command("share")(shares.tenant_share)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)

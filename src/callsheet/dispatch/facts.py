@@ -7,6 +7,9 @@ from datetime import datetime
 from typing import Literal
 from uuid import UUID
 
+# Whose lane it is where jobs are not shared out between tenants.
+EVERYBODY = UUID(int=0)
+
 EndStatus = Literal["completed", "failed", "canceled", "expired"]
 
 
@@ -15,6 +18,7 @@ class Entry:
     """A job that shall be run: what the queue needs to know of it."""
 
     tenant_id: UUID
+    user_id: UUID
     job_id: UUID
     charge_cycle: int
     workflow_id: int
@@ -27,6 +31,20 @@ class Entry:
     lease_seconds: int
     run_limit_seconds: int
     deadline_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """The queue of one user for one route, at one priority. Tenant and user are EVERYBODY where all share one."""
+
+    lane_id: int
+    workflow_id: int
+    stage: str
+    provider: str
+    concurrency_identifier: str
+    priority: int
+    tenant_id: UUID
+    user_id: UUID
 
 
 @dataclass(frozen=True, slots=True)

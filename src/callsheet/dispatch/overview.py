@@ -13,8 +13,8 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.dispatch.facts import Entry
-from callsheet.dispatch.queue import SQL as QUEUE_SQL
-from callsheet.dispatch.queue import Arrived
+from callsheet.dispatch.leasing import SQL as QUEUE_SQL
+from callsheet.dispatch.queue import Queue
 from callsheet.identity.audit import record
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, statements
@@ -46,6 +46,11 @@ class Standing:
     not_before: datetime | None
     max_concurrent: int | None
     in_use: int | None
+    # How many jobs of its tenant and of its user may run at once, and do, where that is bounded.
+    max_running: int | None
+    tenant_running: int | None
+    max_running_per_user: int | None
+    user_running: int | None
     average_seconds: float | None
     last_leased_at: datetime | None
     run_started_at: datetime | None
@@ -94,17 +99,22 @@ class OpenDispatch:
 
 
 class Overview:
-    def __init__(self, central: Database, arrived: Arrived | None = None):
+    def __init__(self, central: Database, queue: Queue):
         self._central = central
-        # Told after the commit of everything that makes work possible: (workflow_id, stage, provider).
-        self._arrived = arrived or (lambda workflow_id, stage, provider: None)
+        self._queue = queue
 
     async def standing(self, keys: Sequence[JobKey]) -> Mapping[JobKey, Standing]:
         """Of those that have an open dispatch."""
         if not keys:
             return {}
         async with self._central.connection() as connection:
-            rows = await SQL["outlook"].rows(connection, **_keys(keys), most=MOST_AHEAD)
+            rows = await SQL["outlook"].rows(
+                connection,
+                **_keys(keys),
+                most=MOST_AHEAD,
+                running_per_tenant=self._queue.leasing.default_terms.max_running,
+                running_per_user=self._queue.leasing.default_terms.max_running_per_user,
+            )
         return {_key(row): Standing(*(row[name] for name in Standing.__slots__)) for row in rows}
 
     async def list(self, wanted: DispatchFilter, before: int | None, limit: int) -> Page[Dispatch]:
@@ -161,6 +171,8 @@ class Overview:
                     providers=[route["provider"]],
                     identifiers=[route["concurrency_identifier"]],
                     priorities=[priority],
+                    tenant_ids=[route["tenant_id"]],
+                    user_ids=[route["user_id"]],
                 )
             row = await SQL["change_priority"].row(connection, dispatch_id=dispatch_id, priority=priority)
             if row is not None:
@@ -178,7 +190,8 @@ class Overview:
         if row is None:
             status = (await self.get(dispatch_id)).status
             raise WrongState(f"It is {status}; only what waits in the queue has a place to be changed.")
-        self._arrived(row["workflow_id"], row["stage"], row["provider"])
+        if row["not_before"] is None:
+            self._queue.tell_arrivals([row])
         return Reordered(*(row[name] for name in Reordered.__slots__))
 
     async def limits(self, after: str | None, limit: int) -> Page[ConcurrencyLimit]:
@@ -205,7 +218,7 @@ class Overview:
             )
         # Where it was raised, somebody may be waiting for just that.
         for lane in lanes:
-            self._arrived(lane["workflow_id"], lane["stage"], lane["provider"])
+            self._queue.tell_free(lane["workflow_id"], lane["stage"], lane["provider"])
 
     async def declare_limit(self, identifier: str, max_concurrent: int) -> None:
         """How many of these a provider takes at once, by its own word. What an admin has set stays."""
@@ -214,7 +227,7 @@ class Overview:
             changed = await SQL["declare_limit"].value(connection, **values)
             lanes = await SQL["lanes_of_identifier"].rows(connection, identifier=identifier) if changed else []
         for lane in lanes:
-            self._arrived(lane["workflow_id"], lane["stage"], lane["provider"])
+            self._queue.tell_free(lane["workflow_id"], lane["stage"], lane["provider"])
 
     async def known(self, keys: Sequence[JobKey], settle_seconds: float) -> Mapping[JobKey, CentralSide]:
         async with self._central.connection() as connection:
@@ -237,21 +250,11 @@ class Overview:
     async def make_again(self, entry: Entry, lease_seq: int) -> bool:
         """The dispatch of a job that has lost it, counting on from its last lease; False where it is there or was."""
         async with self._central.transaction() as connection:
-            await QUEUE_SQL["open_lanes"].run(
-                connection,
-                workflow_ids=[entry.workflow_id],
-                stages=[entry.stage],
-                providers=[entry.provider],
-                identifiers=[entry.concurrency_identifier],
-                priorities=[entry.priority],
-            )
-            rows = await QUEUE_SQL["enqueue"].rows(connection, entries=[_as_json(entry)])
-            made = rows[0]["dispatch_id"] is not None
-            if made:
+            placed = await self._queue.place(connection, [entry])
+            if placed:
                 await _count_on(connection, (entry.tenant_id, entry.job_id, entry.charge_cycle), lease_seq)
-        if made:
-            self._arrived(entry.workflow_id, entry.stage, entry.provider)
-        return made
+        self._queue.tell_arrivals(placed)
+        return bool(placed)
 
 
 async def _count_on(connection: Connection, key: JobKey, lease_seq: int) -> int:
@@ -263,11 +266,6 @@ async def _count_on(connection: Connection, key: JobKey, lease_seq: int) -> int:
 
 def dispatch_view(row: asyncpg.Record) -> Dispatch:
     return Dispatch(**{name: row.get(name) for name in Dispatch.model_fields})
-
-
-def _as_json(entry: Entry) -> dict[str, object]:
-    values = {name: getattr(entry, name) for name in Entry.__slots__}
-    return {name: value if isinstance(value, int) else str(value) for name, value in values.items()}
 
 
 def _keys(keys: Sequence[JobKey]) -> dict[str, object]:

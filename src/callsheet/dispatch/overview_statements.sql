@@ -1,55 +1,165 @@
 -- database: central
 
 -- name: outlook
--- Where jobs stand, for any number of them at once. What comes first is counted lane by lane from the lane's mark, a
--- thousand and one rows at most: the queue is never walked. Lanes of another identifier that is at its limit do not
--- count, as a lease passes them over. The average belongs to the catalog, which stands below this room but lives in
--- this database: one look-up here saves a second round trip.
+-- Where jobs stand, for any number of them at once: what would be leased before them if nothing else came. That is
+-- everything of a higher priority, and of the same priority what the rule of the queue (fairness.py) puts first. A job is
+-- compared by what its user would have in flight when it is leased; then by what its tenant would have, relative to its
+-- weight. Who is on a par takes turns, in the order of their first jobs. Rows are counted lane by lane from the lane's mark, a thousand and one at most, and a thousand
+-- lanes are looked at: the queue is never walked. Lanes of another identifier that is at its limit do not count, as a
+-- lease passes them over. The average belongs to the catalog, which stands below this room but lives in this database:
+-- one look-up here saves a second round trip.
 WITH wanted AS MATERIALIZED (
     SELECT * FROM unnest(:tenant_ids::uuid[], :job_ids::uuid[], :cycles::integer[]) AS w (tenant_id, job_id, charge_cycle)
 ), found AS MATERIALIZED (
-    SELECT d.* FROM wanted w CROSS JOIN LATERAL (
-        SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.workflow_id, d.stage,
-            d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at
+    SELECT d.*, l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id, l.low_water
+    FROM wanted w CROSS JOIN LATERAL (
+        SELECT d.dispatch_id, d.tenant_id, d.user_id, d.tenant_job_id AS job_id, d.charge_cycle, d.status, d.workflow_id,
+            d.stage, d.provider, d.concurrency_identifier, d.priority, d.not_before, d.last_leased_at, d.run_started_at,
+            d.lane_id
         FROM ai_job_dispatches d
         WHERE d.tenant_id = w.tenant_id AND d.tenant_job_id = w.job_id AND d.charge_cycle = w.charge_cycle
         LIMIT 1
-    ) d
+    ) d CROSS JOIN LATERAL (SELECT * FROM dispatch_lanes l WHERE l.lane_id = d.lane_id LIMIT 1) l
+), route AS MATERIALIZED (
+    SELECT DISTINCT workflow_id, stage, provider FROM found WHERE status = 'queued'
 ), lane AS MATERIALIZED (
-    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water,
+    SELECT l.lane_id, l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.low_water, l.tenant_id,
+        l.user_id, (
+            SELECT d.dispatch_id FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+        ) AS head_id, coalesce((SELECT t.weight FROM tenants t WHERE t.id = l.tenant_id), 1) AS weight,
+        -- In flight on this route. `+ 0`: by the index of tenants, not by that of workflows, which has the queue too.
+        (SELECT count(*) FROM ai_job_dispatches d
+         WHERE d.tenant_id = l.tenant_id AND d.user_id = l.user_id AND d.status <> 'queued'
+           AND d.workflow_id + 0 = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,
+        (SELECT count(*) FROM ai_job_dispatches d
+         WHERE d.tenant_id = l.tenant_id AND d.status <> 'queued'
+           AND d.workflow_id + 0 = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS tenant_jobs,
         l.concurrency_identifier = '' OR coalesce(
             (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
             > (SELECT count(*) FROM ai_job_dispatches d
                WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
                  AND d.status <> 'queued'), true) AS is_open
-    FROM (SELECT DISTINCT workflow_id, stage, provider FROM found WHERE status = 'queued') route
-        JOIN dispatch_lanes l USING (workflow_id, stage, provider)
+    FROM route CROSS JOIN LATERAL (
+        SELECT * FROM dispatch_lanes l
+        WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
+        ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
+    ) l
 )
 SELECT found.*, clock_timestamp() AS now, bound.max_concurrent,
     CASE WHEN bound.max_concurrent IS NOT NULL THEN (
         SELECT count(*) FROM ai_job_dispatches d
         WHERE d.concurrency_identifier = found.concurrency_identifier AND d.concurrency_identifier <> ''
           AND d.status <> 'queued') END AS in_use,
+    CASE WHEN terms.max_running IS NOT NULL THEN (
+        SELECT count(*) FROM ai_job_dispatches d
+        WHERE d.tenant_id = found.tenant_id AND d.status <> 'queued') END AS tenant_running,
+    CASE WHEN terms.max_running_per_user IS NOT NULL THEN (
+        SELECT count(*) FROM ai_job_dispatches d
+        WHERE d.tenant_id = found.tenant_id AND d.user_id = found.user_id AND d.status <> 'queued') END AS user_running,
+    terms.max_running, terms.max_running_per_user,
     (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = found.workflow_id) AS average_seconds,
-    CASE WHEN found.status = 'queued' THEN (
-        SELECT count(*) FROM (
-            SELECT FROM lane CROSS JOIN LATERAL (
-                SELECT FROM ai_job_dispatches d
-                WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water)
-                  AND (d.lane_id, d.dispatch_id) < (lane.lane_id,
-                      CASE WHEN lane.priority > found.priority THEN 9223372036854775807 ELSE found.dispatch_id END)
-                  AND d.status = 'queued' AND d.not_before IS NULL
-                ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
-            ) first
-            WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
-              AND lane.priority >= found.priority
-              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
-            LIMIT :most::bigint
-        ) counted
-    ) END AS ahead
+    CASE WHEN found.status = 'queued' THEN least(:most::bigint, higher.rows + own.rows + mates.rows + others.rows) END AS ahead
 FROM found LEFT JOIN LATERAL (
     SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = found.concurrency_identifier
-) bound ON true
+) bound ON true CROSS JOIN LATERAL (
+    SELECT coalesce(t.max_running, :running_per_tenant::integer) AS max_running,
+        coalesce(t.max_running_per_user, :running_per_user::integer) AS max_running_per_user
+    FROM tenants t WHERE t.id = found.tenant_id
+) terms CROSS JOIN LATERAL (
+    -- Of a higher priority.
+    SELECT count(*) AS rows FROM (
+        SELECT FROM lane CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
+          AND lane.provider = found.provider AND lane.priority > found.priority
+          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+        LIMIT :most::bigint
+    ) counted
+) higher CROSS JOIN LATERAL (
+    -- Its user's own.
+    SELECT count(*) AS rows FROM (
+        SELECT FROM lane CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water)
+              AND (d.lane_id, d.dispatch_id) < (lane.lane_id, found.dispatch_id)
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
+          AND lane.provider = found.provider AND lane.priority = found.priority
+          AND lane.tenant_id = found.lane_tenant_id AND lane.user_id = found.lane_user_id
+          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+        LIMIT :most::bigint
+    ) counted
+) own CROSS JOIN LATERAL (
+    -- What its user and its tenant have in flight on this route.
+    SELECT count(*) FILTER (WHERE d.user_id = found.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
+    FROM ai_job_dispatches d
+    WHERE found.status = 'queued' AND d.tenant_id = found.lane_tenant_id AND d.status <> 'queued'
+      AND d.workflow_id + 0 = found.workflow_id AND d.stage = found.stage AND d.provider = found.provider
+) running CROSS JOIN LATERAL (
+    -- The first job of its user and of its tenant.
+    SELECT min(lane.head_id) FILTER (WHERE lane.user_id = found.lane_user_id) AS of_user,
+        min(lane.head_id) AS of_tenant
+    FROM lane
+    WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
+      AND lane.priority = found.priority AND lane.tenant_id = found.lane_tenant_id
+) heads CROSS JOIN LATERAL (
+    -- Those of other users of its tenant: each user as many as its own user will have had when its turn comes.
+    SELECT count(*) AS rows FROM (
+        SELECT FROM lane CROSS JOIN LATERAL (
+            SELECT row_number() OVER (ORDER BY d.lane_id, d.dispatch_id) AS place FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id
+            LIMIT greatest(0, least(:most::bigint, running.user_jobs + own.rows + 1 - lane.user_jobs))
+        ) first
+        WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
+          AND lane.provider = found.provider AND lane.priority = found.priority
+          AND lane.tenant_id = found.lane_tenant_id AND lane.user_id <> found.lane_user_id
+          AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+          -- The last one would be on a par with it.
+          AND (first.place <= running.user_jobs + own.rows - lane.user_jobs OR lane.head_id < heads.of_user)
+        LIMIT :most::bigint
+    ) counted
+) mates CROSS JOIN LATERAL (
+    -- What its tenant will have in flight when its turn comes, relative to its weight.
+    SELECT (running.tenant_jobs + own.rows + mates.rows)::float8
+        / coalesce((SELECT t.weight FROM tenants t WHERE t.id = found.lane_tenant_id), 1) AS share
+) turn CROSS JOIN LATERAL (
+    -- Those of other tenants: each tenant as many as keep it below that.
+    SELECT count(*) AS rows FROM (
+        SELECT FROM (
+            SELECT lane.tenant_id, lane.weight, lane.tenant_jobs, min(lane.head_id) AS head_id FROM lane
+            WHERE found.status = 'queued' AND lane.workflow_id = found.workflow_id AND lane.stage = found.stage
+              AND lane.provider = found.provider AND lane.priority = found.priority
+              AND lane.tenant_id <> found.lane_tenant_id
+              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+            GROUP BY lane.tenant_id, lane.weight, lane.tenant_jobs
+        ) tenant CROSS JOIN LATERAL (
+            SELECT row_number() OVER () AS place FROM lane CROSS JOIN LATERAL (
+                SELECT FROM ai_job_dispatches d
+                WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+                  AND d.status = 'queued' AND d.not_before IS NULL
+                ORDER BY d.lane_id, d.dispatch_id
+                LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+            ) first
+            WHERE lane.workflow_id = found.workflow_id AND lane.stage = found.stage AND lane.provider = found.provider
+              AND lane.priority = found.priority AND lane.tenant_id = tenant.tenant_id
+              AND (lane.is_open OR lane.concurrency_identifier = found.concurrency_identifier)
+            LIMIT greatest(0, least(:most::bigint, floor(turn.share * tenant.weight) - tenant.tenant_jobs + 1))
+        ) first
+        WHERE first.place < turn.share * tenant.weight - tenant.tenant_jobs + 1 OR tenant.head_id < heads.of_tenant
+        LIMIT :most::bigint
+    ) counted
+) others
 
 -- name: list_queue
 -- Newest first. No index has what may be asked for, so a request looks at some thousands of rows at most and says where
@@ -147,17 +257,19 @@ SELECT coalesce(
 -- lane it was leased from. The new lane's mark is lowered first and unconditionally, as in put_back, so that one being
 -- raised at this moment is waited for, and the row is found from the moment of the commit.
 WITH lane AS MATERIALIZED (
-    SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes l
+    SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id JOIN dispatch_lanes l
         ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
         AND l.concurrency_identifier = d.concurrency_identifier AND l.priority = :priority
+        AND l.tenant_id = own.tenant_id AND l.user_id = own.user_id
     WHERE d.dispatch_id = :dispatch_id
     FOR NO KEY UPDATE OF l
 ), marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, :dispatch_id::bigint)
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, :dispatch_id::bigint), has_work = true
     FROM lane WHERE l.lane_id = lane.lane_id
-    RETURNING l.lane_id, l.priority
+    RETURNING l.lane_id, l.priority, l.tenant_id, l.user_id
 ), waiting AS MATERIALIZED (
-    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority
+    SELECT d.dispatch_id, d.priority AS old_priority, marked.lane_id, marked.priority, marked.tenant_id AS lane_tenant_id,
+        marked.user_id AS lane_user_id
     FROM marked CROSS JOIN ai_job_dispatches d
     WHERE d.dispatch_id = :dispatch_id AND d.status = 'queued'
     FOR NO KEY UPDATE OF d
@@ -165,11 +277,13 @@ WITH lane AS MATERIALIZED (
 UPDATE ai_job_dispatches d SET lane_id = waiting.lane_id, priority = waiting.priority
 FROM waiting WHERE d.dispatch_id = waiting.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
+    d.concurrency_identifier, d.priority, d.lane_id, d.not_before, waiting.lane_tenant_id, waiting.lane_user_id,
     waiting.old_priority
 
 -- name: route_of
 -- What a lane for another priority of this dispatch is opened with.
-SELECT workflow_id, stage, provider, concurrency_identifier, status FROM ai_job_dispatches WHERE dispatch_id = :dispatch_id
+SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.status, l.tenant_id, l.user_id
+FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id WHERE d.dispatch_id = :dispatch_id
 
 -- name: list_limits
 -- Every identifier that has a limit, or lanes; and how much of it is out.

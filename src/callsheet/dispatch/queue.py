@@ -5,16 +5,14 @@ Leases, heartbeats, look-ups and closings that arrive together share one stateme
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
-from os import urandom
 from uuid import UUID
 
 import asyncpg
-from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
 
+from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import (
     Beat,
     Closed,
@@ -25,34 +23,33 @@ from callsheet.dispatch.facts import (
     Extended,
     JobEnd,
     Known,
+    Lane,
     Lease,
     PutBack,
     Returned,
     Workflow,
 )
-from callsheet.plumbing.database import DATABASE_AWAY, Database
-from callsheet.plumbing.sql import Connection, Statement, statements
+from callsheet.dispatch.leasing import LEASE_FIELDS, SQL, Asking, Leasing, lane_of, new_tokens
+from callsheet.dispatch.turns import Terms
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Connection, Row, Statement
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.errors import InvalidRequest
 
-SQL = statements("callsheet.dispatch")
-LEASE_FIELDS = tuple(Lease.__slots__)
-# Heads looked at per lease: more than wanted, because other processes may have taken the first ones this instant.
-SPARE_CANDIDATES = 8
-DEEPEST = 2000
-
-Arrived = Callable[[int, str, str], None]
+# A route, and the lane that has work now; without, something that waited for a slot may be possible now.
+Arrived = Callable[[int, str, str, Lane | None], None]
 # What is leased as soon as it is there, and to whom.
 Birth = tuple[Entry, str]
-# Who asks, and the poll's own id, if it has one.
-Asking = tuple[str, str | None]
 
 
 class Queue:
-    def __init__(self, central: Database, arrived: Arrived | None = None):
+    def __init__(
+        self, central: Database, arrived: Arrived | None = None, *, fair: bool = True, terms: Terms | None = None
+    ):
         self._central = central
-        # Told after the commit of everything that put work into a lane: (workflow_id, stage, provider).
-        self._arrived = arrived or (lambda workflow_id, stage, provider: None)
+        # Called after the commit of everything that put work into a lane, for the other control planes.
+        self._arrived = arrived or (lambda workflow_id, stage, provider, lane: None)
+        self.leasing = Leasing(central, fair=fair, terms=terms)
         self._lease_batchers: dict[Criteria, Batcher[Asking, Lease | None]] = {}
         self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
         self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
@@ -60,29 +57,36 @@ class Queue:
         self._births: Batcher[Birth, Lease | None] = Batcher(
             self._place_leased, isolate=(asyncpg.PostgresError,), abandoned=self._give_up_birth
         )
-        self._leased_workflows: set[int] = set()
 
     async def enqueue(self, entries: Sequence[Entry]) -> int:
         """Makes a dispatch of each, unless there is or was one already; answers how many are new."""
         if not entries:
             return 0
         async with self._central.connection() as connection:
-            rows = await self._insert(connection, entries)
-            if rows[0]["without_lane"]:
-                await self._open_lanes(connection, entries)
-                rows += await self._insert(connection, entries)
-        placed = [row for row in rows if row["dispatch_id"] is not None]
-        self._tell_arrivals(placed)
+            placed = await self.place(connection, entries)
+        self.tell_arrivals(placed)
         return len(placed)
+
+    async def place(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
+        """The same within a transaction of the caller, who tells of the arrivals after its commit."""
+        rows = await self._insert(connection, entries)
+        without_lane = rows[0]["without_lane"]
+        # More than once only where a lane was removed in between.
+        while without_lane:
+            await self._open_lanes(connection, entries)
+            more = await self._insert(connection, entries)
+            without_lane = more[0]["without_lane"]
+            rows += more
+        return [row for row in rows if row["dispatch_id"] is not None]
 
     async def enqueue_leased(self, entry: Entry, worker_id: str) -> Lease | None:
         """A dispatch that is this worker's from the first moment. None where there is or was one already, its limit is
         reached or the worker is drained: then it is to be queued."""
-        if not entry.concurrency_identifier:
+        if not self.leasing.is_bounded(entry):
             return await self._births((entry, worker_id))
-        # Two statements, because what is counted must be read after the lock was waited for.
         async with self._central.transaction() as connection:
-            await SQL["lock_limit"].run(connection, identifier=entry.concurrency_identifier)
+            if not await self.leasing.room_for(connection, entry):
+                return None
             return (await self._insert_leased(connection, [(entry, worker_id)]))[0]
 
     async def workflow(self, slug: str) -> Workflow:
@@ -98,7 +102,7 @@ class Queue:
             return None
         batcher = self._lease_batchers.get(criteria)
         if batcher is None:
-            batcher = Batcher(partial(self._leases, criteria), abandoned=self._give_up)
+            batcher = Batcher(partial(self.leasing.leases, criteria), abandoned=self._give_up)
             self._lease_batchers[criteria] = batcher
         try:
             return await batcher((worker_id, poll_id))
@@ -109,57 +113,8 @@ class Queue:
 
     async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
         """Up to one lease for each entry of `workers`, in order."""
-        leases = await self._leases(criteria, [(worker_id, None) for worker_id in workers], now)
+        leases = await self.leasing.leases(criteria, [(worker_id, None) for worker_id in workers], now)
         return [lease for lease in leases if lease is not None]
-
-    async def _leases(
-        self, criteria: Criteria, asking: Sequence[Asking], now: datetime | None = None
-    ) -> list[Lease | None]:
-        """The lease of each of them, or None where there was no work left or the worker is drained."""
-        leases: dict[int, Lease] = {}
-        depth = len(asking) + SPARE_CANDIDATES
-        while True:
-            left = [place for place in range(len(asking)) if place not in leases]
-            try:
-                rows = await self._lease_rows(criteria, [asking[place] for place in left], depth, now)
-            except DATABASE_AWAY:
-                if not leases:
-                    raise
-                break
-            found = {left[row["asked"] - 1]: _lease(row) for row in rows if row["dispatch_id"] is not None}
-            self._leased_workflows.update(lease.workflow_id for lease in found.values())
-            leases |= found
-            if len(found) == rows[0]["asking"] or rows[0]["candidates"] < depth or depth >= DEEPEST:
-                break
-            # What stands at the head was being taken by others at this moment: look deeper.
-            depth = min(depth * 8, DEEPEST)
-        return [leases.get(place) for place in range(len(asking))]
-
-    async def _lease_rows(
-        self, criteria: Criteria, asking: Sequence[Asking], depth: int, now: datetime | None
-    ) -> list[asyncpg.Record]:
-        scope = {
-            "workflow_ids": list(criteria.workflow_ids),
-            "stage": criteria.stage,
-            "providers": list(criteria.providers),
-        }
-        statement = SQL["lease"]
-        common = {
-            **scope,
-            "workers": [worker_id for worker_id, _ in asking],
-            "poll_ids": [poll_id for _, poll_id in asking],
-            "tokens": new_tokens(len(asking)),
-            "depth": depth,
-            "now": now,
-        }
-        async with self._central.connection() as connection:
-            rows = await statement.rows(connection, **common, locked=None)
-            if not rows[0]["limited"]:
-                return rows
-            # Two statements, because what is counted must be read after the locks were waited for.
-            async with connection.transaction():
-                limits = await SQL["lock_limits"].rows(connection, **scope)
-                return await statement.rows(connection, **common, locked=[row["identifier"] for row in limits])
 
     async def heartbeat(self, beat: Beat) -> Extended | None:
         """Extends the lease; None where the token does not hold it any more."""
@@ -190,22 +145,27 @@ class Queue:
                 providers=[lane["provider"]],
                 identifiers=[lane["concurrency_identifier"]],
                 priorities=[lane["priority"]],
+                tenant_ids=[lane["tenant_id"]],
+                user_ids=[lane["user_id"]],
             )
             place = {"dispatch_id": entry.dispatch_id, "priority": lane["priority"]}
             await SQL["lock_lanes_behind"].rows(connection, **place)
             rows = await SQL["put_back"].rows(connection, entries=[_back_as_json(entry)], now=None)
-            if rows:
-                await SQL["move_behind"].run(connection, **place)
-        return [replace(each, priority=lane["priority"]) for each in self._returned(rows)]
+            moved = await SQL["move_behind"].value(connection, **place) if rows else None
+        behind = {"priority": lane["priority"], "lane_id": moved}
+        return self._returned([dict(row) | behind for row in rows])
 
     async def workflow_slug(self, workflow_id: int) -> str:
         async with self._central.connection() as connection:
             row = await SQL["workflow_slug"].row(connection, workflow_id=workflow_id)
         return str(row["slug"]) if row else str(workflow_id)
 
-    def _returned(self, rows: Sequence[asyncpg.Record]) -> list[Returned]:
+    def _returned(self, rows: Sequence[Row]) -> list[Returned]:
+        for row in rows:
+            self.leasing.turns.end(row["dispatch_id"])
+        self.tell_arrivals([row for row in rows if row["not_before"] is None])
         # A delayed one makes no work, but where it has a limit, a slot.
-        self._tell_arrivals([row for row in rows if row["not_before"] is None or row["concurrency_identifier"]])
+        self._tell_free_slots([row for row in rows if row["not_before"] is not None])
         return [Returned(*(row[name] for name in Returned.__slots__)) for row in rows]
 
     async def wait_for_callback(
@@ -244,7 +204,7 @@ class Queue:
             )
             free = [Ending(row["dispatch_id"], row["job_status"]) for row in rows if row["status"] != "leased"]
             closed = await _close_rows(connection, SQL["close_returned"], free) if free else []
-        self._tell_free_slots(closed)
+        self._tell_closed(closed)
 
     async def find_expired(self, now: datetime | None = None, limit: int = 500) -> list[Expired]:
         async with self._central.connection() as connection:
@@ -261,24 +221,27 @@ class Queue:
         """Puts rows whose delay is over into their lanes."""
         async with self._central.connection() as connection:
             rows = await SQL["promote"].rows(connection, now=now, limit=limit)
-        self._tell_arrivals(rows)
+        self.tell_arrivals(rows)
         return len(rows)
 
-    async def raise_leased_low_water(self) -> None:
-        """The marks of lanes that this process has leased from since it last did so. Not of all: each raised mark
-        leaves a dead row behind, and a session that keeps vacuum away makes every lease walk over them."""
-        workflows, self._leased_workflows = self._leased_workflows, set()
-        if workflows:
-            await self.raise_low_water(workflows)
+    async def raise_low_water(self) -> None:
+        """The marks of all lanes."""
+        await self.leasing.raise_low_water()
 
-    async def raise_low_water(self, workflow_ids: Collection[int] | None = None) -> None:
-        """Moves the lanes' marks up to their first queued row. Two statements: the second must see what the first
-        one's locks waited for."""
-        async with self._central.transaction() as connection:
-            rows = await SQL["lock_lanes"].rows(
-                connection, workflow_ids=None if workflow_ids is None else list(workflow_ids)
-            )
-            await SQL["raise_low_water"].run(connection, lane_ids=[row["lane_id"] for row in rows])
+    async def keep(self) -> None:
+        """For a loop: what keeps a lease quick and its order fair."""
+        await self.leasing.keep()
+
+    def received(self, payload: str | None) -> None:
+        """A notification of another control plane, or None after messages may have been missed."""
+        if payload is None:
+            self.leasing.turns.be_unsure()
+            return
+        arrival = Arrival.read(payload)
+        if arrival.lane is None:
+            self.leasing.turns.free(*arrival.route)
+        else:
+            self.leasing.turns.arrive(arrival.lane)
 
     async def held_by(self, worker_id: str) -> list[asyncpg.Record]:
         async with self._central.connection() as connection:
@@ -286,7 +249,7 @@ class Queue:
 
     async def _insert(self, connection: Connection, entries: Sequence[Entry]) -> list[asyncpg.Record]:
         payload = [
-            _entry_as_json(entry)
+            self._as_json(entry)
             # In one order everywhere: two processes that relay the same jobs wait for each other's rows.
             for entry in sorted(entries, key=lambda entry: (entry.job_id, entry.charge_cycle, entry.tenant_id))
         ]
@@ -299,15 +262,24 @@ class Queue:
     async def _insert_leased(self, connection: Connection, births: Sequence[Birth]) -> list[Lease | None]:
         ordered = sorted(births, key=lambda birth: (birth[0].job_id, birth[0].charge_cycle))
         payload = [
-            {**_entry_as_json(entry), "worker_id": worker_id, "token": str(token)}
+            {**self._as_json(entry), "worker_id": worker_id, "token": str(token)}
             for (entry, worker_id), token in zip(ordered, new_tokens(len(ordered)), strict=True)
         ]
         rows = await SQL["enqueue_leased"].rows(connection, entries=payload)
-        if rows[0]["without_lane"]:
+        without_lane = rows[0]["without_lane"]
+        while without_lane:
             await self._open_lanes(connection, [entry for entry, _ in births])
-            rows += await SQL["enqueue_leased"].rows(connection, entries=payload)
-        leases = [_lease(row) for row in rows if row["dispatch_id"] is not None]
-        found = {(lease.tenant_id, lease.job_id, lease.charge_cycle): lease for lease in leases}
+            more = await SQL["enqueue_leased"].rows(connection, entries=payload)
+            without_lane = more[0]["without_lane"]
+            rows += more
+        placed = {(row["tenant_id"], row["job_id"], row["charge_cycle"]): row for row in rows if row["dispatch_id"]}
+        found = {key: Lease(*map(row.__getitem__, LEASE_FIELDS)) for key, row in placed.items()}
+        for entry, _ in births:
+            row = placed.get((entry.tenant_id, entry.job_id, entry.charge_cycle))
+            if row is not None:
+                route = entry.workflow_id, entry.stage, entry.provider, entry.concurrency_identifier, entry.priority
+                lane = Lane(row["lane_id"], *route, *self.leasing.whose(entry))
+                self.leasing.turns.start(row["dispatch_id"], lane)
         return [found.get((entry.tenant_id, entry.job_id, entry.charge_cycle)) for entry, _ in births]
 
     async def _give_up_birth(self, birth: Birth, lease: Lease | None) -> None:
@@ -321,6 +293,8 @@ class Queue:
             providers=[entry.provider for entry in entries],
             identifiers=[entry.concurrency_identifier for entry in entries],
             priorities=[entry.priority for entry in entries],
+            tenant_ids=[self.leasing.whose(entry)[0] for entry in entries],
+            user_ids=[self.leasing.whose(entry)[1] for entry in entries],
         )
 
     async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
@@ -366,17 +340,36 @@ class Queue:
             except asyncpg.UniqueViolationError:
                 # Nothing of the batch was done.
                 rows = await _close_rows(connection, SQL["close_returned"], endings)
-        self._tell_free_slots(rows)
+        self._tell_closed(rows)
         closed = {row["dispatch_id"]: Closed(*(row[name] for name in Closed.__slots__)) for row in rows}
         return [closed.get(ending.dispatch_id) for ending in endings]
 
-    def _tell_free_slots(self, closed: Sequence[asyncpg.Record]) -> None:
-        # Where a slot of a limit is free, somebody may be waiting for just that.
-        self._tell_arrivals([row for row in closed if row["concurrency_identifier"]])
+    def _tell_closed(self, closed: Sequence[Row]) -> None:
+        for row in closed:
+            self.leasing.turns.end(row["dispatch_id"])
+        self._tell_free_slots(closed)
 
-    def _tell_arrivals(self, rows: Sequence[asyncpg.Record]) -> None:
+    def _tell_free_slots(self, rows: Sequence[Row]) -> None:
+        # Where a slot of a limit is free, somebody may be waiting for just that.
         for row in rows:
-            self._arrived(row["workflow_id"], row["stage"], row["provider"])
+            if row["concurrency_identifier"]:
+                self.tell_free(row["workflow_id"], row["stage"], row["provider"])
+
+    def tell_free(self, workflow_id: int, stage: str, provider: str) -> None:
+        """Jobs of this route that waited for a slot may be leased now."""
+        self.leasing.turns.free(workflow_id, stage, provider)
+        self._arrived(workflow_id, stage, provider, None)
+
+    def tell_arrivals(self, rows: Sequence[Row]) -> None:
+        """After the commit that put them into their lanes."""
+        for row in rows:
+            lane = lane_of(row)
+            self.leasing.turns.arrive(lane, row["dispatch_id"])
+            self._arrived(lane.workflow_id, lane.stage, lane.provider, lane)
+
+    def _as_json(self, entry: Entry) -> dict[str, object]:
+        lane_tenant_id, lane_user_id = self.leasing.whose(entry)
+        return entry_as_json(entry) | {"lane_tenant_id": str(lane_tenant_id), "lane_user_id": str(lane_user_id)}
 
 
 async def _close_rows(connection: Connection, statement: Statement, endings: Sequence[Ending]) -> list[asyncpg.Record]:
@@ -389,19 +382,6 @@ async def _close_rows(connection: Connection, statement: Statement, endings: Seq
         provider_job_ids=[ending.provider_job_id for ending in ordered],
         errors=[ending.error for ending in ordered],
     )
-
-
-def new_tokens(count: int) -> list[UUID]:
-    """Random ids (version 4), all of one draw: 0.4 µs each, where `uuid4` takes 2, a tenth of a lease's time here."""
-    drawn = bytearray(urandom(16 * count))
-    for start in range(0, len(drawn), 16):
-        drawn[start + 6] = drawn[start + 6] & 0x0F | 0x40
-        drawn[start + 8] = drawn[start + 8] & 0x3F | 0x80
-    return [QuickUUID(bytes(drawn[start : start + 16])) for start in range(0, len(drawn), 16)]
-
-
-def _lease(row: asyncpg.Record) -> Lease:
-    return Lease(*map(row.__getitem__, LEASE_FIELDS))
 
 
 def _back_as_json(entry: PutBack) -> dict[str, object]:
@@ -417,10 +397,11 @@ def _back_as_json(entry: PutBack) -> dict[str, object]:
     }
 
 
-def _entry_as_json(entry: Entry) -> dict[str, object]:
+def entry_as_json(entry: Entry) -> dict[str, object]:
     # By hand: dataclasses.asdict copies every value deeply, which cost as much as all the rest of a job's Python.
     return {
         "tenant_id": str(entry.tenant_id),
+        "user_id": str(entry.user_id),
         "job_id": str(entry.job_id),
         "charge_cycle": entry.charge_cycle,
         "workflow_id": entry.workflow_id,

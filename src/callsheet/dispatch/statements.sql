@@ -4,103 +4,128 @@
 SELECT id, slug, run_limit_seconds, lease_seconds, max_attempts FROM workflows WHERE slug = :slug AND is_active
 
 -- name: open_lanes
--- Answers the lane of each key, making those that are new.
+-- Makes those that are new.
 WITH wanted AS MATERIALIZED (
-    SELECT DISTINCT workflow_id, stage, provider, concurrency_identifier, priority
-    FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[], :identifiers::text[], :priorities::integer[])
-        AS w (workflow_id, stage, provider, concurrency_identifier, priority)
-    ORDER BY 1, 2, 3, 4, 5
+    SELECT DISTINCT workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id
+    FROM unnest(
+        :workflow_ids::bigint[], :stages::text[], :providers::text[], :identifiers::text[], :priorities::integer[],
+        :tenant_ids::uuid[], :user_ids::uuid[])
+        AS w (workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id)
+    ORDER BY 1, 2, 3, 4, 5, 6, 7
 )
-INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority)
+INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority, tenant_id, user_id)
 SELECT * FROM wanted ON CONFLICT DO NOTHING
 
 -- name: enqueue
 -- The lanes' rows are locked FOR KEY SHARE before ids are drawn: while a low-water mark is being moved (FOR UPDATE) no
--- id below it can be on its way. A dispatch that exists stays as it is.
+-- id below it can be on its way, and no lane is removed. A dispatch that exists stays as it is. Whether a lane has to be
+-- marked as one with work is read from the row as it was locked: a snapshot may show it as it was before.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
+        tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, deadline_at timestamptz)
+        run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid)
 ), lane AS MATERIALIZED (
     SELECT l.* FROM dispatch_lanes l
-    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority) IN (
-        SELECT workflow_id, stage, provider, concurrency_identifier, priority FROM entry)
+    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id) IN (
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
+), waking AS MATERIALIZED (
+    SELECT l.lane_id FROM dispatch_lanes l WHERE l.lane_id IN (SELECT lane_id FROM lane WHERE NOT has_work)
+    ORDER BY l.lane_id FOR NO KEY UPDATE
+), woken AS (
+    UPDATE dispatch_lanes l SET has_work = true FROM waking WHERE l.lane_id = waking.lane_id
 ), placed AS (
     INSERT INTO ai_job_dispatches (
-        tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier, priority,
-        kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
-    SELECT e.tenant_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
+        tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
+        priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at)
+    SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
         e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at
-    FROM entry e JOIN lane USING (workflow_id, stage, provider, concurrency_identifier, priority)
+    FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
+            lane.tenant_id, lane.user_id)
+        = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
     -- A dispatch that was finished already must not come back.
     WHERE NOT EXISTS (
         SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
-    RETURNING dispatch_id, workflow_id, stage, provider
+    RETURNING dispatch_id, lane_id, workflow_id, stage, provider, concurrency_identifier, priority
 )
 SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
-            SELECT FROM lane l WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority)
-                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
-    placed.* FROM (SELECT 1) AS one LEFT JOIN placed ON true
+            SELECT FROM lane l
+            WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
+                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
+                    e.lane_user_id))) AS without_lane,
+    placed.*, lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id
+FROM (SELECT 1) AS one LEFT JOIN placed ON true LEFT JOIN lane ON lane.lane_id = placed.lane_id
 
 -- name: enqueue_leased
--- Born in the hands of whoever runs it: never queued, unless its lease is lost. An identifier at its limit places nothing;
--- who names one has locked its limit before (lock_limit), and comes alone. A drained worker gets nothing.
+-- Born in the hands of the worker that runs it: never queued, unless its lease is lost. What has bounds comes alone, after
+-- they were locked and counted. A drained worker gets nothing.
 WITH entry AS MATERIALIZED (
     SELECT * FROM jsonb_to_recordset(:entries::jsonb) AS e (
-        tenant_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
+        tenant_id uuid, user_id uuid, job_id uuid, charge_cycle integer, workflow_id bigint, stage text, provider text,
         concurrency_identifier text, priority integer, kind text, max_attempts integer, lease_seconds integer,
-        run_limit_seconds integer, deadline_at timestamptz, worker_id text, token uuid)
+        run_limit_seconds integer, deadline_at timestamptz, lane_tenant_id uuid, lane_user_id uuid, worker_id text,
+        token uuid)
 ), lane AS MATERIALIZED (
     SELECT l.* FROM dispatch_lanes l
-    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority) IN (
-        SELECT workflow_id, stage, provider, concurrency_identifier, priority FROM entry)
+    WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id) IN (
+        SELECT workflow_id, stage, provider, concurrency_identifier, priority, lane_tenant_id, lane_user_id FROM entry)
     ORDER BY l.lane_id
     FOR KEY SHARE OF l
 ), placed AS (
     INSERT INTO ai_job_dispatches (
-        tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier, priority,
-        kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token, lease_seq,
-        attempts, lease_expires_at, leased_at, last_leased_at, queue_wait_seconds)
-    SELECT e.tenant_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
+        tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, concurrency_identifier,
+        priority, kind, max_attempts, lease_seconds, run_limit_seconds, deadline_at, status, worker_id, lease_token,
+        lease_seq, attempts, lease_expires_at, leased_at, last_leased_at, queue_wait_seconds)
+    SELECT e.tenant_id, e.user_id, e.job_id, e.charge_cycle, lane.lane_id, e.workflow_id, e.stage, e.provider,
         e.concurrency_identifier, e.priority, e.kind, e.max_attempts, e.lease_seconds, e.run_limit_seconds, e.deadline_at,
         'leased', e.worker_id, e.token, 1, 1, clock_timestamp() + make_interval(secs => e.lease_seconds),
         clock_timestamp(), clock_timestamp(), 0
-    FROM entry e JOIN lane USING (workflow_id, stage, provider, concurrency_identifier, priority)
+    FROM entry e JOIN lane ON (lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
+            lane.tenant_id, lane.user_id)
+        = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id, e.lane_user_id)
     WHERE e.worker_id <> ALL ((SELECT drained_workers(ARRAY (SELECT worker_id FROM entry)))::text[])
       AND NOT EXISTS (
         SELECT FROM dispatch_history h WHERE h.tenant_id = e.tenant_id AND h.tenant_job_id = e.job_id
             AND h.charge_cycle = e.charge_cycle)
-      AND (e.concurrency_identifier = '' OR coalesce(
-        (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = e.concurrency_identifier)
-        > (SELECT count(*) FROM ai_job_dispatches d
-           WHERE d.concurrency_identifier = e.concurrency_identifier AND d.concurrency_identifier <> ''
-             AND d.status <> 'queued'), true))
     ON CONFLICT (tenant_id, tenant_job_id, charge_cycle) DO NOTHING
     RETURNING *
 )
 SELECT (SELECT count(*) FROM entry e WHERE NOT EXISTS (
-            SELECT FROM lane l WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority)
-                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority))) AS without_lane,
-    placed.dispatch_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle, placed.lease_token,
-    placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
+            SELECT FROM lane l
+            WHERE (l.workflow_id, l.stage, l.provider, l.concurrency_identifier, l.priority, l.tenant_id, l.user_id)
+                = (e.workflow_id, e.stage, e.provider, e.concurrency_identifier, e.priority, e.lane_tenant_id,
+                    e.lane_user_id))) AS without_lane,
+    placed.dispatch_id, placed.lane_id, placed.tenant_id, placed.tenant_job_id AS job_id, placed.charge_cycle,
+    placed.lease_token, placed.lease_seq, placed.lease_expires_at, placed.lease_seconds, placed.workflow_id, placed.provider, placed.kind,
     placed.worker_id, placed.attempts, placed.run_limit_seconds, placed.wedges
 FROM (SELECT 1) AS one LEFT JOIN placed ON true
 
--- name: lock_limit
-SELECT max_concurrent FROM concurrency_limits WHERE identifier = :identifier FOR UPDATE
 
--- name: lease
--- Leases the heads of the lanes a worker may serve, highest priority first, then oldest; at most one for each entry of
--- :workers, and none for a worker that is drained. `asked` says which entry a row is for, `asking` how many are not drained.
+-- name: lanes_with_work
+-- Of the routes that a worker may serve, each with its first row. Asked when a lease knows of too little, not by each.
+SELECT lane.lane_id, lane.workflow_id, lane.stage, lane.provider, lane.concurrency_identifier, lane.priority,
+    lane.tenant_id AS lane_tenant_id, lane.user_id AS lane_user_id, first.dispatch_id
+FROM dispatch_lanes lane CROSS JOIN LATERAL (
+    SELECT d.dispatch_id FROM ai_job_dispatches d
+    WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+      AND d.status = 'queued' AND d.not_before IS NULL
+    ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+) first
+WHERE lane.workflow_id = ANY (:workflow_ids::bigint[]) AND lane.stage = :stage AND lane.provider = ANY (:providers::text[])
+  AND lane.has_work
+ORDER BY first.dispatch_id
+
+-- name: take
+-- Leases the heads of the lanes whose turn it is; at most one for each entry of :workers, and none for a worker that is
+-- drained. A seat is the lanes of one user, whose oldest rows come first; it gives :wanted of them, and up to :spare more
+-- where others are taking its first ones at this moment. `asked` says which entry a row is for, `asking` how many are not
+-- drained, `found_counts` how many rows were seen in each of `found_seats`, `found_next` the first row after the
+-- wanted; these with the first row alone, because each has an entry for each seat.
 -- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
--- Where a lane with a concurrency identifier below its limit has work, it leases nothing and says so: the caller then takes
--- the locks of the limits (lock_limits) and comes again with the :locked identifiers, so that what is counted here cannot
--- change meanwhile; a lane that was opened in between has to wait for the next call. A saturated one is passed over.
 --
 -- Heads are found by a comparison of pairs and in the order of pairs: only dispatches_queued can answer that. With
 -- lane_id = … AND dispatch_id >= … the planner may take the primary key, and walk over the rows of all other lanes. For
@@ -114,57 +139,33 @@ WITH asking AS MATERIALIZED (
         WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
         ORDER BY a.asked) AS places
 ), lane AS MATERIALIZED (
-    SELECT l.lane_id, l.priority, l.low_water, l.concurrency_identifier,
-        CASE WHEN l.concurrency_identifier <> '' THEN coalesce(
-            (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
-            - (SELECT count(*) FROM ai_job_dispatches d
-               WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
-                 AND d.status <> 'queued'),
-            :depth::bigint) END AS free
-    FROM dispatch_lanes l
-    WHERE l.workflow_id = ANY (:workflow_ids::bigint[]) AND l.stage = :stage AND l.provider = ANY (:providers::text[])
-      AND (:locked::text[] IS NULL OR l.concurrency_identifier = '' OR l.concurrency_identifier = ANY (:locked::text[]))
-), limited AS MATERIALIZED (
-    SELECT :locked::text[] IS NULL AND EXISTS (
-        SELECT FROM lane CROSS JOIN LATERAL (
-            SELECT FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT 1
-        ) first
-        WHERE lane.free > 0) AS found
+    SELECT s.lane_id, s.seat, s.wanted,
+        (SELECT l.low_water FROM dispatch_lanes l WHERE l.lane_id = s.lane_id) AS low_water
+    FROM unnest(:lane_ids::bigint[], :seats::integer[], :wanted::integer[]) AS s (lane_id, seat, wanted)
 ), head AS MATERIALIZED (
-    -- Priority by priority, and no further than needed; under limits all, as some will be more than their limit allows.
-    SELECT found.* FROM (SELECT DISTINCT priority FROM lane ORDER BY priority DESC) level CROSS JOIN LATERAL (
-        SELECT first.dispatch_id, first.place_found, lane.priority, lane.free, lane.concurrency_identifier
-        FROM lane CROSS JOIN LATERAL (
-            SELECT d.dispatch_id, d.ctid AS place_found FROM ai_job_dispatches d
-            WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-              AND d.status = 'queued' AND d.not_before IS NULL
-            ORDER BY d.lane_id, d.dispatch_id LIMIT least(lane.free, :depth::bigint)
-        ) first
-        WHERE lane.priority = level.priority AND (lane.free IS NULL OR lane.free > 0)
-        ORDER BY first.dispatch_id
-    ) found
-    WHERE NOT (SELECT found FROM limited)
-    LIMIT CASE WHEN :locked::text[] IS NULL THEN :depth::bigint END
+    SELECT lane.seat, lane.wanted, first.dispatch_id, first.place_found,
+        row_number() OVER (PARTITION BY lane.seat ORDER BY first.dispatch_id) AS place
+    FROM lane CROSS JOIN LATERAL (
+        SELECT d.dispatch_id, d.ctid AS place_found FROM ai_job_dispatches d
+        WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+          AND d.status = 'queued' AND d.not_before IS NULL
+        ORDER BY d.lane_id, d.dispatch_id LIMIT lane.wanted + :spare::integer + 1
+    ) first
 ), candidate AS MATERIALIZED (
-    SELECT dispatch_id, place_found, priority FROM (
-        SELECT *, row_number() OVER (PARTITION BY concurrency_identifier ORDER BY priority DESC, dispatch_id) AS place
-        FROM head
-    ) ranked
-    WHERE free IS NULL OR place <= free
-    ORDER BY priority DESC, dispatch_id LIMIT :depth
+    -- The limit leaves none out. It tells the planner that they are few, so that each is looked up by its place.
+    SELECT seat, dispatch_id, place_found, place, place > wanted AS is_spare FROM head
+    WHERE place <= wanted + :spare::integer
+    ORDER BY place > wanted, seat, dispatch_id LIMIT (SELECT count(*) FROM head)
 ), chosen AS MATERIALIZED (
-    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.priority
+    SELECT d.dispatch_id, d.ctid AS place_locked, candidate.seat, candidate.place
     FROM candidate JOIN ai_job_dispatches d ON d.ctid = candidate.place_found
     WHERE d.status = 'queued' AND d.not_before IS NULL AND d.attempts < d.max_attempts
       AND d.deadline_at > coalesce(:now, clock_timestamp())
-    ORDER BY candidate.priority DESC, d.dispatch_id
+    ORDER BY candidate.is_spare, candidate.seat, d.dispatch_id
     LIMIT (SELECT cardinality(places) FROM asking)
     FOR NO KEY UPDATE OF d SKIP LOCKED
 ), given AS (
-    SELECT place_locked, (SELECT places FROM asking)[row_number() OVER (ORDER BY priority DESC, dispatch_id)] AS asked
+    SELECT place_locked, seat, (SELECT places FROM asking)[row_number() OVER (ORDER BY seat, place)] AS asked
     FROM chosen
 ), leased AS (
     UPDATE ai_job_dispatches d SET
@@ -180,29 +181,63 @@ WITH asking AS MATERIALIZED (
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
             extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
     FROM given WHERE d.ctid = given.place_locked
-    RETURNING given.asked, d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.lease_token, d.lease_seq,
-        d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id, d.attempts,
-        d.run_limit_seconds, d.wedges
+    RETURNING given.asked, given.seat, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id, d.charge_cycle,
+        d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id,
+        d.attempts, d.run_limit_seconds, d.wedges
+), found AS MATERIALIZED (
+    SELECT array_agg(seat) AS seats, array_agg(rows) AS counts, array_agg(next) AS next
+    FROM (
+        SELECT seat, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
+        FROM head GROUP BY seat
+    ) each
 )
-SELECT limited.found AS limited, (SELECT count(*) FROM candidate) AS candidates,
-    (SELECT cardinality(places) FROM asking) AS asking, leased.asked, leased.dispatch_id, leased.tenant_id,
-    leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq, leased.lease_expires_at,
-    leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id, leased.attempts,
-    leased.run_limit_seconds, leased.wedges
-FROM limited LEFT JOIN leased ON true
-ORDER BY leased.asked
+SELECT first.seats AS found_seats, first.counts AS found_counts, first.next AS found_next,
+    (SELECT cardinality(places) FROM asking) AS asking, leased.asked, leased.seat, leased.dispatch_id, leased.lane_id,
+    leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq,
+    leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id,
+    leased.attempts, leased.run_limit_seconds, leased.wedges
+FROM (
+    SELECT *, row_number() OVER () AS number FROM (SELECT 1) AS one LEFT JOIN leased ON true
+) leased LEFT JOIN found AS first ON leased.number = 1
+ORDER BY leased.number
 
--- name: lock_limits
--- The rows of the limits in play, before anything is counted. Answers the identifiers in play, also those without limit.
-WITH wanted AS MATERIALIZED (
-    SELECT DISTINCT concurrency_identifier AS identifier FROM dispatch_lanes
-    WHERE workflow_id = ANY (:workflow_ids::bigint[]) AND stage = :stage AND provider = ANY (:providers::text[])
-      AND concurrency_identifier <> ''
-), locked AS MATERIALIZED (
-    SELECT identifier FROM concurrency_limits WHERE identifier IN (SELECT identifier FROM wanted)
+-- name: lock_bounds
+-- Before anything is counted: the limits of identifiers, then the tenants whose jobs in flight are bounded.
+WITH identifier AS MATERIALIZED (
+    SELECT identifier FROM concurrency_limits WHERE identifier = ANY (:identifiers::text[])
     ORDER BY identifier FOR UPDATE
+), tenant AS MATERIALIZED (
+    SELECT id FROM tenants WHERE (SELECT count(*) FROM identifier) >= 0 AND id = ANY (:tenant_ids::uuid[])
+    ORDER BY id FOR NO KEY UPDATE
 )
-SELECT identifier FROM wanted WHERE (SELECT count(*) FROM locked) >= 0
+SELECT count(*) FROM tenant
+
+-- name: count_bounds
+-- How many are in flight of each, and where it is an identifier, how many may be.
+SELECT 'identifier' AS kind, i.identifier, NULL::uuid AS tenant_id, NULL::uuid AS user_id,
+    (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = i.identifier) AS most,
+    (SELECT count(*) FROM ai_job_dispatches d
+     WHERE d.concurrency_identifier = i.identifier AND d.concurrency_identifier <> '' AND d.status <> 'queued') AS in_use
+FROM unnest(:identifiers::text[]) AS i (identifier)
+UNION ALL
+SELECT 'tenant', NULL, t.tenant_id, NULL, NULL,
+    (SELECT count(*) FROM ai_job_dispatches d WHERE d.tenant_id = t.tenant_id AND d.status <> 'queued')
+FROM unnest(:tenant_ids::uuid[]) AS t (tenant_id)
+UNION ALL
+SELECT 'user', NULL, u.tenant_id, u.user_id, NULL,
+    (SELECT count(*) FROM ai_job_dispatches d
+     WHERE d.tenant_id = u.tenant_id AND d.user_id = u.user_id AND d.status <> 'queued')
+FROM unnest(:users_tenants::uuid[], :users::uuid[]) AS u (tenant_id, user_id)
+
+-- name: terms
+SELECT id, weight, max_running, max_running_per_user FROM tenants
+WHERE weight <> 1 OR max_running IS NOT NULL OR max_running_per_user IS NOT NULL
+
+-- name: in_flight
+SELECT d.dispatch_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.lane_id,
+    l.tenant_id AS lane_tenant_id, l.user_id AS lane_user_id
+FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
+WHERE d.status <> 'queued'
 
 -- name: heartbeat
 -- Extends to now + lease_seconds, but never past the run limit: a wedged engine cannot hold a job. The limit counts from
@@ -259,7 +294,7 @@ WITH back AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id)
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
     FROM smallest JOIN lane USING (lane_id)
     WHERE l.lane_id = smallest.lane_id
     RETURNING l.lane_id
@@ -288,6 +323,9 @@ UPDATE ai_job_dispatches d SET
 FROM held WHERE d.dispatch_id = held.dispatch_id
 RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.lease_seq, d.attempts, d.not_before,
     d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority,
+    d.lane_id,
+    (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
+    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id,
     extract(epoch FROM coalesce(:now, clock_timestamp()) - d.last_leased_at)::float8 AS held_seconds
 
 -- name: workflow_slug
@@ -295,28 +333,33 @@ SELECT slug FROM workflows WHERE id = :workflow_id
 
 -- name: lane_behind
 -- What the lane behind that of a lease is opened with: one priority lower, where there is one.
-SELECT workflow_id, stage, provider, concurrency_identifier, greatest(priority::bigint - 1, -2147483648)::integer AS priority
-FROM ai_job_dispatches WHERE dispatch_id = :dispatch_id AND lease_token = :token
+SELECT d.workflow_id, d.stage, d.provider, d.concurrency_identifier, l.tenant_id, l.user_id,
+    greatest(d.priority::bigint - 1, -2147483648)::integer AS priority
+FROM ai_job_dispatches d JOIN dispatch_lanes l ON l.lane_id = d.lane_id
+WHERE d.dispatch_id = :dispatch_id AND d.lease_token = :token
 
 -- name: lock_lanes_behind
 -- The lane of a dispatch and the one behind it, before the dispatch itself: lanes first and in key order, as everywhere.
-SELECT l.lane_id FROM dispatch_lanes l JOIN ai_job_dispatches d
+SELECT l.lane_id FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id JOIN dispatch_lanes l
     ON l.workflow_id = d.workflow_id AND l.stage = d.stage AND l.provider = d.provider
     AND l.concurrency_identifier = d.concurrency_identifier AND l.priority IN (d.priority, :priority)
+    AND l.tenant_id = own.tenant_id AND l.user_id = own.user_id
 WHERE d.dispatch_id = :dispatch_id
 ORDER BY l.lane_id FOR NO KEY UPDATE OF l
 
 -- name: move_behind
 -- Of what was put back in this transaction. The mark of its new lane is lowered first, as in put_back.
 WITH marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id)
-    FROM ai_job_dispatches d
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, d.dispatch_id), has_work = true
+    FROM ai_job_dispatches d JOIN dispatch_lanes own ON own.lane_id = d.lane_id
     WHERE d.dispatch_id = :dispatch_id AND l.workflow_id = d.workflow_id AND l.stage = d.stage
       AND l.provider = d.provider AND l.concurrency_identifier = d.concurrency_identifier AND l.priority = :priority
+      AND l.tenant_id = own.tenant_id AND l.user_id = own.user_id
     RETURNING l.lane_id, l.priority
 )
 UPDATE ai_job_dispatches d SET lane_id = marked.lane_id, priority = marked.priority
 FROM marked WHERE d.dispatch_id = :dispatch_id
+RETURNING d.lane_id
 
 -- name: wait
 -- Submitted to a provider: neither a lease nor a worker's slot is held, but the row counts in the provider's limit.
@@ -424,7 +467,7 @@ ORDER BY worker_id, dispatch_id LIMIT :limit
 
 -- name: find_overdue_heads
 -- Queued rows past their deadline, which no lease takes any more, at the heads of their lanes: where they are in the way.
-SELECT head.* FROM dispatch_lanes lane CROSS JOIN LATERAL (
+SELECT head.* FROM (SELECT lane_id, low_water FROM dispatch_lanes WHERE has_work) lane CROSS JOIN LATERAL (
     SELECT d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle, d.deadline_at FROM ai_job_dispatches d
     WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
       AND d.status = 'queued' AND d.not_before IS NULL
@@ -445,7 +488,7 @@ WITH due AS MATERIALIZED (
     SELECT lane_id FROM dispatch_lanes WHERE lane_id IN (SELECT lane_id FROM smallest)
     ORDER BY lane_id FOR NO KEY UPDATE
 ), marked AS (
-    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id)
+    UPDATE dispatch_lanes l SET low_water = least(l.low_water, smallest.dispatch_id), has_work = true
     FROM smallest JOIN lane USING (lane_id)
     WHERE l.lane_id = smallest.lane_id RETURNING l.lane_id
 )
@@ -455,27 +498,46 @@ WHERE (SELECT count(*) FROM marked) >= 0 AND d.ctid = due.place_found AND d.stat
   -- Moved to another lane meanwhile, it waits for the next round, which lowers that lane's mark. (PostgreSQL 18 looks at the
   -- place again and would not find it; older ones do find it.)
   AND d.lane_id = due.lane_id AND d.not_before <= coalesce(:now, clock_timestamp())
-RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider
+RETURNING d.dispatch_id, d.workflow_id, d.stage, d.provider, d.concurrency_identifier, d.priority, d.lane_id,
+    (SELECT l.tenant_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_tenant_id,
+    (SELECT l.user_id FROM dispatch_lanes l WHERE l.lane_id = d.lane_id) AS lane_user_id
 
 -- name: lock_lanes
--- All lanes, or those of some workflows. Where an enqueue is under way they are passed over; the next round takes them.
+-- All lanes, or these. Where an enqueue is under way they are passed over; the next round takes them.
 SELECT lane_id FROM dispatch_lanes
-WHERE workflow_id = ANY (coalesce(:workflow_ids::bigint[], ARRAY (SELECT id FROM workflows)))
+WHERE lane_id = ANY (coalesce(:lane_ids::bigint[], ARRAY (SELECT lane_id FROM dispatch_lanes)))
 ORDER BY lane_id FOR UPDATE SKIP LOCKED
 
 -- name: raise_low_water
-UPDATE dispatch_lanes l SET low_water = mark.value
+-- And says which of them have no work: while they are locked none can be on its way to them.
+UPDATE dispatch_lanes l SET low_water = greatest(l.low_water, mark.value), has_work = mark.has_work
 FROM (
-    SELECT lane.lane_id, coalesce(
-        (SELECT d.dispatch_id FROM ai_job_dispatches d
-         WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
-           AND d.status = 'queued' AND d.not_before IS NULL
-         ORDER BY d.lane_id, d.dispatch_id LIMIT 1),
+    SELECT lane.lane_id, first.dispatch_id IS NOT NULL AS has_work, coalesce(
+        first.dispatch_id,
         (SELECT coalesce(pg_sequence_last_value(pg_get_serial_sequence('ai_job_dispatches', 'dispatch_id')::regclass), 0))
     ) AS value
-    FROM dispatch_lanes lane WHERE lane.lane_id = ANY (:lane_ids::bigint[])
+    FROM dispatch_lanes lane LEFT JOIN LATERAL (
+        SELECT d.dispatch_id FROM ai_job_dispatches d
+        WHERE (d.lane_id, d.dispatch_id) >= (lane.lane_id, lane.low_water) AND d.lane_id <= lane.lane_id
+          AND d.status = 'queued' AND d.not_before IS NULL
+        ORDER BY d.lane_id, d.dispatch_id LIMIT 1
+    ) first ON true
+    WHERE lane.lane_id = ANY (:lane_ids::bigint[])
 ) mark
-WHERE l.lane_id = mark.lane_id AND mark.value > l.low_water
+WHERE l.lane_id = mark.lane_id AND (mark.value > l.low_water OR mark.has_work <> l.has_work)
+
+-- name: lock_lanes_after
+-- A page of them in the order of their ids, without those that were opened a moment ago for a job on its way.
+SELECT lane_id FROM dispatch_lanes
+WHERE lane_id > :after AND opened_at < clock_timestamp() - make_interval(secs => :settle_seconds::float8)
+ORDER BY lane_id LIMIT :limit FOR UPDATE SKIP LOCKED
+
+-- name: remove_lanes
+-- Those of the locked ones that no dispatch is in. The first lane of a workflow stays: it says that the workflow was used.
+DELETE FROM dispatch_lanes l
+WHERE l.lane_id = ANY (:lane_ids::bigint[])
+  AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.workflow_id = l.workflow_id AND d.lane_id = l.lane_id)
+  AND EXISTS (SELECT FROM dispatch_lanes o WHERE o.workflow_id = l.workflow_id AND o.lane_id < l.lane_id)
 
 -- name: held_by_worker
 SELECT dispatch_id, lease_token, last_leased_at, heartbeat_at FROM ai_job_dispatches

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
+from callsheet.dispatch import arrivals
 from callsheet.dispatch.facts import Criteria
 
-CHANNEL = "dispatch"
 # Two, because the first may be gone or be beaten to it by a poller of another process.
 WOKEN_PER_ARRIVAL = 2
 
@@ -67,15 +67,15 @@ class Waiters:
                 self._wake(criteria, 1)
 
     def received(self, payload: str | None) -> None:
-        """A notification: `workflow_id/stage/provider`, or None after messages may have been missed."""
+        """A notification, or None after messages may have been missed."""
         if payload is None:
             for criteria in tuple(self._waiting):
                 self._wake(criteria, len(self._waiting[criteria]))
             return
-        workflow_id, stage, provider = payload.split("/", 2)
+        route = arrivals.Arrival.read(payload).route
         left = WOKEN_PER_ARRIVAL
         for criteria in tuple(self._waiting):
-            if left and criteria.matches(int(workflow_id), stage, provider):
+            if left and criteria.matches(*route):
                 left -= self._wake(criteria, left)
 
     def provider_is_back(self, provider: str) -> None:
@@ -106,12 +106,3 @@ class Waiters:
 
     def __len__(self) -> int:
         return sum(len(queue) for queue in self._waiting.values())
-
-
-def arrivals(notify: Callable[[str, str], None]) -> Callable[[int, str, str], None]:
-    """What the queue calls for each row that can be leased now."""
-
-    def arrived(workflow_id: int, stage: str, provider: str) -> None:
-        notify(CHANNEL, f"{workflow_id}/{stage}/{provider}")
-
-    return arrived

@@ -36,12 +36,13 @@ class FleetRoom:
     capacity: Capacity
     sweeper: WorkerSweeper
     retention: AuditRetention | None
-    instances: InstanceValidator
+    # None where AWS is not asked about instances.
+    instances: InstanceValidator | None
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        retention = () if self.retention is None else (self.retention,)
-        return (self.authentication.presence, self.sweeper, self.instances, *retention)
+        chosen = (self.retention, self.instances)
+        return (self.authentication.presence, self.sweeper, *(loop for loop in chosen if loop is not None))
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
@@ -61,5 +62,5 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, ex
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
         retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),
-        instances=InstanceValidator(databases, groups, workers),
+        instances=InstanceValidator(databases, groups, workers) if settings.validate_asg_instance else None,
     )

@@ -12,9 +12,9 @@ from callsheet.catalog.payloads import FIELD, InputFile, Resolved, check_file, r
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
-from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
+from callsheet.jobs.levels import check_priority
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database import Database
@@ -144,8 +144,7 @@ class EffectJobs:
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
     if wanted.video_id is not None and wanted.input_file_id is not None:
         raise InvalidRequest.field("input_file_id", "is one too many: send it or video_id, not both")
-    if wanted.priority > 0 and not principal.may(Permission.IGNORE_LIMITS):
-        raise InvalidRequest.field("priority", "should be 0 or lower; only operators may go before others")
+    check_priority(principal, wanted.priority)
 
 
 def no_such_effect() -> NotFound:

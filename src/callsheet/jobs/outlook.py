@@ -59,6 +59,8 @@ class Facts:
     # Of its concurrency identifier, where that has a limit.
     limit: int | None = None
     in_use: int = 0
+    # How many jobs of its tenant may run at once and do, and of its user. None: as many as there are workers for.
+    running_limits: tuple[tuple[int | None, int], tuple[int | None, int]] = ((None, 0), (None, 0))
     # Of its provider, where that does not answer.
     pause: Pause | None = None
     average_seconds: float | None = None
@@ -104,8 +106,9 @@ def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
     """All slots work at the average speed: what is in front of it, shared by them, and then its own run."""
     assert facts.ahead is not None
     slots, free = capacity.slots, capacity.slots - capacity.busy
-    if facts.limit is not None:
-        slots, free = min(slots, facts.limit), min(free, facts.limit - facts.in_use)
+    for limit, in_use in ((facts.limit, facts.in_use), *facts.running_limits):
+        if limit is not None:
+            slots, free = min(slots, limit), min(free, limit - in_use)
     if slots <= 0 or facts.average_seconds is None or facts.pause is not None:
         return None
     in_front = max(0, facts.ahead + 1 - max(0, free))
@@ -127,6 +130,13 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
         return _without_workers(capacity)
     if facts.limit is not None and facts.in_use >= facts.limit:
         return WhyWaiting(code="provider_at_limit", message=_at_limit(facts.limit), ahead=_shown(facts.ahead))
+    (of_tenant, tenant_runs), (of_user, user_runs) = facts.running_limits
+    if of_user is not None and user_runs >= of_user:
+        text = f"{_running(user_runs, 'of yours')}, the most at once for one user; it waits for one to end."
+        return WhyWaiting(code="user_at_limit", message=text, ahead=_shown(facts.ahead))
+    if of_tenant is not None and tenant_runs >= of_tenant:
+        text = f"{_running(tenant_runs, 'of your tenant')}, the most at once; it waits for one to end."
+        return WhyWaiting(code="tenant_at_limit", message=text, ahead=_shown(facts.ahead))
     if facts.ahead > 0:
         return WhyWaiting(code="ahead", message=_ahead(facts.ahead, capacity), ahead=_shown(facts.ahead))
     if capacity.busy >= capacity.slots:
@@ -137,6 +147,10 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
 
 def _ends_before(pause: Pause, moment: datetime | None) -> bool:
     return pause.until is not None and moment is not None and pause.until < moment
+
+
+def _running(jobs: int, whose: str) -> str:
+    return f"{_count(jobs, 'job')} {whose} {'is' if jobs == 1 else 'are'} running"
 
 
 def _without_workers(capacity: Capacity) -> WhyWaiting:

@@ -126,6 +126,10 @@ def _facts(job: Job, stands: Standing | None, progress: JobProgress | None) -> F
             not_before=stands.not_before,
             limit=stands.max_concurrent,
             in_use=stands.in_use or 0,
+            running_limits=(
+                (stands.max_running, stands.tenant_running or 0),
+                (stands.max_running_per_user, stands.user_running or 0),
+            ),
             average_seconds=stands.average_seconds,
             running_since=stands.run_started_at or stands.last_leased_at,
         )

@@ -156,7 +156,7 @@ class Deadlines(Loop):
 
 
 class LaneKeeper(Loop):
-    """Lets delayed rows in when their time comes, and keeps the lanes' low-water marks close to their heads."""
+    """Lets delayed rows in when their time comes, and keeps a lease quick and its order fair."""
 
     name = "lane_keeper"
     interval_seconds = 0.5
@@ -167,5 +167,5 @@ class LaneKeeper(Loop):
 
     async def tick(self, now: datetime) -> bool:
         promoted = await self._queue.promote()
-        await self._queue.raise_leased_low_water()
+        await self._queue.keep()
         return promoted >= 1000

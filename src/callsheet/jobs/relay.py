@@ -134,6 +134,7 @@ def entry_of(row: Row) -> Entry:
     """What central is told of a job."""
     return Entry(
         tenant_id=row["tenant_id"],
+        user_id=row["user_id"],
         job_id=row["job_id"],
         charge_cycle=row["charge_cycle"],
         workflow_id=row["workflow_id"],

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.dispatch.arrivals import CHANNEL as DISPATCH_CHANNEL
+from callsheet.dispatch.arrivals import arrivals
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
-from callsheet.dispatch.waiters import CHANNEL as DISPATCH_CHANNEL
-from callsheet.dispatch.waiters import Waiters, arrivals
+from callsheet.dispatch.shares import TenantShares
+from callsheet.dispatch.turns import Terms
+from callsheet.dispatch.waiters import Waiters
 from callsheet.identity.credentials import CREDENTIALS_CHANNEL
 from callsheet.identity.quotas import Quotas
 from callsheet.identity.routing import TenantRouting
@@ -36,6 +39,7 @@ from callsheet.toolbox.loops import Loop
 class JobsRoom:
     queue: Queue
     overview: Overview
+    shares: TenantShares
     waiters: Waiters
     routing: TenantRouting
     mover: Mover
@@ -66,6 +70,8 @@ class JobsRoom:
 
     def listen(self, listener: Listener) -> None:
         """Lets notifications wake waiting pollers and readers of streams."""
+        # The queue first: a poller that wakes asks it.
+        listener.subscribe(DISPATCH_CHANNEL, self.queue.received)
         listener.subscribe(DISPATCH_CHANNEL, self.waiters.received)
         listener.subscribe(EVENT_CHANNEL, self.feeds.received)
         listener.subscribe(CREDENTIALS_CHANNEL, self.feeds.credentials_changed)
@@ -81,8 +87,13 @@ def open_jobs(
     """`limits`: of active jobs per user. Default: the limit of effect jobs for every kind."""
     limits = limits or ActiveLimits.same(settings.active_per_user)
     usage = StorageUsage(databases, quotas or Quotas(databases, QuotaSettings()))
-    queue = Queue(databases.central, arrivals(notify))
-    overview = Overview(databases.central, arrivals(notify))
+    queue = Queue(
+        databases.central,
+        arrivals(notify),
+        fair=settings.order == "fair",
+        terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
+    )
+    overview = Overview(databases.central, queue)
     routing = TenantRouting(databases)
     journal = Journal(notify)
     mover = Mover(routing, journal)
@@ -93,6 +104,7 @@ def open_jobs(
     return JobsRoom(
         queue=queue,
         overview=overview,
+        shares=TenantShares(databases.central, queue),
         waiters=waiters,
         routing=routing,
         mover=mover,

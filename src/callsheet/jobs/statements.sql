@@ -203,8 +203,7 @@ WITH move AS MATERIALIZED (
         WHEN 'JOB_REFUND' THEN wallet_refund(n.tenant_id, n.user_id, n.job_id, n.charge_cycle,
             -- Only who cancels what runs may have spent something: of what fails or expires nothing was delivered.
             CASE WHEN n.status = 'canceled' AND n.from_status = 'processing' AND n.refund_on_cancel = 'unspent'
-                THEN job_spent(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds,
-                    n.task_actor IS NOT NULL)
+                THEN job_spent_share(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds)
                 ELSE 0 END)
         ELSE wallet_move(n.tenant_id, n.user_id, :ledger, CASE :ledger WHEN 'JOB_RESERVE' THEN -n.cost ELSE 0 END,
             n.job_id, n.charge_cycle, NULL) END
@@ -343,8 +342,8 @@ SELECT active_jobs_as(:tenant_id, :user_id, :counted_as)
 -- name: read_outbox
 -- Oldest first. What another process is relaying at this moment is relayed twice at worst, which changes nothing.
 SELECT o.id AS outbox_id, o.action, o.tenant_id, o.job_id, o.charge_cycle, j.status, j.charge_cycle AS job_cycle,
-    j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority, j.kind, j.max_attempts, j.lease_seconds,
-    j.run_limit_seconds, j.deadline_at,
+    j.user_id, j.workflow_id, j.stage, j.provider, j.concurrency_identifier, j.priority, j.kind, j.max_attempts,
+    j.lease_seconds, j.run_limit_seconds, j.deadline_at,
     CASE WHEN o.action = 'close' AND j.charge_cycle > o.charge_cycle THEN (
         SELECT e.from_status FROM job_events e
         WHERE e.tenant_id = j.tenant_id AND e.job_id = j.id AND e.event = 'job.transition' AND e.to_status = 'pending'

@@ -272,6 +272,23 @@ class JobSettings(Section):
         "typed jobs and runs have limits of their own: `tasks.active_per_user`, `tasks.typed_active_per_user`, "
         "`pipelines.jobs_per_user`.",
     )
+    order: Literal["fair", "first_in_first_out"] = Field(
+        "fair",
+        description="Which job of a priority is next. `fair`: of the tenant with the least in flight relative to its "
+        "weight, then of the one served least recently; the same between its users. `first_in_first_out`: the oldest.",
+    )
+    running_per_tenant: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most jobs of one tenant that run at once. A tenant may have its own number. Default: no limit.",
+    )
+    running_per_user: int | None = Field(
+        None,
+        ge=1,
+        le=1_000_000,
+        description="Most jobs of one user that run at once. A tenant may have its own number. Default: no limit.",
+    )
     lease_seconds: int = Field(
         900,
         ge=15,

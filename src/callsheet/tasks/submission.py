@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.quotas import check_payload
+from callsheet.jobs.levels import check_priority
 from callsheet.jobs.submission import Submission, Submitted
 from callsheet.tasks.plans import Plans, Wanted
 from callsheet.wire.errors import InvalidRequest
@@ -37,8 +37,7 @@ def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
     if not names:
         raise InvalidRequest.field("actor", "is required")
     [actor] = names
-    if request.priority > 0 and not principal.may(Permission.IGNORE_LIMITS):
-        raise InvalidRequest.field("priority", "should be 0 or lower; only operators may go before others")
+    check_priority(principal, request.priority)
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})
     return Wanted(
         kind=KIND,

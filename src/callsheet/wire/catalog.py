@@ -345,4 +345,6 @@ class SubmitEffectJob(UserRequest):
         default_factory=dict, description="Values of the properties you may set, by key; a file by its id."
     )
     idempotency_key: Line | None = None
-    priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1, description="0 or lower, for users."), WHOLE] = 0
+    priority: Annotated[
+        int, Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users; higher is served first."), WHOLE
+    ] = 0

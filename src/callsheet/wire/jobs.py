@@ -11,6 +11,9 @@ from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
 
+# Users choose a priority from 0 down to this.
+LOWEST_USER_PRIORITY = -3
+
 
 class JobStatus(StrEnum):
     PENDING = "pending"
@@ -76,6 +79,8 @@ class WhyWaiting(Answer):
         "scaling_up",
         "provider_at_limit",
         "provider_paused",
+        "tenant_at_limit",
+        "user_at_limit",
         "ahead",
         "workers_at_capacity",
         "next",

@@ -72,7 +72,7 @@ class SubmitTask(UserRequest):
         default_factory=dict, description="What its actor needs; a wrong one is refused by field."
     )
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = Field(
-        0, description="Higher goes first; above 0 only for operators."
+        0, description="0 to -3; operators may use any number. Higher goes first."
     )
     queue_name: QueueName = Field("default", description="One of the queues that `GET /api/actors` names.")
     max_retries: Annotated[int, Field(ge=0, le=20), WHOLE] = Field(

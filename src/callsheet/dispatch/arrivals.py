@@ -1,0 +1,55 @@
+"""What control planes tell each other about the queue, as notifications."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+from callsheet.dispatch.facts import Lane
+
+CHANNEL = "dispatch"
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Jobs of this route may be leased now: in this lane, or, without a lane, one that waited for a slot. No job is
+    named, so that any number of them that come to one lane together are one notification."""
+
+    workflow_id: int
+    stage: str
+    provider: str
+    lane: Lane | None = None
+
+    @property
+    def route(self) -> tuple[int, str, str]:
+        return self.workflow_id, self.stage, self.provider
+
+    def write(self) -> str:
+        values: list[object] = [self.workflow_id, self.stage, self.provider]
+        if self.lane is not None:
+            values += [_plain(getattr(self.lane, name)) for name in Lane.__slots__]
+        return json.dumps(values, separators=(",", ":"))
+
+    @classmethod
+    def read(cls, payload: str) -> Arrival:
+        workflow_id, stage, provider, *of_lane = json.loads(payload)
+        if not of_lane:
+            return cls(workflow_id, stage, provider)
+        lane = Lane(*of_lane)
+        lane = replace(lane, tenant_id=UUID(str(lane.tenant_id)), user_id=UUID(str(lane.user_id)))
+        return cls(workflow_id, stage, provider, lane)
+
+
+def arrivals(notify: Callable[[str, str], None]) -> Callable[[int, str, str, Lane | None], None]:
+    """What the queue calls for each row that can be leased now."""
+
+    def arrived(workflow_id: int, stage: str, provider: str, lane: Lane | None) -> None:
+        notify(CHANNEL, Arrival(workflow_id, stage, provider, lane).write())
+
+    return arrived
+
+
+def _plain(value: object) -> object:
+    return str(value) if isinstance(value, UUID) else value

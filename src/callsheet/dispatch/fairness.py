@@ -1,0 +1,122 @@
+"""Whose turn it is: the rule of the queue, without a clock and without a database.
+
+Within a level of priority the next job is one of the tenant with the least in flight relative to its weight; then of
+the tenant that was served least recently; then the oldest. Between the users of a tenant the same rule holds, with
+equal weights.
+
+How recently is counted in turns: each job moves its tenant on by 1 / weight turns. So a tenant of weight 3 is served
+three times as often as one of weight 1 also where nothing is in flight to compare, as with a single worker. A tenant
+that comes with work starts at the present turn: turns cannot be saved up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+from typing import Generic, TypeVar
+
+Name = TypeVar("Name", bound=Hashable)
+# Smallest first: in flight relative to weight, turn, number of the draw that served it last, oldest job.
+Order = tuple[float, float, int, int]
+
+
+@dataclass(slots=True)
+class Share:
+    """One of those who share the workers: a tenant, or a user of a tenant."""
+
+    weight: float = 1.0
+    in_flight: int = 0
+    turn: float = 0.0
+    # The number of the draw that served it last; 0: none yet.
+    served: int = 0
+    # The id of its oldest job when it came with work.
+    oldest: int = 0
+
+    def order(self) -> Order:
+        return self.in_flight / self.weight, self.turn, self.served, self.oldest
+
+
+class Turn:
+    """The present turn of those who share with each other."""
+
+    __slots__ = ("_draws", "_now")
+
+    def __init__(self) -> None:
+        self._now = 0.0
+        self._draws = 0
+
+    def arrive(self, share: Share, oldest: int) -> None:
+        """It had no work, and has some now."""
+        share.turn = max(share.turn, self._now)
+        share.oldest = oldest
+
+    def serve(self, share: Share, count: int = 1) -> None:
+        """So many jobs of it, one after the other."""
+        step = 1 / share.weight
+        # From the present turn on: neither are turns saved up while a long job runs.
+        share.turn = max(self._now, share.turn) + count * step
+        self._now = share.turn - step
+        self._draws += count
+        share.served = self._draws
+        share.in_flight += count
+
+    def take_back(self, share: Share, count: int = 1) -> None:
+        """It was served, but there was no job of it left."""
+        share.turn -= count / share.weight
+        share.in_flight -= count
+
+    def is_like_new(self, share: Share) -> bool:
+        """Whether nothing is lost when it is forgotten: one that was never here would be treated the same."""
+        return share.in_flight == 0 and share.turn <= self._now
+
+
+class Contest(Generic[Name]):
+    """Finds the smallest order among many that change often. One that became larger keeps its place in the heap until
+    it is first; of one that became smaller (`moved_up`) a second entry is made, and the first is worth nothing."""
+
+    __slots__ = ("_heap", "_members", "_number")
+
+    def __init__(self) -> None:
+        self._members: dict[Name, tuple[Share, int]] = {}
+        self._heap: list[tuple[Order, int, Name]] = []
+        self._number = 0
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._members
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def put(self, name: Name, share: Share) -> None:
+        if name not in self._members:
+            self._push(name, share)
+
+    def moved_up(self, name: Name) -> None:
+        member = self._members.get(name)
+        if member is not None:
+            self._push(name, member[0])
+
+    def remove(self, name: Name) -> None:
+        self._members.pop(name, None)
+
+    def first(self) -> tuple[Order, Name] | None:
+        heap = self._heap
+        while heap:
+            order, number, name = heap[0]
+            member = self._members.get(name)
+            if member is None or member[1] != number:
+                heappop(heap)
+                continue
+            present = member[0].order()
+            if present <= order:
+                return present, name
+            heapreplace(heap, (present, number, name))
+        return None
+
+    def _push(self, name: Name, share: Share) -> None:
+        self._number += 1
+        self._members[name] = share, self._number
+        heappush(self._heap, (share.order(), self._number, name))
+        if len(self._heap) > 4 * len(self._members) + 64:
+            self._heap = sorted((share.order(), number, name) for name, (share, number) in self._members.items())

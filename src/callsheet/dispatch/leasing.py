@@ -1,0 +1,365 @@
+"""Leases: whose turn it is (`turns`), and the statement that takes the heads of their lanes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from os import urandom
+from uuid import UUID
+
+import asyncpg
+from asyncpg.pgproto.pgproto import UUID as QuickUUID  # noqa: N811
+
+from callsheet.dispatch.facts import EVERYBODY, Criteria, Entry, Lane, Lease
+from callsheet.dispatch.turns import Arena, Bound, Seat, Terms, Turns, bounds
+from callsheet.plumbing.database import DATABASE_AWAY, Database
+from callsheet.plumbing.sql import Connection, Row, statements
+
+SQL = statements("callsheet.dispatch")
+LEASE_FIELDS = tuple(Lease.__slots__)
+LANE_FIELDS = (
+    *("lane_id", "workflow_id", "stage", "provider", "concurrency_identifier", "priority"),
+    *("lane_tenant_id", "lane_user_id"),
+)
+# Rows looked at beyond those that are wanted: other processes may have taken the first ones this instant.
+SPARE_ROWS = 8
+DEEPEST = 2000
+UNBOUNDED = 1_000_000_000
+# Each round learns of lanes that are empty or bounds that are reached. What is left after so many is left to the next.
+MOST_ROUNDS = 100
+# How often the database is asked for what notifications should have told.
+UNSURE_SECONDS = 10.0
+# Reading what is in flight takes at most this share of the time, however much it is.
+SIGHT_SHARE = 0.02
+SWEPT_AT_ONCE = 1000
+# So many leases leave as many dead index entries at the head of a lane; below, walking over them costs little.
+WORN_ROWS = 64
+SETTLE_SECONDS = 60.0
+
+# Who asks, and the poll's own id, if it has one.
+Asking = tuple[str, str | None]
+
+
+@dataclass(slots=True)
+class Round:
+    """What one statement gave."""
+
+    asking: int
+    leases: dict[int, Lease]
+    # Whether the next draw will differ, because lanes were found empty or bounds reached.
+    learned: bool
+
+
+class Leasing:
+    """`fair`: between tenants and users; otherwise strictly in the order of arrival. `terms`: of a tenant that has none
+    of its own."""
+
+    def __init__(self, central: Database, *, fair: bool = True, terms: Terms | None = None):
+        self._central = central
+        self._fair = fair
+        self.default_terms = terms or Terms()
+        self._terms: dict[UUID, Terms] | None = None
+        self.turns = Turns(self._terms_of)
+        # How many rows were leased from each lane since its mark was moved.
+        self._leased: Counter[int] = Counter()
+        self._used: dict[Criteria, float] = {}
+        self._sight_due = 0.0
+        self._unsure_due = 0.0
+
+    def whose(self, entry: Entry) -> tuple[UUID, UUID]:
+        """Tenant and user whose lane a job waits in."""
+        terms = self._terms_of(entry.tenant_id)
+        bounded = terms.max_running is not None or terms.max_running_per_user is not None
+        return (entry.tenant_id, entry.user_id) if self._fair or bounded else (EVERYBODY, EVERYBODY)
+
+    async def leases(
+        self, criteria: Criteria, asking: Sequence[Asking], now: datetime | None = None
+    ) -> list[Lease | None]:
+        """The lease of each of them, or None where there was no work left or the worker is drained."""
+        if self._terms is None:
+            await self.read_terms()
+        arena = self.turns.arena(criteria)
+        self._used[criteria] = time.monotonic()
+        leases: dict[int, Lease] = {}
+        spare, has_looked, rounds = SPARE_ROWS, False, 0
+        while spare <= DEEPEST and rounds < MOST_ROUNDS:
+            rounds += 1
+            left = [place for place in range(len(asking)) if place not in leases]
+            try:
+                if arena.is_unsure:
+                    has_looked = True
+                    await self._look(arena)
+                given = await self._round(arena, [asking[place] for place in left], spare, now)
+                if given is None and not has_looked:
+                    has_looked = True
+                    await self._look(arena)
+                    given = await self._round(arena, [asking[place] for place in left], spare, now)
+            except DATABASE_AWAY:
+                if not leases:
+                    raise
+                break
+            if given is None:
+                break
+            leases |= {left[place]: lease for place, lease in given.leases.items()}
+            if len(given.leases) >= given.asking:
+                break
+            if not given.leases and not given.learned:
+                # What stands at the head was being taken by others at this moment: look deeper.
+                spare *= 8
+        return [leases.get(place) for place in range(len(asking))]
+
+    async def room_for(self, connection: Connection, entry: Entry) -> bool:
+        """In a transaction: whether one more may be in flight. What it depends on stays locked until its end."""
+        room = await self._locked_room(connection, self._bounds_of(entry))
+        return all(free > 0 for free in room.values())
+
+    def is_bounded(self, entry: Entry) -> bool:
+        return bool(self._bounds_of(entry))
+
+    async def read_terms(self) -> None:
+        async with self._central.connection() as connection:
+            rows = await SQL["terms"].rows(connection)
+        terms = {
+            row["id"]: Terms(
+                row["weight"],
+                _either(row["max_running"], self.default_terms.max_running),
+                _either(row["max_running_per_user"], self.default_terms.max_running_per_user),
+            )
+            for row in rows
+        }
+        if terms != self._terms:
+            self._terms = terms
+            self.turns.terms_changed()
+
+    async def keep(self) -> None:
+        """Keeps marks close to the heads of their lanes, and what is known here close to what is true."""
+        await self.read_terms()
+        await self._raise_worn()
+        now = time.monotonic()
+        if self.turns.arenas and now >= self._sight_due:
+            await self._see()
+            self._sight_due = time.monotonic() + (time.monotonic() - now) / SIGHT_SHARE
+        if now >= self._unsure_due:
+            self._unsure_due = now + UNSURE_SECONDS
+            self._forget_the_past(now)
+            self.turns.be_unsure()
+            await self.sweep()
+            self._leased.clear()
+
+    async def raise_low_water(self, lane_ids: Sequence[int] | None = None) -> None:
+        """Moves the lanes' marks up to their first queued row. Two statements: the second must see what the first
+        one's locks waited for."""
+        async with self._central.transaction() as connection:
+            rows = await SQL["lock_lanes"].rows(connection, lane_ids=lane_ids)
+            await SQL["raise_low_water"].run(connection, lane_ids=[row["lane_id"] for row in rows])
+
+    async def sweep(self, settle_seconds: float = SETTLE_SECONDS) -> int:
+        """Removes lanes that no dispatch is in; moves the marks of the others, and notes which have no work."""
+        removed, after = 0, 0
+        while True:
+            async with self._central.transaction() as connection:
+                rows = await SQL["lock_lanes_after"].rows(
+                    connection, after=after, limit=SWEPT_AT_ONCE, settle_seconds=settle_seconds
+                )
+                lane_ids = [row["lane_id"] for row in rows]
+                if lane_ids:
+                    await SQL["raise_low_water"].run(connection, lane_ids=lane_ids)
+                    removed += await SQL["remove_lanes"].run(connection, lane_ids=lane_ids)
+            if len(lane_ids) < SWEPT_AT_ONCE:
+                return removed
+            after = lane_ids[-1]
+
+    async def _round(self, arena: Arena, asking: Sequence[Asking], spare: int, now: datetime | None) -> Round | None:
+        """None where nobody has work."""
+        moment = self.turns.moment
+        drawn = arena.draw(len(asking))
+        if not drawn:
+            return None
+        bounded = {bound for seat, _ in drawn for bound in seat.bounds}
+        if not bounded:
+            async with _given_back_on_error(arena, drawn), self._central.connection() as connection:
+                # Shared by the seats: looking at as many rows of each as of one would cost most of the statement.
+                return await self._take(connection, arena, drawn, moment, asking, spare // len(drawn), now)
+        for seat, count in drawn:
+            arena.take_back(seat, count)
+        # What is counted must be read after the locks were waited for.
+        async with self._central.transaction() as connection:
+            room = await self._locked_room(connection, bounded)
+            drawn = arena.draw(len(asking), room)
+            if not drawn:
+                return Round(len(asking), {}, learned=True)
+            async with _given_back_on_error(arena, drawn):
+                return await self._take(connection, arena, drawn, moment, asking, 0, now)
+
+    async def _take(
+        self,
+        connection: Connection,
+        arena: Arena,
+        drawn: Sequence[tuple[Seat, int]],
+        moment: int,
+        asking: Sequence[Asking],
+        spare: int,
+        now: datetime | None,
+    ) -> Round:
+        lanes = [(lane, number, count) for number, (seat, count) in enumerate(drawn) for lane in seat.lanes.values()]
+        of = {lane.lane_id: lane for lane, _, _ in lanes}
+        rows = await SQL["take"].rows(
+            connection,
+            lane_ids=[lane.lane_id for lane, _, _ in lanes],
+            seats=[number for _, number, _ in lanes],
+            wanted=[count for _, _, count in lanes],
+            workers=[worker_id for worker_id, _ in asking],
+            poll_ids=[poll_id for _, poll_id in asking],
+            tokens=new_tokens(len(asking)),
+            spare=spare,
+            now=now,
+        )
+        given = [0] * len(drawn)
+        leases: dict[int, Lease] = {}
+        for row in rows:
+            if row["dispatch_id"] is None:
+                continue
+            given[row["seat"]] += 1
+            self.turns.start(row["dispatch_id"], of[row["lane_id"]], drawn_in=arena)
+            self._leased[row["lane_id"]] += 1
+            leases[row["asked"] - 1] = _lease(row)
+        learned = False
+        found = dict(zip(rows[0]["found_seats"] or (), rows[0]["found_counts"] or (), strict=True))
+        for number, following in zip(rows[0]["found_seats"] or (), rows[0]["found_next"] or (), strict=True):
+            if following is not None:
+                drawn[number][0].oldest = following
+        for number, (seat, count) in enumerate(drawn):
+            if given[number] < count:
+                arena.take_back(seat, count - given[number])
+                if found.get(number, 0) < count + spare:
+                    learned = True
+                    self.turns.leave([lane for lane, place, _ in lanes if place == number], moment)
+            for _ in range(given[number] - count):
+                arena.start(next(lane for lane, place, _ in lanes if place == number))
+        return Round(rows[0]["asking"], leases, learned)
+
+    async def _look(self, arena: Arena) -> None:
+        """Reads which lanes have work, and which bounds have room."""
+        criteria = arena.criteria
+        arena.is_unsure = False
+        try:
+            async with self._central.connection() as connection:
+                rows = await SQL["lanes_with_work"].rows(
+                    connection,
+                    workflow_ids=list(criteria.workflow_ids),
+                    stage=criteria.stage,
+                    providers=list(criteria.providers),
+                )
+                room = await self._room(connection, arena.closed) if arena.closed else {}
+        except BaseException:
+            arena.is_unsure = True
+            raise
+        for row in rows:
+            self.turns.arrive(lane_of(row), row["dispatch_id"])
+        for bound, free in room.items():
+            if free > 0:
+                arena.open(bound)
+
+    async def _see(self) -> None:
+        moment = self.turns.begin_to_look()
+        async with self._central.connection() as connection:
+            rows = await SQL["in_flight"].rows(connection)
+        lanes = {row["lane_id"]: row for row in rows}
+        known = {lane_id: lane_of(row) for lane_id, row in lanes.items()}
+        self.turns.see({row["dispatch_id"]: known[row["lane_id"]] for row in rows}, moment)
+
+    async def _raise_worn(self) -> None:
+        """Of the lanes that this process has leased much from. Not of all: each raised mark leaves a dead row behind,
+        and a session that keeps vacuum away makes every lease walk over them."""
+        worn = sorted(lane_id for lane_id, rows in self._leased.items() if rows >= WORN_ROWS)
+        for lane_id in worn:
+            del self._leased[lane_id]
+        if worn:
+            await self.raise_low_water(worn)
+
+    def _forget_the_past(self, now: float) -> None:
+        for arena in tuple(self.turns.arenas):
+            if self._used.get(arena.criteria, now) < now - SETTLE_SECONDS:
+                self.turns.drop(arena)
+                self._used.pop(arena.criteria, None)
+            else:
+                arena.forget_the_past()
+
+    async def _locked_room(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
+        wanted = tuple(wanted)
+        await SQL["lock_bounds"].rows(
+            connection,
+            identifiers=[bound.identifier for bound in wanted if bound.identifier],
+            tenant_ids=[*{bound.tenant_id for bound in wanted if bound.tenant_id}],
+        )
+        return await self._room(connection, wanted)
+
+    async def _room(self, connection: Connection, wanted: Iterable[Bound]) -> dict[Bound, int]:
+        """How many more of each may be in flight."""
+        wanted = tuple(wanted)
+        users = [bound for bound in wanted if bound.user_id]
+        rows = await SQL["count_bounds"].rows(
+            connection,
+            identifiers=[bound.identifier for bound in wanted if bound.identifier],
+            tenant_ids=[bound.tenant_id for bound in wanted if bound.tenant_id and not bound.user_id],
+            users_tenants=[bound.tenant_id for bound in users],
+            users=[bound.user_id for bound in users],
+        )
+        counted = {Bound(row["identifier"] or "", row["tenant_id"], row["user_id"]): row for row in rows}
+        return {bound: self._most(bound, row) - row["in_use"] for bound, row in counted.items()}
+
+    def _most(self, bound: Bound, row: asyncpg.Record) -> int:
+        most: int | None = row["most"]
+        if bound.tenant_id is not None:
+            terms = self._terms_of(bound.tenant_id)
+            most = terms.max_running_per_user if bound.user_id else terms.max_running
+        return UNBOUNDED if most is None else most
+
+    def _terms_of(self, tenant_id: UUID) -> Terms:
+        if self._terms is None or tenant_id == EVERYBODY:
+            return Terms() if tenant_id == EVERYBODY else self.default_terms
+        return self._terms.get(tenant_id, self.default_terms)
+
+    def _bounds_of(self, entry: Entry) -> tuple[Bound, ...]:
+        terms = self._terms_of(entry.tenant_id)
+        return bounds(entry.concurrency_identifier, entry.tenant_id, entry.user_id, terms)
+
+
+class _given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
+    """What was drawn counts as in flight only where the statement was answered."""
+
+    def __init__(self, arena: Arena, drawn: Sequence[tuple[Seat, int]]):
+        self._arena = arena
+        self._drawn = drawn
+
+    async def __aenter__(self) -> None:
+        return None
+
+    async def __aexit__(self, kind: object, error: object, trace: object) -> None:
+        if error is not None:
+            for seat, count in self._drawn:
+                self._arena.take_back(seat, count)
+
+
+def lane_of(row: Row) -> Lane:
+    return Lane(*map(row.__getitem__, LANE_FIELDS))
+
+
+def new_tokens(count: int) -> list[UUID]:
+    """Random ids (version 4), all of one draw: 0.4 µs each, where `uuid4` takes 2, a tenth of a lease's time here."""
+    drawn = bytearray(urandom(16 * count))
+    for start in range(0, len(drawn), 16):
+        drawn[start + 6] = drawn[start + 6] & 0x0F | 0x40
+        drawn[start + 8] = drawn[start + 8] & 0x3F | 0x80
+    return [QuickUUID(bytes(drawn[start : start + 16])) for start in range(0, len(drawn), 16)]
+
+
+def _lease(row: asyncpg.Record) -> Lease:
+    return Lease(*map(row.__getitem__, LEASE_FIELDS))
+
+
+def _either(value: int | None, otherwise: int | None) -> int | None:
+    return otherwise if value is None else value

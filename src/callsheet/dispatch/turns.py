@@ -1,0 +1,513 @@
+"""Who waits for the same workers, and whose lane a lease looks at next.
+
+A lease asks here which lanes to look at, and takes the heads of those from the database: it costs the same whether one
+tenant waits or ten thousand. What is kept here decides about the order alone. It may be behind what other control
+planes do: they tell of new work by notification, and a lease that gets less than it asked for looks into the database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from dataclasses import dataclass, field
+from itertools import product
+from typing import NamedTuple
+from uuid import UUID
+
+from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.fairness import Contest, Order, Share, Turn
+
+Route = tuple[int, str, str]
+
+
+class Bound(NamedTuple):
+    """Something of which only so much may be in flight: a concurrency identifier, a tenant, or a user of a tenant."""
+
+    identifier: str = ""
+    tenant_id: UUID | None = None
+    user_id: UUID | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What a tenant's share of the workers is: its weight, and how many of its jobs may run at once."""
+
+    weight: float = 1.0
+    max_running: int | None = None
+    max_running_per_user: int | None = None
+
+
+TermsOf = Callable[[UUID], Terms]
+
+
+def bounds(identifier: str, tenant_id: UUID, user_id: UUID, terms: Terms) -> tuple[Bound, ...]:
+    """What bounds how many of these jobs may be in flight."""
+    found = [Bound(identifier)] if identifier else []
+    if terms.max_running is not None:
+        found.append(Bound(tenant_id=tenant_id))
+    if terms.max_running_per_user is not None:
+        found.append(Bound(tenant_id=tenant_id, user_id=user_id))
+    return tuple(found)
+
+
+class Tenant:
+    """A tenant in one arena: its share, and those of its users."""
+
+    __slots__ = ("lines", "seats", "share", "tenant_id", "turn", "users")
+
+    def __init__(self, tenant_id: UUID):
+        self.tenant_id = tenant_id
+        self.share = Share()
+        self.users: dict[UUID, Share] = {}
+        self.turn = Turn()
+        # Where it waits, and how many seats each of its users has.
+        self.lines: list[Line] = []
+        self.seats: dict[UUID, int] = {}
+
+    def user(self, user_id: UUID) -> Share:
+        share = self.users.get(user_id)
+        if share is None:
+            share = self.users[user_id] = Share()
+        return share
+
+
+@dataclass(slots=True, eq=False)
+class Seat:
+    """The lanes of one user in one line: together in the order of their jobs' ids."""
+
+    tenant: Tenant
+    user_id: UUID
+    user: Share
+    line: Line
+    bounds: tuple[Bound, ...] = ()
+    lanes: dict[int, Lane] = field(default_factory=dict)
+    # No job of it has a smaller id, as far as is known here.
+    oldest: int = 0
+    # How many of its jobs the present draw wants.
+    wanted: int = 0
+
+    @property
+    def tenant_id(self) -> UUID:
+        return self.tenant.tenant_id
+
+
+class Bench:
+    """The seats of one tenant in one line. Most tenants have one user there, whose turn it always is."""
+
+    __slots__ = ("_contest", "seats")
+
+    def __init__(self) -> None:
+        self.seats: dict[UUID, Seat] = {}
+        self._contest: Contest[UUID] | None = None
+
+    def __len__(self) -> int:
+        """How many may be served."""
+        return len(self.seats if self._contest is None else self._contest)
+
+    def add(self, seat: Seat) -> None:
+        self.seats[seat.user_id] = seat
+        if self._contest is not None:
+            self._contest.put(seat.user_id, seat.user)
+        elif len(self.seats) > 1:
+            self._compete()
+
+    def remove(self, seat: Seat) -> None:
+        del self.seats[seat.user_id]
+        if self._contest is not None:
+            self._contest.remove(seat.user_id)
+
+    def close(self, user_id: UUID) -> None:
+        if self._contest is None:
+            self._compete()
+        assert self._contest is not None
+        self._contest.remove(user_id)
+
+    def open(self, user_id: UUID) -> None:
+        if self._contest is not None and user_id in self.seats:
+            self._contest.put(user_id, self.seats[user_id].user)
+
+    def moved_up(self, user_id: UUID) -> None:
+        if self._contest is not None:
+            self._contest.moved_up(user_id)
+
+    def first(self) -> Seat:
+        if self._contest is None:
+            return next(iter(self.seats.values()))
+        first = self._contest.first()
+        assert first is not None
+        return self.seats[first[1]]
+
+    def _compete(self) -> None:
+        self._contest = Contest()
+        for seat in self.seats.values():
+            self._contest.put(seat.user_id, seat.user)
+
+
+class Line:
+    """Those who wait at one priority with one concurrency identifier."""
+
+    __slots__ = ("benches", "bound", "priority", "seats", "tenants")
+
+    def __init__(self, priority: int, identifier: str):
+        self.priority = priority
+        self.bound = Bound(identifier)
+        self.tenants: Contest[UUID] = Contest()
+        self.benches: dict[UUID, Bench] = {}
+        self.seats = 0
+
+
+class Arena:
+    """Everything that one kind of worker may run."""
+
+    def __init__(self, criteria: Criteria, terms_of: TermsOf):
+        self.criteria = criteria
+        self._terms_of = terms_of
+        # By priority, the highest first; then by identifier.
+        self._levels: dict[int, dict[str, Line]] = {}
+        self._tenants: dict[UUID, Tenant] = {}
+        self._turn = Turn()
+        self.closed: set[Bound] = set()
+        # Whether there may be lanes with work that are not known here.
+        self.is_unsure = True
+
+    @property
+    def tenants_known(self) -> int:
+        return len(self._tenants)
+
+    def arrive(self, lane: Lane, oldest: int) -> None:
+        """The lane has work, the oldest of it with this id."""
+        line = self._line(lane.priority, lane.concurrency_identifier)
+        bench = line.benches.get(lane.tenant_id)
+        seat = bench.seats.get(lane.user_id) if bench is not None else None
+        if seat is None:
+            seat = self._sit_down(line, lane.tenant_id, lane.user_id, oldest)
+        seat.lanes[lane.lane_id] = lane
+        if oldest < seat.oldest:
+            seat.oldest = oldest
+
+    def leave(self, lane: Lane) -> None:
+        """The lane has no work."""
+        line = self._levels.get(lane.priority, {}).get(lane.concurrency_identifier)
+        bench = line.benches.get(lane.tenant_id) if line is not None else None
+        seat = bench.seats.get(lane.user_id) if bench is not None else None
+        if seat is not None and seat.lanes.pop(lane.lane_id, None) is not None and not seat.lanes:
+            self._stand_up(seat)
+
+    def start(self, lane: Lane) -> None:
+        """A job of it is in flight that was not drawn here."""
+        tenant = self._tenant(lane.tenant_id)
+        tenant.share.in_flight += 1
+        tenant.user(lane.user_id).in_flight += 1
+
+    def end(self, lane: Lane) -> None:
+        """A job of it that was in flight has ended, or is in the queue again."""
+        tenant = self._tenant(lane.tenant_id)
+        user = tenant.user(lane.user_id)
+        tenant.share.in_flight = max(0, tenant.share.in_flight - 1)
+        user.in_flight = max(0, user.in_flight - 1)
+        self._moved_up(tenant, lane.user_id)
+        if self.closed:
+            self.open(Bound(tenant_id=lane.tenant_id))
+            self.open(Bound(tenant_id=lane.tenant_id, user_id=lane.user_id))
+
+    def draw(self, wanted: int, room: MutableMapping[Bound, int] | None = None) -> list[tuple[Seat, int]]:
+        """Whose jobs are next, and how many of each; each counts as in flight from now on. `room`: how many more there
+        may be of what is bounded; without, bounds are not looked at. Where it is the turn of something that was not
+        counted, nothing is drawn."""
+        drawn: list[Seat] = []
+        uncounted: list[Bound] = []
+        while wanted:
+            seat = self._next(room, uncounted)
+            if seat is None:
+                break
+            if not seat.wanted:
+                drawn.append(seat)
+            # Where nobody else waits at its priority, it is next again.
+            count = wanted if not seat.bounds and seat.line.seats == len(self._levels[seat.line.priority]) == 1 else 1
+            wanted -= count
+            seat.wanted += count
+            self._turn.serve(seat.tenant.share, count)
+            seat.tenant.turn.serve(seat.user, count)
+        counts = [(seat, seat.wanted) for seat in drawn]
+        for seat, count in counts:
+            seat.wanted = 0
+            if uncounted:
+                self.take_back(seat, count)
+        return [] if uncounted else counts
+
+    def take_back(self, seat: Seat, count: int) -> None:
+        """So many that were drawn did not get a job."""
+        self._turn.take_back(seat.tenant.share, count)
+        seat.tenant.turn.take_back(seat.user, count)
+        self._moved_up(seat.tenant, seat.user_id)
+
+    def close(self, bound: Bound) -> None:
+        """No more of it may be in flight."""
+        self.closed.add(bound)
+        tenant = self._tenants.get(bound.tenant_id) if bound.tenant_id else None
+        if tenant is None:
+            return
+        for line in tenant.lines:
+            if bound.user_id:
+                line.benches[tenant.tenant_id].close(bound.user_id)
+            self._enter(line, tenant)
+
+    def open(self, bound: Bound) -> None:
+        if bound not in self.closed:
+            return
+        self.closed.remove(bound)
+        tenant = self._tenants.get(bound.tenant_id) if bound.tenant_id else None
+        if tenant is None:
+            return
+        for line in tenant.lines:
+            if bound.user_id:
+                line.benches[tenant.tenant_id].open(bound.user_id)
+            self._enter(line, tenant)
+
+    def open_all(self) -> None:
+        for bound in tuple(self.closed):
+            self.open(bound)
+
+    def terms_changed(self) -> None:
+        """Weights and bounds of tenants are read again."""
+        self.open_all()
+        for tenant in self._tenants.values():
+            tenant.share.weight = self._terms_of(tenant.tenant_id).weight
+            for line in tenant.lines:
+                for seat in line.benches[tenant.tenant_id].seats.values():
+                    seat.bounds = self._bounds(line, tenant.tenant_id, seat.user_id)
+                line.tenants.moved_up(tenant.tenant_id)
+
+    def forget_the_past(self) -> None:
+        """Those who have neither work nor anything in flight, and no turn to wait for."""
+        for tenant in tuple(self._tenants.values()):
+            for user_id, user in tuple(tenant.users.items()):
+                if user_id not in tenant.seats and tenant.turn.is_like_new(user):
+                    del tenant.users[user_id]
+            if not tenant.lines and self._turn.is_like_new(tenant.share):
+                del self._tenants[tenant.tenant_id]
+
+    def _next(self, room: MutableMapping[Bound, int] | None, uncounted: list[Bound]) -> Seat | None:
+        while True:
+            seat = self._first()
+            if seat is None or room is None or not seat.bounds:
+                return seat
+            refused = [bound for bound in seat.bounds if room.get(bound, 0) <= 0]
+            if not refused:
+                for bound in seat.bounds:
+                    room[bound] -= 1
+                return seat
+            for bound in refused:
+                if bound in room:
+                    self.close(bound)
+                else:
+                    uncounted.append(bound)
+            if uncounted:
+                return None
+
+    def _first(self) -> Seat | None:
+        for level in self._levels.values():
+            best: tuple[Order, int] | None = None
+            found: Seat | None = None
+            for line in level.values():
+                if self.closed and line.bound in self.closed:
+                    continue
+                first = line.tenants.first()
+                if first is None:
+                    continue
+                seat = line.benches[first[1]].first()
+                if best is None or (first[0], seat.oldest) < best:
+                    best, found = (first[0], seat.oldest), seat
+            if found is not None:
+                return found
+        return None
+
+    def _line(self, priority: int, identifier: str) -> Line:
+        level = self._levels.get(priority)
+        if level is None:
+            level = self._levels[priority] = {}
+            self._levels = dict(sorted(self._levels.items(), reverse=True))
+        line = level.get(identifier)
+        if line is None:
+            line = level[identifier] = Line(priority, identifier)
+        return line
+
+    def _sit_down(self, line: Line, tenant_id: UUID, user_id: UUID, oldest: int) -> Seat:
+        tenant = self._tenant(tenant_id)
+        if not tenant.lines:
+            self._turn.arrive(tenant.share, oldest)
+        if user_id not in tenant.seats:
+            tenant.turn.arrive(tenant.user(user_id), oldest)
+        tenant.seats[user_id] = tenant.seats.get(user_id, 0) + 1
+        bench = line.benches.get(tenant_id)
+        if bench is None:
+            bench = line.benches[tenant_id] = Bench()
+            tenant.lines.append(line)
+        bounds = self._bounds(line, tenant_id, user_id)
+        seat = Seat(tenant, user_id, tenant.user(user_id), line, bounds, oldest=oldest)
+        bench.add(seat)
+        line.seats += 1
+        if self.closed and Bound(tenant_id=tenant_id, user_id=user_id) in self.closed:
+            bench.close(user_id)
+        self._enter(line, tenant)
+        return seat
+
+    def _stand_up(self, seat: Seat) -> None:
+        line, tenant, user_id = seat.line, seat.tenant, seat.user_id
+        tenant.seats[user_id] -= 1
+        if not tenant.seats[user_id]:
+            del tenant.seats[user_id]
+        line.seats -= 1
+        bench = line.benches[tenant.tenant_id]
+        bench.remove(seat)
+        if not bench.seats:
+            del line.benches[tenant.tenant_id]
+            tenant.lines.remove(line)
+            line.tenants.remove(tenant.tenant_id)
+            if not line.benches:
+                level = self._levels[line.priority]
+                del level[line.bound.identifier]
+                if not level:
+                    del self._levels[line.priority]
+        else:
+            self._enter(line, tenant)
+
+    def _tenant(self, tenant_id: UUID) -> Tenant:
+        tenant = self._tenants.get(tenant_id)
+        if tenant is None:
+            tenant = self._tenants[tenant_id] = Tenant(tenant_id)
+            tenant.share.weight = self._terms_of(tenant_id).weight
+        return tenant
+
+    def _moved_up(self, tenant: Tenant, user_id: UUID) -> None:
+        for line in tenant.lines:
+            line.tenants.moved_up(tenant.tenant_id)
+            line.benches[tenant.tenant_id].moved_up(user_id)
+
+    def _enter(self, line: Line, tenant: Tenant) -> None:
+        """Where it waits, unless neither it nor any of its users may be served."""
+        is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
+        if is_closed or not len(line.benches[tenant.tenant_id]):
+            line.tenants.remove(tenant.tenant_id)
+        else:
+            line.tenants.put(tenant.tenant_id, tenant.share)
+
+    def _bounds(self, line: Line, tenant_id: UUID, user_id: UUID) -> tuple[Bound, ...]:
+        return bounds(line.bound.identifier, tenant_id, user_id, self._terms_of(tenant_id))
+
+
+class Turns:
+    """The arenas of this control plane, each from the first lease that asks for it."""
+
+    def __init__(self, terms_of: TermsOf):
+        self._terms_of = terms_of
+        self._arenas: dict[Criteria, Arena] = {}
+        self._on_route: dict[Route, list[Arena]] = {}
+        # Each dispatch in flight: the lane that it came from, and the moment at which it was seen in flight first.
+        self._held: dict[int, tuple[Lane, int]] = {}
+        # What ended since somebody began to look at what is in flight; None where nobody does.
+        self._ended: set[int] | None = None
+        # The moment of each lane's latest arrival.
+        self._arrived: dict[int, int] = {}
+        self._youngest = 0
+        self.moment = 0
+
+    def arena(self, criteria: Criteria) -> Arena:
+        arena = self._arenas.get(criteria)
+        if arena is None:
+            arena = self._arenas[criteria] = Arena(criteria, self._terms_of)
+            for route in _routes(criteria):
+                self._on_route.setdefault(route, []).append(arena)
+            for lane, _ in self._held.values():
+                if criteria.matches(*_route(lane)):
+                    arena.start(lane)
+        return arena
+
+    @property
+    def arenas(self) -> Collection[Arena]:
+        return self._arenas.values()
+
+    def drop(self, arena: Arena) -> None:
+        del self._arenas[arena.criteria]
+        for route in _routes(arena.criteria):
+            self._on_route[route].remove(arena)
+            if not self._on_route[route]:
+                del self._on_route[route]
+
+    def arrive(self, lane: Lane, oldest: int | None = None) -> None:
+        """The lane has work, the oldest of it with this id. Where nobody said which, it is younger than all known."""
+        if oldest is None:
+            oldest = self._youngest + 1
+        self._youngest = max(self._youngest, oldest)
+        arenas = self._on_route.get(_route(lane))
+        if not arenas:
+            return
+        self.moment += 1
+        self._arrived[lane.lane_id] = self.moment
+        for arena in arenas:
+            arena.arrive(lane, oldest)
+
+    def leave(self, lanes: Iterable[Lane], moment: int) -> None:
+        """They had no work at that moment. Where some came since, they have."""
+        for lane in lanes:
+            if self._arrived.get(lane.lane_id, 0) <= moment:
+                self._arrived.pop(lane.lane_id, None)
+                for arena in self._on_route.get(_route(lane), ()):
+                    arena.leave(lane)
+
+    def free(self, workflow_id: int, stage: str, provider: str) -> None:
+        """A slot of some bound may be free for jobs of this route."""
+        for arena in self._on_route.get((workflow_id, stage, provider), ()):
+            arena.open_all()
+
+    def start(self, dispatch_id: int, lane: Lane, drawn_in: Arena | None = None) -> None:
+        if dispatch_id in self._held:
+            return
+        self.moment += 1
+        self._held[dispatch_id] = lane, self.moment
+        if self._ended is not None:
+            self._ended.discard(dispatch_id)
+        for arena in self._on_route.get(_route(lane), ()):
+            if arena is not drawn_in:
+                arena.start(lane)
+
+    def end(self, dispatch_id: int) -> None:
+        held = self._held.pop(dispatch_id, None)
+        if held is None:
+            return
+        if self._ended is not None:
+            self._ended.add(dispatch_id)
+        for arena in self._on_route.get(_route(held[0]), ()):
+            arena.end(held[0])
+
+    def begin_to_look(self) -> int:
+        """Before all that is in flight is read. Answers the moment."""
+        self._ended = set()
+        return self.moment
+
+    def see(self, held: Mapping[int, Lane], moment: int) -> None:
+        """All that was in flight at that moment, whoever leased it. What was leased or ended here since stays so."""
+        ended, self._ended = self._ended or set(), None
+        for dispatch_id, (_, since) in tuple(self._held.items()):
+            if since <= moment and dispatch_id not in held:
+                self.end(dispatch_id)
+        for dispatch_id, lane in held.items():
+            if dispatch_id not in ended:
+                self.start(dispatch_id, lane)
+
+    def be_unsure(self) -> None:
+        """Notifications may have been missed."""
+        for arena in self._arenas.values():
+            arena.is_unsure = True
+            arena.open_all()
+
+    def terms_changed(self) -> None:
+        for arena in self._arenas.values():
+            arena.terms_changed()
+
+
+def _routes(criteria: Criteria) -> Iterable[Route]:
+    return product(dict.fromkeys(criteria.workflow_ids), (criteria.stage,), dict.fromkeys(criteria.providers))
+
+
+def _route(lane: Lane) -> Route:
+    return lane.workflow_id, lane.stage, lane.provider

@@ -1,0 +1,14 @@
+"""Levels of priority: users choose among a few, because each level of each user is a queue of its own."""
+
+from __future__ import annotations
+
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.jobs import LOWEST_USER_PRIORITY
+
+
+def check_priority(principal: Principal, priority: int) -> None:
+    if not LOWEST_USER_PRIORITY <= priority <= 0 and not principal.may(Permission.IGNORE_LIMITS):
+        allowed = f"should be 0 (the default) to {LOWEST_USER_PRIORITY} (after everything else)"
+        raise InvalidRequest.field("priority", f"{allowed}; only operators may use others")

@@ -1,0 +1,33 @@
+"""`/api/admin/tenants/{tenant_id}/share`: the share of the workers that a tenant gets."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from fastapi import APIRouter
+
+from callsheet.dispatch.shares import TenantShares
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.wire.shares import ChangeShare, TenantShare
+
+
+def share_router(shares: TenantShares, authentication: Authentication) -> APIRouter:
+    see = authentication.may_in_tenant(Permission.SEE_TENANTS)
+    manage = authentication.may(Permission.MANAGE_TENANTS)
+    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}/share", tags=["admin"])
+
+    @router.get("")
+    async def get_share(tenant_id: UUID, principal: Principal = see) -> TenantShare:
+        """Weight and limits of a tenant, and how many of its jobs are in flight."""
+        principal.reach(Permission.SEE_TENANTS, tenant_id, "There is no such tenant.")
+        return await shares.get(tenant_id)
+
+    @router.patch("")
+    async def change_share(tenant_id: UUID, body: ChangeShare, principal: Principal = manage) -> TenantShare:
+        """Changes them. They hold for the next lease; what runs goes on."""
+        return await shares.change(actor_of(principal), tenant_id, body)
+
+    return router

@@ -1,0 +1,260 @@
+"""Tenants and users share the workers: whose job is next, what may run at once, and that the answers say so."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from uuid import UUID
+
+import pytest
+
+from callsheet.dispatch.arrivals import CHANNEL
+from callsheet.dispatch.facts import Ending, Lease
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.shares import ChangeShare
+from tests.support.core import Core, Member, open_core
+from tests.support.holding import holding, waiting
+
+FLOOD = 30
+
+
+@pytest.fixture
+async def core(databases: Databases) -> Core:
+    return await open_core(databases, active_per_user=1000).prepare()
+
+
+async def flooded(core: Core, jobs: int = FLOOD) -> Member:
+    member = await core.member(tokens=100_000)
+    for _ in range(jobs):
+        await core.submit(member)
+    return member
+
+
+async def leased(core: Core, count: int = 1) -> list[Lease]:
+    return await core.room.queue.lease_many(core.criteria(), [f"w{number}" for number in range(count)])
+
+
+async def whose(core: Core, count: int) -> list[UUID]:
+    """The tenants of the next jobs, asked for one by one."""
+    return [(await leased(core))[0].tenant_id for _ in range(count)]
+
+
+async def ahead(core: Core, member: Member, job_id: UUID) -> int | None:
+    key = (member.tenant_id, job_id, 1)
+    return (await core.room.overview.standing([key]))[key].ahead
+
+
+async def test_the_first_job_of_a_newcomer_is_next_however_many_wait(core: Core) -> None:
+    flood = await flooded(core)
+    await leased(core, 4)
+    newcomer = await core.member()
+    job = await core.submit(newcomer)
+    assert await ahead(core, newcomer, job.id) == 0
+    assert await whose(core, 3) == [newcomer.tenant_id, flood.tenant_id, flood.tenant_id]
+
+
+async def test_workers_that_ask_together_are_shared_out_too(core: Core) -> None:
+    members = [await flooded(core, 20) for _ in range(3)]
+    given = Counter(lease.tenant_id for lease in await leased(core, 12))
+    assert given == {member.tenant_id: 4 for member in members}
+
+
+async def test_a_tenant_with_little_work_leaves_the_rest_to_others(core: Core) -> None:
+    flood, little = await flooded(core), await flooded(core, 2)
+    given = Counter(lease.tenant_id for lease in await leased(core, 20))
+    assert given == {flood.tenant_id: 18, little.tenant_id: 2}
+
+
+async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> None:
+    first = await flooded(core, 10)
+    second = await core.member(tenant=first, tokens=100_000)
+    for _ in range(10):
+        await core.submit(second)
+    other = await flooded(core, 10)
+    leases = await leased(core, 8)
+    assert Counter(lease.tenant_id for lease in leases) == {first.tenant_id: 4, other.tenant_id: 4}
+    users = "SELECT user_id FROM ai_job_dispatches WHERE status = 'leased' AND tenant_id = $1"
+    found = Counter(row["user_id"] for row in await core.rows(core.databases.central, users, first.tenant_id))
+    assert found == {first.user_id: 2, second.user_id: 2}
+
+
+async def test_a_weight_is_a_share(core: Core) -> None:
+    heavy, light = await flooded(core), await flooded(core)
+    await core.room.shares.change("operator", heavy.tenant_id, ChangeShare(weight=3))
+    given = Counter(lease.tenant_id for lease in await leased(core, 16))
+    assert given == {heavy.tenant_id: 12, light.tenant_id: 4}
+    share = await core.room.shares.get(heavy.tenant_id)
+    assert (share.weight, share.running, share.max_running) == (3, 12, None)
+
+
+async def test_what_ends_makes_room_for_the_tenant_again(core: Core) -> None:
+    one, two = await flooded(core, 10), await flooded(core, 10)
+    first = await leased(core, 6)
+    for lease in first:
+        if lease.tenant_id == one.tenant_id:
+            await core.room.queue.close(Ending(lease.dispatch_id, "completed", lease.lease_token))
+    assert await whose(core, 3) == [one.tenant_id] * 3
+    assert Counter(await whose(core, 4)) == {one.tenant_id: 2, two.tenant_id: 2}
+
+
+async def test_a_priority_goes_before_every_share(core: Core) -> None:
+    flood = await flooded(core, 3)
+    newcomer = await core.member()
+    await core.submit(newcomer)
+    for _ in range(2):
+        await core.submit(flood, priority=1)
+    assert await whose(core, 3) == [flood.tenant_id, flood.tenant_id, newcomer.tenant_id]
+
+
+async def test_in_the_order_of_arrival_where_that_is_the_setting(databases: Databases) -> None:
+    core = await open_core(databases, active_per_user=1000, order="first_in_first_out").prepare()
+    flood = await flooded(core, 5)
+    newcomer = await core.member()
+    job = await core.submit(newcomer)
+    assert await ahead(core, newcomer, job.id) == 5
+    assert await whose(core, 6) == [flood.tenant_id] * 5 + [newcomer.tenant_id]
+
+
+async def test_another_control_plane_hears_of_a_newcomer(databases: Databases) -> None:
+    far = open_core(databases, active_per_user=1000)
+    told: list[tuple[str, str]] = []
+    core = await open_core(databases, lambda *message: told.append(message), active_per_user=1000).prepare()
+    far.workflow = core.workflow
+    await flooded(core)
+    await leased(far, 2)
+    newcomer = await core.member()
+    told.clear()
+    await core.submit(newcomer)
+    for channel, payload in told:
+        if channel == CHANNEL:
+            far.room.queue.received(payload)
+    assert await whose(far, 1) == [newcomer.tenant_id]
+
+
+async def test_one_that_missed_the_notification_finds_out_when_it_runs_short_or_looks_again(
+    databases: Databases,
+) -> None:
+    core = await open_core(databases, active_per_user=1000).prepare()
+    far = open_core(databases, active_per_user=1000)
+    far.workflow = core.workflow
+    await flooded(core, 3)
+    await leased(far)
+    newcomers = [await core.member() for _ in range(2)]
+    for newcomer in newcomers:
+        await core.submit(newcomer)
+    far.room.queue.received(None)
+    assert (await leased(far))[0].tenant_id == newcomers[0].tenant_id
+    assert len(await leased(far, 9)) == 3
+
+
+@pytest.mark.parametrize("seed", range(6))
+async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed: int) -> None:
+    choose = random.Random(seed)
+    members = [await core.member(tokens=100_000) for _ in range(3)]
+    members += [await core.member(tenant=members[0], tokens=100_000), await core.member(tenant=members[1])]
+    jobs = {}
+    for _ in range(24):
+        member = choose.choice(members)
+        job = await core.submit(member)
+        jobs[job.id] = member
+    keys = [(member.tenant_id, job_id, 1) for job_id, member in jobs.items()]
+    expected = {key[1]: standing.ahead for key, standing in (await core.room.overview.standing(keys)).items()}
+    order = [lease.job_id for _ in keys for lease in await leased(core)]
+    # Exact but for jobs that are on a par after somebody has run out of work.
+    assert all(abs((expected[job_id] or 0) - place) <= 1 for place, job_id in enumerate(order))
+
+
+async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
+    flood, other = await flooded(core), await flooded(core, 3)
+    await core.room.shares.change("operator", flood.tenant_id, ChangeShare(max_running=2))
+    leases = await leased(core, 20)
+    assert Counter(lease.tenant_id for lease in leases) == {flood.tenant_id: 2, other.tenant_id: 3}
+    assert await leased(core) == []
+    [mine, _] = [lease for lease in leases if lease.tenant_id == flood.tenant_id]
+    await core.room.queue.close(Ending(mine.dispatch_id, "completed", mine.lease_token))
+    assert [lease.tenant_id for lease in await leased(core, 3)] == [flood.tenant_id]
+    await core.room.shares.change("operator", flood.tenant_id, ChangeShare(max_running=None))
+    assert len(await leased(core, 5)) == 5
+
+
+async def test_a_user_runs_no_more_at_once_than_the_setting_says(databases: Databases) -> None:
+    core = await open_core(databases, active_per_user=1000, running_per_user=2, running_per_tenant=3).prepare()
+    one = await flooded(core, 5)
+    assert len(await leased(core, 9)) == 2
+    two = await core.member(tenant=one)
+    waits = [await core.submit(two) for _ in range(2)][1]
+    assert len(await leased(core, 9)) == 1
+    key = (two.tenant_id, waits.id, 1)
+    standing = (await core.room.overview.standing([key]))[key]
+    assert (standing.max_running, standing.tenant_running) == (3, 3)
+    assert (standing.max_running_per_user, standing.user_running) == (2, 1)
+
+
+async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_limit(databases: Databases) -> None:
+    cores = [open_core(databases, active_per_user=1000, running_per_tenant=3) for _ in range(2)]
+    workflow = (await cores[0].prepare()).workflow
+    cores[1].workflow = workflow
+    flood = await flooded(cores[0], 8)
+    lock = "SELECT 1 FROM tenants WHERE id = $1 FOR UPDATE"
+    async with holding(databases.central, lock, flood.tenant_id):
+        tasks = await waiting(databases.central, *(leased(core, 2) for core in cores))
+    assert sorted(map(len, await asyncio.gather(*tasks))) == [1, 2]
+    assert [await leased(core, 2) for core in cores] == [[], []]
+
+
+async def test_lanes_that_nobody_needs_are_removed(core: Core) -> None:
+    """One user submits with every priority there is, and cancels: what is left costs nobody anything."""
+    member = await core.member(tokens=100_000)
+    for priority in range(-50, 0):
+        job = await core.submit(member, priority=priority)
+        await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+    kept = await core.submit(member, priority=-60)
+    count = (
+        "SELECT count(*) AS lanes, count(*) FILTER (WHERE has_work) AS busy FROM dispatch_lanes WHERE workflow_id = $1"
+    )
+    [before] = await core.rows(core.databases.central, count, core.workflow)
+    assert before["lanes"] == 51
+    # Not those that were opened a moment ago: their job is on its way.
+    assert await core.room.queue.leasing.sweep(3600) == 0
+    await core.room.queue.leasing.sweep(-1)
+    [after] = await core.rows(core.databases.central, count, core.workflow)
+    # The first lane of the workflow stays, and the one that has work.
+    assert (after["lanes"], after["busy"]) == (2, 1)
+    assert [lease.job_id for lease in await leased(core, 3)] == [kept.id]
+    await core.room.queue.leasing.sweep(-1)
+    # What is in flight may come back to its lane.
+    [held] = await core.rows(core.databases.central, count, core.workflow)
+    assert (held["lanes"], held["busy"]) == (2, 0)
+    await core.check()
+
+
+async def test_a_lane_that_is_removed_while_a_job_comes_is_opened_again(core: Core) -> None:
+    member = await core.member(tokens=100_000)
+    for priority in (-1, 0):
+        job = await core.submit(member, priority=priority)
+        await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+    removed = "DELETE FROM dispatch_lanes WHERE workflow_id = $1 AND priority = 0 RETURNING lane_id"
+    async with holding(core.databases.central, removed, core.workflow):
+        [submitting] = await waiting(core.databases.central, core.submit(member))
+    job = await submitting
+    assert [lease.job_id for lease in await leased(core)] == [job.id]
+    await core.check()
+
+
+async def test_a_lane_that_is_found_empty_while_a_job_comes_has_work(core: Core) -> None:
+    """The mark says `no work` while a job waits to get in: afterwards it has some, and is found."""
+    member = await core.member(tokens=100_000)
+    job = await core.submit(member)
+    await core.room.endings.cancel(member.tenant_id, job.id, actor="user")
+    empty = "UPDATE dispatch_lanes SET has_work = false WHERE workflow_id = $1 RETURNING lane_id"
+    async with holding(
+        core.databases.central, "SELECT 1 FROM dispatch_lanes WHERE workflow_id = $1 FOR UPDATE", core.workflow
+    ) as connection:
+        [submitting] = await waiting(core.databases.central, core.submit(member))
+        await connection.execute(empty, core.workflow)
+    job = await submitting
+    fresh = open_core(core.databases)
+    fresh.workflow = core.workflow
+    assert [lease.job_id for lease in await leased(fresh)] == [job.id]
+    await core.check()
