@@ -15,7 +15,8 @@ import asyncpg
 from asyncpg.prepared_stmt import PreparedStatement
 
 from bench.ground import Ground
-from callsheet.dispatch.queue import SQL as DISPATCH
+from callsheet.dispatch.facts import EVERYBODY
+from callsheet.dispatch.leasing import SQL as DISPATCH
 from callsheet.jobs.moves import SQL as JOBS
 from callsheet.jobs.moves import arguments
 from callsheet.jobs.states import Happening
@@ -102,7 +103,8 @@ class Pair:
         entries = [order.entry(user) for user in users]
         submitted = await self.submit(entries=json.dumps(entries))
         deadline = submitted[0]["deadline_at"].isoformat()
-        placed = [{**entry, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
+        lane = {"lane_tenant_id": str(EVERYBODY), "lane_user_id": str(EVERYBODY)}
+        placed = [{**entry, **lane, "charge_cycle": 1, "deadline_at": deadline, "payload": None} for entry in entries]
         await self.enqueue(entries=json.dumps(placed))
         await self.queue(moves=json.dumps([_move(row, row["job_id"], actor="relay") for row in submitted]))
         leases = await self._leased(len(users))
@@ -128,7 +130,11 @@ class Pair:
             wanted = jobs - len(leases)
             tokens = [uuid4() for _ in range(wanted)]
             rows = await self.lease(
-                workers=["bare"] * wanted, tokens=tokens, poll_ids=[None] * wanted, depth=wanted + CONNECTIONS * jobs
+                workers=["bare"] * wanted,
+                tokens=tokens,
+                poll_ids=[None] * wanted,
+                wanted=[wanted],
+                spare=CONNECTIONS * jobs,
             )
             leases += [row for row in rows if row["dispatch_id"] is not None]
         return leases
@@ -185,20 +191,14 @@ async def _pair(
     central: asyncpg.Connection[asyncpg.Record],
     pool: asyncpg.Connection[asyncpg.Record],
 ) -> Pair:
-    criteria = ground.criteria
+    lane_id = await central.fetchval(
+        "SELECT lane_id FROM dispatch_lanes WHERE workflow_id = $1 AND tenant_id = $2", ground.workflow_id, EVERYBODY
+    )
     return Pair(
         submit=await Bare.prepare(pool, JOBS["submit"], to_status="pending", lifetime_seconds=86_400),
         enqueue=await Bare.prepare(central, DISPATCH["enqueue"]),
         queue=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.QUEUE)),
-        lease=await Bare.prepare(
-            central,
-            DISPATCH["lease"],
-            workflow_ids=list(criteria.workflow_ids),
-            stage=criteria.stage,
-            providers=list(criteria.providers),
-            locked=None,
-            now=None,
-        ),
+        lease=await Bare.prepare(central, DISPATCH["take"], lane_ids=[lane_id], seats=[0], now=None),
         start=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.START)),
         find=await Bare.prepare(central, DISPATCH["find"]),
         complete=await Bare.prepare(pool, JOBS["move"], **arguments(Happening.COMPLETE)),

@@ -14,14 +14,13 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import asyncpg
 
-from bench.ground import Ground, add_workflows, open_ground
+from bench.ground import Ground, add_workflows, new_entry, open_ground
 from bench.results import Result
-from callsheet.dispatch.facts import Criteria, Ending, Entry, Lease
+from callsheet.dispatch.facts import EVERYBODY, Criteria, Ending, Entry, Lease
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.reaper import LaneKeeper
@@ -97,21 +96,8 @@ class Crowd:
             await self.queue.enqueue([self._successor(lease)])
 
     def _successor(self, lease: Lease) -> Entry:
-        return Entry(
-            tenant_id=self.tenant_id,
-            job_id=uuid7(),
-            charge_cycle=1,
-            workflow_id=lease.workflow_id,
-            stage="production",
-            provider="self_hosted",
-            concurrency_identifier="",
-            priority=random.randrange(self.priorities),
-            kind="bench",
-            max_attempts=3,
-            lease_seconds=900,
-            run_limit_seconds=3600,
-            deadline_at=datetime.now(UTC) + timedelta(days=1),
-        )
+        priority = random.randrange(self.priorities)
+        return new_entry(lease.workflow_id, self.tenant_id, EVERYBODY, priority)
 
     async def ask_in_vain(self, calls: int) -> None:
         for _ in range(calls):
@@ -183,7 +169,7 @@ async def crowd(ground: Ground, shape: Shape, database: str, rows: int) -> Async
         workflows = await add_workflows(central, shape.workflows + shape.assigned)
         used, unused = workflows[: shape.workflows], workflows[shape.workflows :]
         criteria = Criteria(tuple(used[: shape.assigned]))
-        await Overview(central).set_limit("saturated", SLOTS, "bench")
+        await Overview(central, queue).set_limit("saturated", SLOTS, "bench")
         await _fill(dsn, queue, criteria, tenant_id, shape, rows, used, unused)
         keeper = LaneKeeper(queue)
         keeper.start()

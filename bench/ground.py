@@ -9,12 +9,13 @@ import os
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 import asyncpg
 
 from bench.processes import fresh_home
-from callsheet.dispatch.facts import Criteria
+from callsheet.dispatch.facts import Criteria, Entry
 from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.plumbing.database import Database, create_database
 from callsheet.plumbing.databases import Databases, open_databases, with_database
@@ -61,6 +62,28 @@ class Ground:
                 TOKENS,
             )
         return users
+
+    async def add_members(self, count: int) -> list[tuple[UUID, UUID]]:
+        """Users who can pay, each of a tenant of its own: (tenant, user)."""
+        members = [(uuid7(), uuid7()) for _ in range(count)]
+        tenants, users = [tenant for tenant, _ in members], [user for _, user in members]
+        async with self.pool.connection() as connection:
+            await connection.execute("INSERT INTO pool_tenants (tenant_id) SELECT unnest($1::uuid[])", tenants)
+            await connection.execute(
+                """SELECT wallet_lock(t, u), wallet_move(t, u, 'PAYMENT_CREDIT', $3, NULL, NULL, u::text)
+                   FROM unnest($1::uuid[], $2::uuid[]) AS member (t, u)""",
+                tenants,
+                users,
+                TOKENS,
+            )
+        async with self.central.connection() as connection:
+            await connection.execute(
+                """INSERT INTO tenants (id, slug, name, db_pool)
+                   SELECT t, 'bench-' || t, 'Bench', $2 FROM unnest($1::uuid[]) AS t""",
+                tenants,
+                self.pool.name,
+            )
+        return members
 
     async def new_database(self, name: str) -> str:
         """Another database of the same server, for a peer; answers its address."""
@@ -129,6 +152,26 @@ async def add_workflows(central: Database, count: int) -> list[int]:
             count,
         )
     return [row["id"] for row in rows]
+
+
+def new_entry(workflow_id: int, tenant_id: UUID, user_id: UUID, priority: int = 0) -> Entry:
+    """A new job, as the relay would put it into the queue."""
+    return Entry(
+        tenant_id=tenant_id,
+        user_id=user_id,
+        job_id=uuid7(),
+        charge_cycle=1,
+        workflow_id=workflow_id,
+        stage="production",
+        provider="self_hosted",
+        concurrency_identifier="",
+        priority=priority,
+        kind="bench",
+        max_attempts=3,
+        lease_seconds=900,
+        run_limit_seconds=3600,
+        deadline_at=datetime.now(UTC) + timedelta(days=1),
+    )
 
 
 async def analyze(dsn: str) -> None:

@@ -16,6 +16,7 @@ from bench.bare_jobs import Order, bare_jobs
 from bench.counting import counter
 from bench.ground import Ground, open_ground
 from bench.peers import procrastinate
+from bench.queues import TENANTS
 from bench.results import Result
 from bench.turns import Drainable, take_turns
 from callsheet.jobs.reports import Report
@@ -34,9 +35,9 @@ LOOPS = ("relay", "reaper", "deadlines", "lane_keeper")
 class OurJobs:
     """Callers that each submit a job, lease one, and complete it."""
 
-    def __init__(self, ground: Ground, users: list[UUID], callers: int):
+    def __init__(self, ground: Ground, members: list[tuple[UUID, UUID]], callers: int):
         self._ground = ground
-        self._users = itertools.cycle(users)
+        self._members = itertools.cycle(members)
         self._callers = callers
 
     async def fill(self, jobs: int) -> None:
@@ -49,9 +50,8 @@ class OurJobs:
     async def _call(self, worker: str, left: Iterator[int]) -> int:
         room, done = self._ground.room, 0
         for _ in left:
-            await room.submission.submit(
-                NewJob(self._ground.tenant_id, next(self._users), "bench", self._ground.workflow_id, PAYLOAD, COST)
-            )
+            tenant, user = next(self._members)
+            await room.submission.submit(NewJob(tenant, user, "bench", self._ground.workflow_id, PAYLOAD, COST))
             started = await room.execution.lease_and_start(self._ground.criteria, worker)
             # Each caller has just put one in, so there is one to take out.
             assert started is not None
@@ -72,7 +72,7 @@ async def run(seconds: float) -> list[Result]:
         procrastinate(ground) as peer,
         bare_jobs(ground, _order(ground), await ground.add_users(USERS)) as bare,
     ):
-        ours = OurJobs(ground, await ground.add_users(USERS), CALLERS)
+        ours = OurJobs(ground, await ground.add_members(TENANTS), CALLERS)
         contestants: dict[str, Drainable] = {
             "bare": bare,
             "several": bare.at_once(BARE_AT_ONCE),

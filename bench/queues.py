@@ -5,33 +5,52 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import asyncpg
 
 from bench.ground import Ground
 from callsheet.dispatch.facts import Ending
 
-# The lane is locked before ids are drawn, as enqueue does it: its mark must not be raised past rows on their way.
+# Tenants that wait: each has a lane of its own, and its turn.
+TENANTS = 1000
+OPEN_LANES = """
+INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority, tenant_id, user_id)
+SELECT $1, 'production', 'self_hosted', 0, t, u FROM unnest($2::uuid[], $3::uuid[]) AS member (t, u)
+"""
+# The lanes are locked before ids are drawn, as enqueue does it: their marks must not be raised past rows on their way.
 FILL = """
-WITH lane AS MATERIALIZED (SELECT * FROM dispatch_lanes WHERE workflow_id = $3 FOR KEY SHARE)
+WITH lane AS MATERIALIZED (
+    SELECT *, row_number() OVER () - 1 AS number FROM (
+        SELECT * FROM dispatch_lanes WHERE workflow_id = $2 AND tenant_id = ANY ($3) ORDER BY lane_id FOR NO KEY UPDATE
+    ) locked
+), woken AS (
+    UPDATE dispatch_lanes l SET has_work = true FROM lane WHERE l.lane_id = lane.lane_id
+)
 INSERT INTO ai_job_dispatches (
-    tenant_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, priority, kind, deadline_at)
-SELECT $1, gen_random_uuid(), 1, lane_id, workflow_id, stage, provider, priority, 'bench', now() + interval '1 day'
-FROM lane, generate_series(1, $2::integer)
+    tenant_id, user_id, tenant_job_id, charge_cycle, lane_id, workflow_id, stage, provider, priority, kind, deadline_at)
+SELECT tenant_id, user_id, gen_random_uuid(), 1, lane_id, workflow_id, stage, provider, priority, 'bench',
+    now() + interval '1 day'
+FROM generate_series(1, $1::integer) AS n JOIN lane ON lane.number = n % cardinality($3)
 """
 
 
 class OurQueue:
-    """Lease and close, one job per call, so many callers at once."""
+    """Lease and close, one job per call, so many callers at once; the jobs are of many tenants."""
 
     def __init__(self, ground: Ground, callers: int):
         self._ground = ground
         self._callers = callers
+        self._tenants: list[UUID] = []
 
     async def fill(self, jobs: int) -> None:
         async with self._ground.central.connection() as connection:
-            await connection.execute(FILL, self._ground.tenant_id, jobs, self._ground.workflow_id)
+            if not self._tenants:
+                members = await self._ground.add_members(TENANTS)
+                self._tenants = [tenant for tenant, _ in members]
+                users = [user for _, user in members]
+                await connection.execute(OPEN_LANES, self._ground.workflow_id, self._tenants, users)
+            await connection.execute(FILL, jobs, self._ground.workflow_id, self._tenants)
             await connection.execute("ANALYZE ai_job_dispatches")
 
     async def drain(self, jobs: int) -> int:
