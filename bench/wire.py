@@ -45,7 +45,7 @@ class Wire(asyncio.Protocol):
     async def ask(
         self, method: str, path: str, body: bytes = b"", headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        lines = [f"{method} {path} HTTP/1.1", "Host: bench", f"Content-Length: {len(body)}"]
+        lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
         lines += [f"{name}: {value}" for name, value in (headers or {}).items()]
         self._answer = asyncio.get_running_loop().create_future()
         self._transport.write("\r\n".join([*lines, "", ""]).encode() + body)
