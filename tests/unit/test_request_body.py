@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from ipaddress import ip_network
 from typing import Any
 
@@ -195,37 +196,47 @@ def test_addresses_of_one_subscriber_are_one() -> None:
     assert neighbourhood("2001:db8:1:2:3::4") == neighbourhood("2001:db8:1:2:ffff::1") != neighbourhood("2001:db8::1")
 
 
+@contextmanager
+def requesting(counts: RequestsInProgress, address: str, forwarded_for: Sequence[str] = ()) -> Iterator[None]:
+    peer = Peer(address, 5000)
+    client = counts.enter(peer, forwarded_for)
+    try:
+        yield
+    finally:
+        counts.leave(peer, client)
+
+
 class TestRequestsInProgress:
     def test_one_address_cannot_have_all_of_them(self) -> None:
         counts = RequestsInProgress(ServerSettings(connections_per_address=2))
-        with counts.of(Peer("203.0.113.9", 5000), []), counts.of(Peer("203.0.113.9", 5000), ["192.0.2.1"]):
-            with pytest.raises(TooManyConnections), counts.of(Peer("203.0.113.9", 5000), ["192.0.2.2"]):
+        with requesting(counts, "203.0.113.9", []), requesting(counts, "203.0.113.9", ["192.0.2.1"]):
+            with pytest.raises(TooManyConnections), requesting(counts, "203.0.113.9", ["192.0.2.2"]):
                 pass
-            with counts.of(Peer("203.0.113.10", 5000), []):
+            with requesting(counts, "203.0.113.10", []):
                 pass
-        with counts.of(Peer("203.0.113.9", 5000), []):
+        with requesting(counts, "203.0.113.9", []):
             pass
 
     def test_a_trusted_proxy_is_not_its_customers(self) -> None:
         settings = ServerSettings.model_validate({"connections_per_address": 1, "trusted_proxies": "10.0.0.0/8"})
         counts = RequestsInProgress(settings)
         with (
-            counts.of(Peer("10.0.0.1", 5000), ["192.0.2.1"]),
-            counts.of(Peer("10.0.0.1", 5000), ["192.0.2.2"]),
-            counts.of(Peer("10.0.0.1", 5000), []),
+            requesting(counts, "10.0.0.1", ["192.0.2.1"]),
+            requesting(counts, "10.0.0.1", ["192.0.2.2"]),
+            requesting(counts, "10.0.0.1", []),
         ):
-            with counts.of(Peer("10.0.0.1", 5000), []):
+            with requesting(counts, "10.0.0.1", []):
                 pass
-            with pytest.raises(TooManyConnections), counts.of(Peer("10.0.0.2", 5000), ["192.0.2.1"]):
+            with pytest.raises(TooManyConnections), requesting(counts, "10.0.0.2", ["192.0.2.1"]):
                 pass
 
     def test_programs_of_this_machine_have_no_limit(self) -> None:
         counts = RequestsInProgress(ServerSettings(connections_per_address=1))
         with (
-            counts.of(Peer("127.0.0.1", 5000), []),
-            counts.of(Peer("127.0.0.1", 5000), []),
-            counts.of(Peer("::1", 5000), []),
-            counts.of(Peer("::1", 5000), []),
+            requesting(counts, "127.0.0.1", []),
+            requesting(counts, "127.0.0.1", []),
+            requesting(counts, "::1", []),
+            requesting(counts, "::1", []),
         ):
             pass
 

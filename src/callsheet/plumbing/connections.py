@@ -10,9 +10,9 @@ import asyncio
 import os
 import socket
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
 from ipaddress import ip_network
 from pathlib import Path
 from typing import NamedTuple, TypeVar
@@ -41,7 +41,7 @@ class Peer(NamedTuple):
 
 
 class RequestsInProgress:
-    """Counts the requests of each address; one too many is refused."""
+    """Counts the requests of each address; one too many is refused. Every request passes here twice."""
 
     def __init__(self, settings: ServerSettings):
         self._limit = settings.connections_per_address
@@ -49,29 +49,30 @@ class RequestsInProgress:
         self._counts: Counter[str] = Counter()
         # The connections they came by; on one of HTTP/2 there may be several.
         self.connections: Counter[Peer] = Counter()
+        # Nearly all requests come from addresses that were here before.
+        self._counted_as = lru_cache(4096)(self._name_to_count)
 
-    @contextmanager
-    def of(self, peer: Peer, forwarded_for: Iterable[str]) -> Iterator[None]:
-        """While a request is in progress. Raises TooManyConnections."""
-        address = client_address(peer.address, forwarded_for, self._trusted)
-        # What is not counted per address is no connection that could be closed either.
-        if is_loopback(address) or is_in(address, self._trusted):
-            yield
-            return
-        with self._counted(neighbourhood(address), peer):
-            yield
-
-    @contextmanager
-    def _counted(self, client: str, peer: Peer) -> Iterator[None]:
+    def enter(self, peer: Peer, forwarded_for: Sequence[str] = ()) -> str | None:
+        """A request begins; what this returns is given to `leave`. Raises TooManyConnections."""
+        address = client_address(peer.address, forwarded_for, self._trusted) if forwarded_for else peer.address
+        client = self._counted_as(address)
+        if client is None:
+            return None
         if self._counts[client] >= self._limit:
             raise TooManyConnections(self._limit)
         self._counts[client] += 1
         self.connections[peer] += 1
-        try:
-            yield
-        finally:
+        return client
+
+    def leave(self, peer: Peer, client: str | None) -> None:
+        if client is not None:
             _count_down(self._counts, client)
             _count_down(self.connections, peer)
+
+    def _name_to_count(self, address: str) -> str | None:
+        """None: this machine's own programs, and proxies that name no client, have no limit."""
+        bare = bare_address(address)
+        return None if is_loopback(bare) or is_in(bare, self._trusted) else neighbourhood(bare)
 
 
 def _count_down(counts: Counter[Key], key: Key) -> None:

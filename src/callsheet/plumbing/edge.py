@@ -10,7 +10,7 @@ import asyncio
 import re
 import secrets
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 
 import structlog
 from starlette.requests import Request
@@ -53,6 +53,7 @@ SECURITY_HEADERS = (
 )
 # Answers of these are about one caller at one moment: no browser and no proxy keeps them, unless a route says so.
 NEVER_KEPT = ("/api/", "/account/", "/metrics")
+NO_PEER = Peer("unknown", 0)
 NO_STORE = (b"cache-control", b"no-store")
 # A year, for this name only: what else lies below the domain is not ours to decide about.
 ONLY_HTTPS = (b"strict-transport-security", b"max-age=31536000")
@@ -83,6 +84,7 @@ class Edge:
         self._in_progress = in_progress or RequestsInProgress(settings)
         self._own = own
         self._defaults = [*SECURITY_HEADERS, ONLY_HTTPS] if own is not None and own.is_https else [*SECURITY_HEADERS]
+        self._api_defaults = [*self._defaults, NO_STORE]
         self._discarding = 0
         self._own_rules = BodyRules(settings.body_grace_seconds, settings.body_bytes_per_second)
         self._json_rules = BodyRules(
@@ -102,8 +104,9 @@ class Edge:
         headers: Mapping[bytes, bytes] = dict(scope["headers"])
         request_id = _request_id(headers)
         scope["callsheet.request_id"] = request_id
+        peer = Peer(*scope["client"]) if scope.get("client") else NO_PEER
         body = self._body(scope, receive, headers)
-        defaults = [*self._defaults, NO_STORE] if scope["path"].startswith(NEVER_KEPT) else self._defaults
+        defaults = self._api_defaults if scope["path"].startswith(NEVER_KEPT) else self._defaults
         answer = _Answer(scope, receive, send, request_id, self._cors.headers(scope["path"], headers), defaults)
 
         with structlog.contextvars.bound_contextvars(request_id=request_id):
@@ -115,8 +118,11 @@ class Edge:
                     await preflight(scope, receive, answer.send)
                 else:
                     self._check_size(scope, headers)
-                    with self._in_progress.of(*_caller(scope)):
+                    client = self._in_progress.enter(peer, _forwarded_for(scope, headers))
+                    try:
                         await self._app(scope, body.receive, answer.send)
+                    finally:
+                        self._in_progress.leave(peer, client)
             except Refusal as refusal:
                 await answer.refuse(refusal)
             except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
@@ -211,9 +217,11 @@ async def _nobody(request: Request) -> None:
     raise NotAuthenticated("A large body is read only for callers who are signed in.")
 
 
-def _caller(scope: Scope) -> tuple[Peer, list[str]]:
-    peer = Peer(*scope["client"]) if scope.get("client") else Peer("unknown", 0)
-    return peer, [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+def _forwarded_for(scope: Scope, headers: Mapping[bytes, bytes]) -> Sequence[str]:
+    """Each line of it; most requests have none."""
+    if b"x-forwarded-for" not in headers:
+        return ()
+    return [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
 
 
 def _shown(path: str) -> str:

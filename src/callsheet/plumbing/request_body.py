@@ -65,9 +65,10 @@ class RequestBody:
         """`vouch` raises a Refusal unless the caller is known; `declared` is the length the client announced."""
         self._receive = receive
         self._rules = rules
-        self._pace = Pace(rules.grace_seconds, rules.bytes_per_second)
+        self._pace: Pace | None = None
         self._seconds_left = rules.seconds
         self._vouch = vouch if rules.stranger_bytes is not None else None
+        self._stranger_bytes = rules.stranger_bytes or 0
         self._declared = declared
         self._pieces: list[bytes] = []
         self._received = 0
@@ -78,15 +79,16 @@ class RequestBody:
         if self._ended:
             # Nothing but a disconnect can come any more; long polls and streams wait here for as long as they like.
             return await self._receive()
-        await self._check_stranger(self._declared)
+        if self._vouch is not None and self._declared > self._stranger_bytes:
+            await self._check_caller()
         message = await self._receive_in_time()
         self._received += self._count(message)
         if self._rules.most_bytes is not None and self._received > self._rules.most_bytes:
             raise BodyTooLarge(self._rules.most_bytes)
-        await self._check_stranger(self._received)
+        if self._vouch is not None and self._received > self._stranger_bytes:
+            await self._check_caller()
         if self._rules.most_values is not None:
-            self._pieces.append(message.get("body", b""))
-            self._check_values(self._rules.most_values)
+            self._check_values(message, self._rules.most_values)
         return message
 
     async def discard(self) -> None:
@@ -105,7 +107,7 @@ class RequestBody:
         return len(message.get("body", b""))
 
     async def _receive_in_time(self) -> Message:
-        patience = self._pace.seconds_left
+        patience = self._pace.seconds_left if self._pace is not None else self._rules.grace_seconds
         if self._seconds_left is not None:
             patience = min(patience, self._seconds_left)
         started = time.monotonic()
@@ -115,23 +117,31 @@ class RequestBody:
         except TimeoutError:
             self.is_abandoned = True
             raise BodyTooSlow(self._rules.bytes_per_second, self._rules.seconds) from None
-        waited = time.monotonic() - started
-        self._pace.record(len(message.get("body", b"")), waited)
-        if self._seconds_left is not None:
-            self._seconds_left -= waited
+        if message.get("more_body", False):
+            self._record(len(message.get("body", b"")), time.monotonic() - started)
         return message
 
-    async def _check_stranger(self, size: int) -> None:
-        if self._vouch is not None and size > (self._rules.stranger_bytes or 0):
+    def _record(self, size: int, waited: float) -> None:
+        """Not of a body that comes in one piece, as nearly all do."""
+        self._pace = self._pace or Pace(self._rules.grace_seconds, self._rules.bytes_per_second)
+        self._pace.record(size, waited)
+        if self._seconds_left is not None:
+            self._seconds_left -= waited
+
+    async def _check_caller(self) -> None:
+        if self._vouch is not None:
             await self._vouch()
             self._vouch = None
 
-    def _check_values(self, most: int) -> None:
+    def _check_values(self, message: Message, most: int) -> None:
+        if self._ended and self._received <= most:
+            return  # with so few bytes it has no more values
+        self._pieces.append(message.get("body", b""))
         if not self._ended:
             return
         pieces, self._pieces = self._pieces, []
         # Each value but the first of its list or object stands behind a comma, the first behind a bracket.
-        if self._received > most and values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
+        if values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
             reason = f"has more than {most} values"
             raise MalformedRequest(f"The body {reason}.", errors=[FieldProblem("body", reason)])
 
