@@ -299,7 +299,7 @@ def _open_rooms(
         webhooks=webhooks,
         pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
-        credentials=Credentials(databases, settings, secret, identity.attempts),
+        credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
     )
 

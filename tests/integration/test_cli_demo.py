@@ -112,7 +112,7 @@ def test_what_is_on_offer_takes_images_videos_words_and_pictures(callsheet: Call
 
 
 def test_its_key_and_its_password_are_for_its_owner_alone(home: Path) -> None:
-    for name in ("login.json", "password"):
+    for name in ("login.json", "password", "fleet_token.json"):
         assert stat.S_IMODE((home / "demo" / name).stat().st_mode) == 0o600
     assert json.loads((home / "demo" / "login.json").read_text())["api_key"].startswith("cs_")
 
@@ -136,6 +136,9 @@ def test_a_second_run_uses_what_the_first_one_made(
     assert [_without_timings(each) for each in again] == [_without_timings(each) for each in catalog]
     assert callsheet.call("users", "list", "--json").json == before
     assert [row["email"] for row in before] == [EMAIL]
+    # Its worker came with the same registration token, so that no setting and no revocation keeps it waiting.
+    [token] = callsheet.call("fleets", "tokens", "list", "demo", "--json").json
+    assert (token["is_accepted"], token["last_used_by"]) == (True, "demo")
     assert processes_naming(home) == []
 
 

@@ -19,8 +19,7 @@ def demo(
 ) -> None:
     """Start everything on this machine, render a sample clip and keep running. Ctrl-C stops it."""
     given = {"port": port} if port is not None else {}
-    # Its own worker needs nobody's approval.
-    settings = load_settings(server={**given, "host": DEMO_HOST}, fleet={"auto_approve": True})
+    settings = load_settings(server={**given, "host": DEMO_HOST})
     if find_place().is_system:
         raise OperatorError(
             "callsheet demo creates an operator, sample effects and tokens, so it does not work on the installation of "

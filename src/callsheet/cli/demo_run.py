@@ -24,7 +24,7 @@ from callsheet.cli.client import Client
 from callsheet.cli.console import err, print_json
 from callsheet.cli.demo import DEMO_HOST
 from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
-from callsheet.cli.demo_catalog import FLEET, STAGE, seed_catalog
+from callsheet.cli.demo_catalog import FLEET, OPERATOR, STAGE, seed_catalog
 from callsheet.cli.demo_introduction import Shown, introduce
 from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
@@ -163,12 +163,24 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutin
         await asyncio.gather(working, stopping, return_exceptions=True)
 
 
+async def _fleet_token(plane: ControlPlane) -> str:
+    """What its worker registers with: the one of the last time, or a new one where that was revoked or is gone."""
+    from callsheet.worker.private_files import read_private, write_private
+
+    file = plane.settings.home / "demo" / "fleet_token.json"
+    kept = (read_private(file) or {}).get("token")
+    if isinstance(kept, str) and await plane.fleet.fleet_tokens.is_accepted(kept):
+        return kept
+    fleet = await plane.fleet.fleets.find(FLEET, STAGE)
+    token = (await plane.fleet.fleet_tokens.create(fleet.id, "demo", OPERATOR)).token
+    write_private(file, {"token": token})
+    return token
+
+
 @asynccontextmanager
 async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[None]]:
     """Lightbox and an agent beside it; the agent leaves before its engine does."""
-    from callsheet.fleet.secret import fleet_secret
     from callsheet.lightbox.server import running_lightbox
-    from callsheet.plumbing.secrets import master_secret
     from callsheet.providers.comfyui import ComfyUI
     from callsheet.worker.agent import Agent
     from callsheet.worker.config import AgentConfig
@@ -178,7 +190,7 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
     config = AgentConfig(
         api_url=settings.public_url,
         worker_id="demo",
-        secret=fleet_secret(settings.fleet, master_secret(settings)),
+        secret=await _fleet_token(plane),
         directory=settings.home / "worker" / "demo",
         fleet=FLEET,
         stage=STAGE,

@@ -8,17 +8,15 @@ from typing import Final, TypeAlias
 
 from fastapi import Request
 
+from callsheet.fleet.fleet_tokens import FleetTokens
 from callsheet.fleet.secret import accepted_secrets, digest, fingerprints
-from callsheet.fleet.tokens import FLEET_TOKEN_PREFIX, hash_token
+from callsheet.fleet.tokens import hash_token
 from callsheet.identity.attempts import Attempts
-from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
 from callsheet.settings import Settings
 from callsheet.toolbox.addresses import is_loopback, is_loopback_url
 from callsheet.toolbox.signing import Master
 from callsheet.wire.errors import NotAuthenticated
 
-SQL = statements("callsheet.fleet")
 # What proxies add. A request with one of them comes from another machine, or could.
 FORWARDING: Final = ("forwarded", "x-forwarded-for", "x-forwarded-host", "x-forwarded-proto", "x-real-ip", "via")
 CREATE = "`callsheet fleets tokens create FLEET` on the control plane makes a registration token."
@@ -54,8 +52,8 @@ OWN: Final = OwnCredential()
 class Credentials:
     """Wrong ones are limited per address, right ones never are: a fleet may share one address."""
 
-    def __init__(self, databases: Databases, settings: Settings, secret: Master, attempts: Attempts):
-        self._databases = databases
+    def __init__(self, tokens: FleetTokens, settings: Settings, secret: Master, attempts: Attempts):
+        self._tokens = tokens
         self._secret = secret
         self._shared = [(each, digest(each)) for each in accepted_secrets(settings.fleet, secret)]
         # The derived one was never given to anybody on purpose: it opens the door from inside only.
@@ -74,7 +72,7 @@ class Credentials:
                 f"This secret is accepted from the control plane's own machine only. {CREATE} To use one secret for "
                 "all fleets instead, set CALLSHEET_FLEET__SECRET."
             )
-        if given is not None and await self._is_token(given):
+        if given is not None and await self._tokens.is_accepted(given):
             return TokenCredential(hash_token(given))
         await self._attempts.count({self._attempts.address(address, "fleet secret"): self._limit})
         raise NotAuthenticated(f"Send a registration token of the fleet as X-Fleet-Secret. {CREATE}")
@@ -84,14 +82,6 @@ class Credentials:
         tried = digest(given)
         matching = [secret for secret, kept in self._shared if hmac.compare_digest(tried, kept)]
         return matching[0] if matching else None
-
-    async def _is_token(self, given: str) -> bool:
-        if not given.startswith(FLEET_TOKEN_PREFIX):
-            return False
-        wanted = hash_token(given)
-        async with self._databases.central.connection() as connection:
-            kept = await SQL["find_fleet_token"].value(connection, token_hash=wanted)
-        return kept is not None and hmac.compare_digest(kept, wanted)
 
 
 def comes_from_here(request: Request, public_url: str) -> bool:

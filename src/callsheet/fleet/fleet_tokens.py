@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hmac
+
 import asyncpg
 
 from callsheet.fleet.tokens import FLEET_TOKEN_PREFIX, hash_token
@@ -55,6 +57,15 @@ class FleetTokens:
         async with self._databases.central.transaction() as connection:
             await _lock(connection, token_id, fleet_id)
             return await revoke_in(connection, token_id, actor)
+
+    async def is_accepted(self, token: str) -> bool:
+        """Whether workers can register with it now. A registration looks again, in its transaction."""
+        if not token.startswith(FLEET_TOKEN_PREFIX):
+            return False
+        wanted = hash_token(token)
+        async with self._databases.central.connection() as connection:
+            kept = await SQL["find_fleet_token"].value(connection, token_hash=wanted)
+        return kept is not None and hmac.compare_digest(kept, wanted)
 
     async def find(self, id_or_prefix: str) -> int:
         """By its id, or by the characters that lists show, where they fit only one token."""
