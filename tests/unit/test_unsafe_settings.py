@@ -107,6 +107,11 @@ CASES: list[tuple[str, dict[str, Any], set[str]]] = [
     ("HTTP/2 for everybody", {"server": PUBLIC | {"http2": True}}, {"http2_without_proxy"}),
     ("HTTP/2 for a proxy", {"server": PUBLIC | {"http2": True, "trusted_proxies": "10.0.0.0/8"}}, set()),
     (
+        "one after the other",
+        {"server": PUBLIC, "jobs": {"order": "first_in_first_out"}},
+        {"first_in_first_out"},
+    ),
+    (
         "a user who is the tenant",
         {"quotas": {"user_storage_bytes": 1000, "tenant_storage_bytes": 1000}},
         {"one_user_may_fill_a_tenant"},

@@ -118,6 +118,12 @@ def requests(settings: Settings) -> Iterator[Unsafe]:
             "HTTP/2 is spoken with everyone, and one connection then carries many requests. It is meant for a proxy.",
             "Leave CALLSHEET_SERVER__HTTP2 out, or name the proxy in CALLSHEET_SERVER__TRUSTED_PROXIES.",
         )
+    if settings.serves_other_machines and settings.jobs.order == "first_in_first_out":
+        yield Unsafe(
+            "first_in_first_out",
+            "The oldest job is next, so a tenant that submits many jobs delays the jobs of all others.",
+            "Leave CALLSHEET_JOBS__ORDER out, unless one tenant has this installation for itself.",
+        )
     if quotas.user_storage_bytes >= quotas.tenant_storage_bytes:
         yield Unsafe(
             "one_user_may_fill_a_tenant",
