@@ -10,6 +10,7 @@ import pytest
 
 from callsheet.jobs.progress import ProgressReport
 from callsheet.jobs.reports import Failure, StartedLease
+from callsheet.jobs.submission import NewTask
 from callsheet.wire.errors import InvalidTransition
 from tests.support.core import Core, Member, report
 
@@ -29,9 +30,9 @@ async def running(core: Core, member: Member, percent: float | None = None, **ch
     return started
 
 
-async def say(core: Core, started: StartedLease, percent: float) -> None:
+async def say(core: Core, started: StartedLease, percent: float, elapsed_ms: int | None = None) -> None:
     lease = started.lease
-    said = ProgressReport(percent=percent)
+    said = ProgressReport(percent=percent, elapsed_ms=elapsed_ms)
     await core.room.progress.record(lease.tenant_id, lease.job_id, lease.charge_cycle, lease.lease_seq, said)
 
 
@@ -55,24 +56,43 @@ async def test_a_running_job_gets_back_what_its_progress_leaves(
     await core.check()
 
 
-@pytest.mark.parametrize("percent", [None, 10.0])
-async def test_time_counts_where_it_is_more_than_the_progress_that_was_said(
-    core: Core, ann: Member, percent: float | None
+AGO = "UPDATE ai_jobs SET started_at = clock_timestamp() - make_interval(secs => $2) WHERE id = $1"
+SAID = "UPDATE job_progress SET updated_at = clock_timestamp() - make_interval(secs => $2) WHERE job_id = $1"
+
+
+async def test_time_counts_from_when_the_engine_began_where_it_is_more_than_the_progress(
+    core: Core, ann: Member
 ) -> None:
-    started = await running(core, ann, percent, run_limit_seconds=1000)
-    ago = "UPDATE ai_jobs SET started_at = clock_timestamp() - make_interval(secs => $2) WHERE id = $1"
-    await core.rows(ann.pool, ago, started.lease.job_id, 505.0)
+    started = await running(core, ann, run_limit_seconds=1000)
+    await core.rows(ann.pool, AGO, started.lease.job_id, 900.0)
+    # 305 seconds of work when it said so, 200 seconds ago: whatever else it waited for is not its own.
+    await say(core, started, 10.0, elapsed_ms=305_000)
+    await core.rows(ann.pool, SAID, started.lease.job_id, 200.0)
     await cancel(core, ann, started.lease.job_id)
     [_, (_, refunded, kept)] = await lines(core, ann, started.lease.job_id)
-    # Not a second more than a test may stand still between the two statements.
     assert refunded + kept == 100
+    # Not longer than a test may stand still between two statements.
+    assert 50 <= kept <= 60
+
+
+async def test_a_job_that_no_engine_has_begun_gets_everything_back(core: Core, ann: Member) -> None:
+    started = await running(core, ann, run_limit_seconds=10)
+    await core.rows(ann.pool, AGO, started.lease.job_id, 9.0)
+    await cancel(core, ann, started.lease.job_id)
+    assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 100, 0)]
+
+
+async def test_the_time_of_a_task_counts_without_a_word_of_its_actor(core: Core, ann: Member) -> None:
+    started = await running(core, ann, run_limit_seconds=1000, kind="task", task=NewTask("copy"))
+    await core.rows(ann.pool, AGO, started.lease.job_id, 505.0)
+    await cancel(core, ann, started.lease.job_id)
+    [_, (_, _, kept)] = await lines(core, ann, started.lease.job_id)
     assert 50 <= kept <= 60
 
 
 async def test_beyond_the_run_limit_nothing_is_left(core: Core, ann: Member) -> None:
-    started = await running(core, ann, run_limit_seconds=10)
-    ago = "UPDATE ai_jobs SET started_at = clock_timestamp() - interval '1 day' WHERE id = $1"
-    await core.rows(ann.pool, ago, started.lease.job_id)
+    started = await running(core, ann, run_limit_seconds=10, kind="task", task=NewTask("copy"))
+    await core.rows(ann.pool, AGO, started.lease.job_id, 86_400.0)
     await cancel(core, ann, started.lease.job_id)
     assert await lines(core, ann, started.lease.job_id) == [("JOB_RESERVE", -100, 0), ("JOB_REFUND", 0, 100)]
     await core.check()

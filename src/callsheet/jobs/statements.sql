@@ -203,7 +203,8 @@ WITH move AS MATERIALIZED (
         WHEN 'JOB_REFUND' THEN wallet_refund(n.tenant_id, n.user_id, n.job_id, n.charge_cycle,
             -- Only who cancels what runs may have spent something: of what fails or expires nothing was delivered.
             CASE WHEN n.status = 'canceled' AND n.from_status = 'processing' AND n.refund_on_cancel = 'unspent'
-                THEN job_spent_share(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds)
+                THEN job_spent(n.tenant_id, n.job_id, n.charge_cycle, n.lease_seq, n.started_at, n.run_limit_seconds,
+                    n.task_actor IS NOT NULL)
                 ELSE 0 END)
         ELSE wallet_move(n.tenant_id, n.user_id, :ledger, CASE :ledger WHEN 'JOB_RESERVE' THEN -n.cost ELSE 0 END,
             n.job_id, n.charge_cycle, NULL) END
