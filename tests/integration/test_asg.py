@@ -167,8 +167,6 @@ async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws
     away, back, instance = checking(core, nobody), checking(core, aws), groups["upscale"]
     for worker_id in (instance, STRANGER):
         await register(core, away, worker_id)
-    assert away.instances is not None
-    assert back.instances is not None
     now = SystemClock().now()
     await away.instances.tick(now)
     assert await unverified(core) == 2
@@ -181,10 +179,14 @@ async def test_instances_that_were_let_in_unasked_are_asked_about_again_when_aws
     assert away.groups.unanswered == 2, "only registrations count"
 
 
-async def test_where_aws_is_not_asked_no_loop_asks_it(core: Core) -> None:
+async def test_an_instance_that_was_let_in_unasked_is_no_alert_where_aws_is_not_asked_any_more(
+    core: Core, nobody: str
+) -> None:
+    await register(core, checking(core, nobody), STRANGER)
     room = registry(core.databases, core.room.execution)
-    assert room.instances is None
-    assert "instance_validator" not in [loop.name for loop in room.loops]
+    await room.instances.tick(SystemClock().now())
+    assert await unverified(core) == 0
+    assert (await room.workers.get(STRANGER)).revoked_at is None
 
 
 async def unverified(core: Core) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from callsheet.fleet.asg import AutoscalingGroups
+from callsheet.fleet.asg import AutoscalingGroups, Verdict
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.workers import Workers
 from callsheet.plumbing.databases import Databases
@@ -43,10 +43,12 @@ class InstanceValidator(Loop):
                 log.warning("worker.stranger_revoked", worker_id=worker_id, reason=verdict.reason)
                 await self._workers.revoke(worker_id, ACTOR)
             else:
-                await self._verified(worker_id, session_id, verdict.group)
+                await self._settled(worker_id, session_id, verdict)
 
-    async def _verified(self, worker_id: str, session_id: int, group: str | None) -> None:
+    async def _settled(self, worker_id: str, session_id: int, verdict: Verdict) -> None:
+        """It is one of ours, or the settings do not ask any more."""
         async with self._databases.central.transaction() as connection:
-            if await SQL["mark_verified"].run(connection, worker_id=worker_id, session_id=session_id):
-                details = {"autoscaling_group": group}
+            settled = await SQL["settle_unverified"].run(connection, worker_id=worker_id, session_id=session_id)
+            if settled and verdict.membership == "member":
+                details = {"autoscaling_group": verdict.group}
                 await write(connection, [Event(worker_id, session_id, "asg_validated", ACTOR, details=details)])

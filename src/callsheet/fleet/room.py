@@ -36,13 +36,12 @@ class FleetRoom:
     capacity: Capacity
     sweeper: WorkerSweeper
     retention: AuditRetention | None
-    # None where AWS is not asked about instances.
-    instances: InstanceValidator | None
+    instances: InstanceValidator
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        chosen = (self.retention, self.instances)
-        return (self.authentication.presence, self.sweeper, *(loop for loop in chosen if loop is not None))
+        retention = () if self.retention is None else (self.retention,)
+        return (self.authentication.presence, self.sweeper, self.instances, *retention)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
@@ -62,5 +61,5 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, ex
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
         retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),
-        instances=InstanceValidator(databases, groups, workers) if settings.validate_asg_instance else None,
+        instances=InstanceValidator(databases, groups, workers),
     )

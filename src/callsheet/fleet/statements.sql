@@ -281,7 +281,7 @@ ORDER BY w.worker_id LIMIT :limit
 -- name: find_unverified_workers
 SELECT worker_id, session_id FROM comfyui_workers WHERE asg_unverified AND revoked_at IS NULL ORDER BY worker_id LIMIT :limit
 
--- name: mark_verified
+-- name: settle_unverified
 UPDATE comfyui_workers SET asg_unverified = false
 WHERE worker_id = :worker_id AND session_id = :session_id AND asg_unverified
 
