@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import socket
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,7 +23,7 @@ from callsheet.wire.tasks import task_id_of
 from tests.support.commands import Callsheet, Result
 from tests.support.installation import empty, isolated_installation
 from tests.support.jobs import Desk
-from tests.support.people import People, Person
+from tests.support.people import PASSWORD, People, Person
 
 
 @pytest.fixture(scope="module")
@@ -96,6 +97,24 @@ async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(desk: Desk, te
     assert "is the demo's own" in (await terminal.run("login", "--profile", "demo")).sentence
     assert "cannot be the name of a profile" in (await terminal.run("login", "--profile", "A/B")).sentence
     assert not profiles_file().exists()
+
+
+async def test_a_password_becomes_a_key_of_this_machine(plane: ControlPlane, desk: Desk, terminal: Terminal) -> None:
+    person = await desk.person()
+    by_email = ("login", terminal.url, "--email", person.user.email)
+    refused = await terminal.run(*by_email, "--password-stdin", input="a wrong password\n")
+    assert refused.sentence == "The e-mail address or the password is wrong."
+    assert "no terminal to ask for the password" in (await terminal.run(*by_email)).sentence
+    assert not profiles_file().exists()
+    said = await terminal.run(*by_email, "--password-stdin", input=f"{PASSWORD}\n")
+    assert said.out == f"You are {person.user.email} (user) of {person.tenant.slug} at {terminal.url}.\n"
+    assert (await terminal.run("jobs", "list", "--json")).json == []
+    async with plane.databases.central.connection() as connection:
+        names = await connection.fetch("SELECT name FROM api_keys WHERE user_id = $1 ORDER BY id", person.user.id)
+        assert [row["name"] for row in names] == ["test", f"callsheet login on {socket.gethostname()}"]
+        # The session was only needed for the key.
+        sessions = "SELECT count(*) FROM browser_sessions WHERE user_id = $1"
+        assert await connection.fetchval(sessions, person.user.id) == 0
 
 
 async def test_several_profiles_are_listed_chosen_and_removed(desk: Desk, terminal: Terminal) -> None:

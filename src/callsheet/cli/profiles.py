@@ -34,15 +34,21 @@ SHOWN_OF_A_KEY = 11
 
 def login(
     url: str | None = typer.Argument(None, help="URL of the control plane. Default: the profile's, or client.url."),
+    email: str | None = typer.Option(
+        None, help="Sign in with this e-mail address and a password, and create an API key for this machine."
+    ),
     key_stdin: bool = typer.Option(False, "--key-stdin", help="Read the API key from standard input."),
+    password_stdin: bool = typer.Option(
+        False, "--password-stdin", help="With --email: read the password from standard input."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Log in to a control plane with an API key, and save both as a profile for later commands."""
+    """Log in to a control plane with an API key or a password, and save URL and key as a profile for later commands."""
     name = chosen_profile() or DEFAULT
     if name == DEMO:
         raise OperatorError("The profile demo is the demo's own. Choose another name: --profile NAME")
     address = _address(url, name)
-    key = _read_key(key_stdin)
+    key = _read_key(key_stdin) if email is None else _create_key(address, email, password_stdin)
     me = asyncio.run(_signed_in(address, key))
     write_profiles(read_profiles().having(name, Profile(address, key)))
     if as_json:
@@ -108,6 +114,20 @@ def _address(url: str | None, name: str) -> str:
     return (settings.client.url or settings.public_url).rstrip("/")
 
 
+def _create_key(url: str, email: str, from_stdin: bool) -> str:
+    from callsheet.cli.password_login import key_for
+
+    if from_stdin:
+        password = sys.stdin.readline().rstrip("\n")
+    elif sys.stdin.isatty():
+        password = getpass.getpass("Password: ")
+    else:
+        raise OperatorError(
+            "There is no terminal to ask for the password. Send it to standard input with --password-stdin."
+        )
+    return key_for(url, email, password)
+
+
 def _read_key(from_stdin: bool) -> str:
     if from_stdin:
         key = sys.stdin.readline().strip()
@@ -117,7 +137,8 @@ def _read_key(from_stdin: bool) -> str:
         raise OperatorError("There is no terminal to ask for the API key. Send it to standard input with --key-stdin.")
     if not key:
         raise OperatorError(
-            "No API key was given. `callsheet keys create --user EMAIL` makes one on the control plane."
+            "No API key was given. `callsheet login --email EMAIL` creates one with your password, and `callsheet keys "
+            "create --user EMAIL` on the control plane."
         )
     settings = load_settings(client={"api_key": key}).client
     assert settings.api_key is not None
