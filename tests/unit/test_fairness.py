@@ -212,3 +212,16 @@ def test_those_who_are_gone_are_forgotten() -> None:
     arena.draw(1)
     arena.forget_the_past()
     assert arena.tenants_known <= 2
+
+
+def test_an_arena_that_nobody_asks_for_is_dropped_with_what_it_knew() -> None:
+    turns = Turns(lambda tenant_id: Terms())
+    arena, other = turns.arena(GPU), turns.arena(Criteria((9,)))
+    turns.arrive(lane(0), 1)
+    assert [each.lane_id for each in arena.lanes()] == [lane(0).lane_id]
+    turns.drop(arena)
+    assert list(turns.arenas) == [other]
+    # Asked for again, it begins anew: what waits is read from the database.
+    assert turns.arena(GPU).is_unsure
+    turns.arrive(lane(0), 1)
+    assert len(turns.arena(GPU).draw(1)) == 1

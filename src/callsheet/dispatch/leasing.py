@@ -34,7 +34,8 @@ MOST_ROUNDS = 100
 UNSURE_SECONDS = 10.0
 # Reading what is in flight takes at most this share of the time, however much it is.
 SIGHT_SHARE = 0.02
-SWEPT_AT_ONCE = 1000
+# Whoever puts a job into one of them waits as long as a page takes.
+SWEPT_AT_ONCE = 200
 # So many leases leave as many dead index entries at the head of a lane; below, walking over them costs little.
 WORN_ROWS = 64
 SETTLE_SECONDS = 60.0

@@ -7,7 +7,7 @@ planes do: they tell of new work by notification, and a lease that gets less tha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from itertools import product
 from typing import NamedTuple
@@ -277,6 +277,12 @@ class Arena:
                     seat.bounds = self._bounds(line, tenant.tenant_id, seat.user_id)
                 line.tenants.moved_up(tenant.tenant_id)
 
+    def lanes(self) -> Iterator[Lane]:
+        for tenant in self._tenants.values():
+            for line in tenant.lines:
+                for seat in line.benches[tenant.tenant_id].seats.values():
+                    yield from seat.lanes.values()
+
     def forget_the_past(self) -> None:
         """Those who have neither work nor anything in flight, and no turn to wait for."""
         for tenant in tuple(self._tenants.values()):
@@ -427,6 +433,9 @@ class Turns:
         return self._arenas.values()
 
     def drop(self, arena: Arena) -> None:
+        """Nobody has asked for it lately."""
+        for lane in tuple(arena.lanes()):
+            self._arrived.pop(lane.lane_id, None)
         del self._arenas[arena.criteria]
         for route in _routes(arena.criteria):
             self._on_route[route].remove(arena)
