@@ -1,4 +1,7 @@
-"""Benchmarks report in one shape, and never run for a name that does not exist."""
+"""Benchmarks report in one shape, and never run for a name that does not exist.
+
+They are imported by the tests that need them: every process of the tests would carry the peers otherwise.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import BENCHMARKS, main
 from bench.processes import ROOT
 from bench.results import Result
 
 
 def test_a_benchmark_writes_where_it_ran_and_what_it_found(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "results" / "latest.json"
+    from bench.__main__ import main
+
     assert main(["--only", "storage.presign", "--seconds", "0.05", "--output", str(file)]) == 0
     report = json.loads(file.read_text())
     assert {"python", "postgres", "cpu_count", "platform"} <= report["machine"].keys()
@@ -115,6 +119,8 @@ def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(
 def test_an_unknown_benchmark_is_answered_with_those_there_are(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    from bench.__main__ import BENCHMARKS, main
+
     assert main(["--only", "http.you", "--output", str(tmp_path / "latest.json")]) == 2
     said = capsys.readouterr().err
     assert "'http.you'" in said
@@ -123,17 +129,23 @@ def test_an_unknown_benchmark_is_answered_with_those_there_are(
 
 
 def test_a_benchmark_needs_time_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
+    from bench.__main__ import main
+
     assert main(["--seconds", "0"]) == 2
     assert "--seconds is 0" in capsys.readouterr().err
 
 
 def test_every_benchmark_can_be_run_by_its_name() -> None:
+    from bench.__main__ import BENCHMARKS
+
     for name, module in BENCHMARKS.items():
         assert module.name == name
         assert inspect.iscoroutinefunction(module.run)
 
 
 def test_every_benchmark_is_described() -> None:
+    from bench.__main__ import BENCHMARKS
+
     page = (ROOT / "docs" / "benchmarks.md").read_text(encoding="utf-8")
     assert [name for name in BENCHMARKS if f"| `{name}` |" not in page] == []
 
