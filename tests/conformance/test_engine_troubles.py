@@ -157,7 +157,8 @@ async def test_a_submission_whose_answer_was_lost_is_not_run_twice(
 
 async def test_a_restarted_engine_loses_the_run_and_it_may_be_tried_again(bench: Bench) -> None:
     running = bench.begin()
-    await until(bench.stage.running)
+    # Until the worker knows of it too: a prompt whose answer is lost was never begun, and is sent again.
+    await until(lambda: bench.seen.starts)
     await bench.kill()
     await bench.start()
     lost = await failed(running)
