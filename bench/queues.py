@@ -14,9 +14,11 @@ from callsheet.dispatch.facts import Ending
 
 # Tenants that wait: each has a lane of its own, and its turn.
 TENANTS = 1000
+# From tomorrow: lanes without a job are removed a minute after they were opened.
 OPEN_LANES = """
-INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority, tenant_id, user_id)
-SELECT $1, 'production', 'self_hosted', 0, t, u FROM unnest($2::uuid[], $3::uuid[]) AS member (t, u)
+INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority, tenant_id, user_id, opened_at)
+SELECT $1, 'production', 'self_hosted', 0, t, u, now() + interval '1 day'
+FROM unnest($2::uuid[], $3::uuid[]) AS member (t, u)
 """
 # The lanes are locked before ids are drawn, as enqueue does it: their marks must not be raised past rows on their way.
 FILL = """

@@ -233,11 +233,13 @@ class Leasing:
             if following is not None:
                 drawn[number][0].oldest = following
         for number, (seat, count) in enumerate(drawn):
+            seen = found.get(number, 0)
             if given[number] < count:
                 arena.take_back(seat, count - given[number])
-                if found.get(number, 0) < count + spare:
-                    learned = True
-                    self.turns.leave([lane for lane, place, _ in lanes if place == number], moment)
+                learned = learned or seen < count + spare
+            # Nothing is left of it, or others are taking what is left at this moment.
+            if seen <= given[number] or (given[number] < count and seen < count + spare):
+                self.turns.leave([lane for lane, place, _ in lanes if place == number], moment)
             for _ in range(given[number] - count):
                 arena.start(next(lane for lane, place, _ in lanes if place == number))
         return Round(rows[0]["asking"], leases, learned)
