@@ -322,7 +322,7 @@ def _task_runner(settings: Settings, rooms: Rooms, providers: Registry) -> TaskR
 
 
 def _vouch(rooms: Rooms) -> Vouch:
-    """Whose large bodies are read: of whoever has the credentials that the address asks for."""
+    """Whose large bodies are read: of clients with the credentials that the path needs."""
     users, workers = rooms.identity.authentication, rooms.fleet.authentication
 
     async def vouch(request: Request) -> None:

@@ -30,11 +30,11 @@ DEEPEST = 2000
 UNBOUNDED = 1_000_000_000
 # Each round learns of lanes that are empty or bounds that are reached. What is left after so many is left to the next.
 MOST_ROUNDS = 100
-# How often the database is asked for what notifications should have told.
+# How often lanes with work are read from the database, in case a notification was lost.
 UNSURE_SECONDS = 10.0
 # Reading what is in flight takes at most this share of the time, however much it is.
 SIGHT_SHARE = 0.02
-# Whoever puts a job into one of them waits as long as a page takes.
+# A submit into one of these lanes waits until its page is done.
 SWEPT_AT_ONCE = 200
 # So many leases leave as many dead index entries at the head of a lane; below, walking over them costs little.
 WORN_ROWS = 64
@@ -174,7 +174,7 @@ class Leasing:
             after = lane_ids[-1]
 
     async def _round(self, arena: Arena, asking: Sequence[Asking], spare: int, now: datetime | None) -> Round | None:
-        """None where nobody has work."""
+        """None where no lane has work."""
         moment = self.turns.moment
         drawn = arena.draw(len(asking))
         if not drawn:

@@ -221,7 +221,7 @@ class Arena:
                 break
             if not seat.wanted:
                 drawn.append(seat)
-            # Where nobody else waits at its priority, it is next again.
+            # The only one that waits at its priority is next again.
             count = wanted if not seat.bounds and seat.line.seats == len(self._levels[seat.line.priority]) == 1 else 1
             wanted -= count
             seat.wanted += count
@@ -243,25 +243,12 @@ class Arena:
     def close(self, bound: Bound) -> None:
         """No more of it may be in flight."""
         self.closed.add(bound)
-        tenant = self._tenants.get(bound.tenant_id) if bound.tenant_id else None
-        if tenant is None:
-            return
-        for line in tenant.lines:
-            if bound.user_id:
-                line.benches[tenant.tenant_id].close(bound.user_id)
-            self._enter(line, tenant)
+        self._bound_changed(bound)
 
     def open(self, bound: Bound) -> None:
-        if bound not in self.closed:
-            return
-        self.closed.remove(bound)
-        tenant = self._tenants.get(bound.tenant_id) if bound.tenant_id else None
-        if tenant is None:
-            return
-        for line in tenant.lines:
-            if bound.user_id:
-                line.benches[tenant.tenant_id].open(bound.user_id)
-            self._enter(line, tenant)
+        if bound in self.closed:
+            self.closed.remove(bound)
+            self._bound_changed(bound)
 
     def open_all(self) -> None:
         for bound in tuple(self.closed):
@@ -389,6 +376,17 @@ class Arena:
             line.tenants.moved_up(tenant.tenant_id)
             line.benches[tenant.tenant_id].moved_up(user_id)
 
+    def _bound_changed(self, bound: Bound) -> None:
+        tenant = self._tenants.get(bound.tenant_id) if bound.tenant_id else None
+        if tenant is None:
+            return
+        for line in tenant.lines:
+            if bound.user_id:
+                bench = line.benches[tenant.tenant_id]
+                change = bench.close if bound in self.closed else bench.open
+                change(bound.user_id)
+            self._enter(line, tenant)
+
     def _enter(self, line: Line, tenant: Tenant) -> None:
         """Where it waits, unless neither it nor any of its users may be served."""
         is_closed = self.closed and Bound(tenant_id=tenant.tenant_id) in self.closed
@@ -410,7 +408,7 @@ class Turns:
         self._on_route: dict[Route, list[Arena]] = {}
         # Each dispatch in flight: the lane that it came from, and the moment at which it was seen in flight first.
         self._held: dict[int, tuple[Lane, int]] = {}
-        # What ended since somebody began to look at what is in flight; None where nobody does.
+        # What ended since `begin_to_look`; None outside of a look.
         self._ended: set[int] | None = None
         # The moment of each lane's latest arrival.
         self._arrived: dict[int, int] = {}
@@ -433,7 +431,7 @@ class Turns:
         return self._arenas.values()
 
     def drop(self, arena: Arena) -> None:
-        """Nobody has asked for it lately."""
+        """No worker of this kind has polled lately."""
         for lane in tuple(arena.lanes()):
             self._arrived.pop(lane.lane_id, None)
         del self._arenas[arena.criteria]
@@ -443,7 +441,7 @@ class Turns:
                 del self._on_route[route]
 
     def arrive(self, lane: Lane, oldest: int | None = None) -> None:
-        """The lane has work, the oldest of it with this id. Where nobody said which, it is younger than all known."""
+        """The lane has work, the oldest of it with this id. None: younger than all known."""
         if oldest is None:
             oldest = self._youngest + 1
         self._youngest = max(self._youngest, oldest)
@@ -494,7 +492,7 @@ class Turns:
         return self.moment
 
     def see(self, held: Mapping[int, Lane], moment: int) -> None:
-        """All that was in flight at that moment, whoever leased it. What was leased or ended here since stays so."""
+        """All that was in flight at that moment, of all control planes. What changed here since stays as it is."""
         ended, self._ended = self._ended or set(), None
         for dispatch_id, (_, since) in tuple(self._held.items()):
             if since <= moment and dispatch_id not in held:
