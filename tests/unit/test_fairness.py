@@ -225,3 +225,18 @@ def test_an_arena_that_nobody_asks_for_is_dropped_with_what_it_knew() -> None:
     assert turns.arena(GPU).is_unsure
     turns.arrive(lane(0), 1)
     assert len(turns.arena(GPU).draw(1)) == 1
+
+
+@pytest.mark.parametrize("users", [(0, 0), (0, 1)])
+def test_an_estimated_age_is_corrected_once_the_database_was_read(users: tuple[int, int]) -> None:
+    """A notification carries no id. Two of one tenant, or of two tenants."""
+    turns = Turns(lambda _: Terms())
+    arena = turns.arena(GPU)
+    older, younger = lane(users[0], 0), lane(users[1], 1)
+    turns.arrive(lane(7), 1000)
+    turns.leave([lane(7)], turns.moment)
+    turns.arrive(older)
+    for each, dispatch_id in ((older, 10), (younger, 11)):
+        turns.arrive(each, dispatch_id)
+    [(seat, _)] = arena.draw(1)
+    assert list(seat.lanes.values()) == [older]

@@ -182,7 +182,11 @@ class Arena:
             seat = self._sit_down(line, lane.tenant_id, lane.user_id, oldest)
         seat.lanes[lane.lane_id] = lane
         if oldest < seat.oldest:
+            # The id was estimated when a notification came, and is read from the database now.
             seat.oldest = oldest
+            seat.user.oldest = min(seat.user.oldest, oldest)
+            seat.tenant.share.oldest = min(seat.tenant.share.oldest, oldest)
+            self._moved_up(seat.tenant, seat.user_id)
 
     def leave(self, lane: Lane) -> None:
         """The lane has no work."""
