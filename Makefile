@@ -22,11 +22,9 @@ help: ## List the commands
 demo: install-server ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@$(BIN)/callsheet demo $(ARGS)
 
-# Three processes, each with its own PostgreSQL, that take whole files: what a file starts (a demo, an environment) is
-# started once. Three, because a test waits a fifth of its time for processes and servers that it started: on two cores
-# they take 5:50 and two take 6:30. In the order of the files, not the fewest tests last: those are the slow ones, and
-# one process would wait for the others.
-TEST_PROCESSES := -n 3 --dist loadfile --no-loadscope-reorder
+# Three processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). Three, because
+# a test waits a fifth of its time for processes and servers that it started.
+TEST_PROCESSES := -n 3 --dist each
 # The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
@@ -39,7 +37,7 @@ tests: install-dev
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(MAKE) --no-print-directory lint types audit
-	@$(BIN)/pytest $(TEST_PROCESSES) $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had
 	@$(BIN)/python -m tools.audit

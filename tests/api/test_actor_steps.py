@@ -257,6 +257,7 @@ def problems(answer: httpx.Response) -> dict[str, str]:
 PRODUCT = {"title": "Lamp"}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "field", "reason"),
     [

@@ -202,6 +202,7 @@ def _stands_in_the_way(operation: str) -> bool:
     return "{" in operation and not operation.startswith(("PATCH", "PUT"))
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("operation", sorted(LINES))
 async def test_an_admins_change_is_written_down_with_who_made_it(
     shared: World, plane: ControlPlane, client: httpx.AsyncClient, people: People, operation: str

@@ -523,6 +523,7 @@ async def test_g6_no_cursor_leads_into_what_others_have(shared: World, cursor: s
                     assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "operation",
     [operation for operation, access in sorted(ACCESS.items()) if access in (USER, ACCOUNT, SESSION, ANYBODY)],
@@ -537,6 +538,7 @@ async def test_g6_what_everybody_may_ask_for_shows_nothing_of_others(shared: Wor
             assert not [hidden for hidden in shared.hidden if hidden in answer.text], caller
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "operation",
     [
@@ -566,6 +568,7 @@ LET_THROUGH: dict[Access, tuple[str, ...]] = {
 }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "operation", [operation for operation, access in sorted(ACCESS.items()) if access is OWNER and "GET" in operation]
 )
@@ -575,6 +578,7 @@ async def test_an_owner_reads_what_is_theirs(shared: World, operation: str) -> N
         assert answer.status_code == NOT_NOW.get(operation, 200), f"{caller}: {answer.text}"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("operation", "caller"),
     [

@@ -43,6 +43,7 @@ async def _nothing_is_written(plane: ControlPlane, person: Person) -> AsyncItera
     assert await rows() == before
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "status", "code", "fields"),
     [
@@ -127,6 +128,7 @@ async def pieces(size: int) -> AsyncIterator[bytes]:
         yield b" " * min(65_536, size - start)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("size", [MEGABYTE + 1, 2 * MEGABYTE, 50 * MEGABYTE])
 @pytest.mark.parametrize("chunked", [False, True], ids=["declared", "chunked"])
 async def test_a_body_over_the_limit_is_refused_and_the_client_hears_why(

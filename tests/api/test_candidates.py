@@ -245,6 +245,7 @@ async def test_a_gallery_has_addresses_of_pictures_and_of_small_ones(show: Show)
     assert shown[str(gone)]["file"] is None
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("content", "mime_type", "is_saved"),
     [

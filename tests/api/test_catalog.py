@@ -72,6 +72,7 @@ async def test_a_workflow_without_a_graph_is_one_no_engine_runs(studio: Studio) 
     assert_refused(with_graph, 422, "invalid_request", "properties")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
@@ -332,6 +333,7 @@ async def test_an_effect_is_made_changed_and_published(studio: Studio, ann: Pers
     assert update["details"]["credits_cost"] == 7
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "fields"),
     [
@@ -524,6 +526,7 @@ ADMIN_ROUTES = [
 ]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("method", "path"), ADMIN_ROUTES)
 async def test_the_catalog_is_changed_by_admins_only(studio: Studio, ann: Person, method: str, path: str) -> None:
     assert_refused(await studio.client.request(method, path), 401, "not_authenticated")

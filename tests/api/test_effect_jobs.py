@@ -350,6 +350,7 @@ async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) 
     assert "video_id or input_file_id" in refused["detail"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "fields"),
     [

@@ -118,6 +118,7 @@ def only_notifications(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(feeds_module, "LOOK_ANYWAY_SECONDS", 3600.0)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
 async def test_it_ends_everywhere_at_once(
     strict: ControlPlane,

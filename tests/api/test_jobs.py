@@ -71,6 +71,7 @@ async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(d
     assert (many["active"], many["limit"]) == (5, 5)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "field"),
     [

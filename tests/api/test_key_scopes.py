@@ -97,6 +97,7 @@ async def test_a_key_has_at_first_the_scopes_that_the_role_can_use(
         assert_refused(await client.post(path, json=body, headers=operator.headers), 422, "invalid_request", "scopes")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("fields", "wrong"),
     [

@@ -204,6 +204,7 @@ async def test_what_a_run_said_last_goes_away_with_it(desk: Desk, ann: Person, m
     assert await rows(desk, ann, job_id) == 0
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("said", "kept"),
     [

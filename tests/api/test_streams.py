@@ -94,6 +94,7 @@ async def test_one_stream_has_all_jobs_of_a_user_and_starts_now_or_where_it_is_a
         assert (event.id, event.data["job_id"]) == (7, third["id"])
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("given", ["x", "-1", "1.5", str(2**62 + 1)])
 @pytest.mark.parametrize("which", ["job", "all"])
 async def test_a_last_event_id_that_is_none_is_refused(desk: Desk, ann: Person, given: str, which: str) -> None:

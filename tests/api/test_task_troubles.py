@@ -47,6 +47,7 @@ def _nested() -> list[Any]:
     return deep
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "result",
     [

@@ -183,6 +183,7 @@ async def test_tasks_are_listed_by_run_status_actor_and_queue(troupe: Troupe, an
     assert pages == ids
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("body", "field"),
     [

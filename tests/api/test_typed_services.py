@@ -159,6 +159,7 @@ async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
     assert await agency.balance() == 100
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("kind", "body", "file", "reason"),
     [

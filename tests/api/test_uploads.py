@@ -56,6 +56,7 @@ async def test_bytes_go_straight_to_storage_and_come_back_from_a_video(stored_pl
             assert fetched.headers["content-type"] == "video/mp4"
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("name", "shown", "segment"),
     [
@@ -97,6 +98,7 @@ async def test_pictures_and_sound_are_uploaded_the_same_way(
     assert (answer.status_code, answer.json()["mime_type"]) == (200, stored)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -177,6 +179,7 @@ async def test_confirming_again_answers_the_same(studio: Studio) -> None:
     }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("content", "declaration", "field"),
     [

@@ -332,6 +332,7 @@ async def test_calls_cost_their_own_statements_and_jobs_of_engines_none(
     assert asked == ["authenticate", "find", "wait", "deferred", "count_success", "record_events"]
 
 
+@pytest.mark.thorough
 async def test_a_media_task_run_by_the_control_plane_itself_ends_by_the_callback(
     shop: Workshop, replicate: ReplicateServer
 ) -> None:

@@ -31,6 +31,7 @@ class TestRequests:
                 answer = await shop.client.post(f"/api/worker/{path}", json=sent, headers=headers)
                 assert_refused(answer, 401, "not_authenticated")
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize(
         ("content", "content_type", "status", "code", "field"),
         [

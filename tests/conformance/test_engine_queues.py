@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.comfyui import ComfyUI, Patience
 from callsheet.providers.engine import EngineError, NotBegun
 from tests.conformance.test_engine_troubles import failed, stop
@@ -21,6 +22,12 @@ async def own_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> Asy
     """Without the cloud, whose queue is not one machine's."""
     async with open_bench("self_hosted", engine_kind, tmp_path) as bench:
         yield bench
+
+
+@pytest.fixture
+def engine_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run waits five seconds for the socket of an engine, and these engines have none."""
+    monkeypatch.setattr(EngineSocket.ready, "__defaults__", (0.2,))
 
 
 async def test_a_run_that_waits_too_long_behind_others_ends_unbegun_and_leaves_the_queue(bench: Bench) -> None:
@@ -76,7 +83,10 @@ async def test_a_run_behind_one_of_our_own_waits_for_it(own_bench: Bench) -> Non
     assert [len(await each) for each in (first, second)] == [3, 3]
 
 
-async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_submission(bench: Bench) -> None:
+@pytest.mark.few_forms
+async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_submission(
+    bench: Bench, engine_away: None
+) -> None:
     await bench.kill()
     bench.stage.release()
     running = bench.begin()
@@ -87,7 +97,7 @@ async def test_an_engine_that_cuts_off_every_connection_is_waited_for_with_the_s
 
 
 async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_submission(
-    own_bench: Bench, monkeypatch: pytest.MonkeyPatch
+    own_bench: Bench, monkeypatch: pytest.MonkeyPatch, engine_away: None
 ) -> None:
     engine = ComfyUI(own_bench.stage.url, patience=Patience(stall=3600, idle=3600, absent=60, poll=0.05))
     own_bench.others.append(engine)
@@ -110,7 +120,8 @@ async def test_an_engine_that_refuses_every_connection_is_waited_for_with_the_su
     assert len(await running) == 3
 
 
-async def test_a_run_that_an_absent_engine_never_took_has_not_begun(bench: Bench) -> None:
+@pytest.mark.few_forms
+async def test_a_run_that_an_absent_engine_never_took_has_not_begun(bench: Bench, engine_away: None) -> None:
     await bench.kill()
     error = await failed(bench.begin(engine=bench.with_patience(absent=0.3)))
     assert isinstance(error, NotBegun)
@@ -141,6 +152,7 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_told_from_one_that_
     await stranger.close()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("comes_back", [True, False], ids=["restarted", "away"])
 async def test_a_run_that_is_lost_from_the_queue_has_not_begun(own_bench: Bench, comes_back: bool) -> None:
     stranger = provider_for(own_bench.stage, own_bench.line)

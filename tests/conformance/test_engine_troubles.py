@@ -27,6 +27,7 @@ async def stop(running: asyncio.Task[Any]) -> None:
     await asyncio.gather(running, return_exceptions=True)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("case", "said"),
     [
@@ -141,6 +142,7 @@ async def test_a_run_that_was_cancelled_in_the_middle_of_its_submission_does_not
     assert bench.line.carried == 1
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("breaks", "sent"), [(["after"], 1), (["before"], 1), (["before", "after"], 1)])
 async def test_a_submission_whose_answer_was_lost_is_not_run_twice(
     bench: Bench, breaks: list[Moment], sent: int

@@ -77,6 +77,7 @@ async def test_several_outputs_come_in_order(bench: Bench) -> None:
     assert [output.name for output in outputs] == [f"multi_0000{number}_.png" for number in (1, 2, 3)]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("shape", "name", "kind", "streams"),
     [
@@ -137,6 +138,7 @@ async def test_pictures_that_went_with_a_lost_socket_are_missed_and_the_run_may_
     assert "SaveImage" in error.message
 
 
+@pytest.mark.few_forms
 async def test_a_huge_output_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> None:
     if bench.is_recorded:
         bench.recorded.content = bytes(range(256)) * 65_536
@@ -162,6 +164,7 @@ async def test_a_huge_output_is_written_piece_by_piece(bench: Bench, tmp_path: P
     assert most < 4 * MEGABYTE
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "prefix", ["日本 語 ü", "../../../etc/passwd", "a..b", 'q"; rm -rf /', "C:\\x\\y", "%batch_num%"]
 )
@@ -196,6 +199,7 @@ async def test_outputs_of_custom_nodes_are_found_too(
     assert await fetched(recorded_bench, output, tmp_path) == PNG
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["clip.png", "日本 語.png", 'a"b;c\r\n.png', "x" * 120 + ".png"])
 async def test_any_file_name_can_be_uploaded_and_rendered(bench: Bench, tmp_path: Path, name: str) -> None:
     path = tmp_path / "file"

@@ -54,6 +54,7 @@ async def test_files_are_stored_as_they_are_under_the_jobs_own_key(
     assert await left(storage, whose) == set()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("name", "refusal"),
     [

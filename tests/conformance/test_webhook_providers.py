@@ -136,6 +136,7 @@ async def test_an_output_cannot_lead_into_our_own_networks(bench: Bench, host: s
         assert (error.type, error.retryable) == ("output_refused", False)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", ["slow.png", "broken.png"])
 async def test_an_output_that_does_not_come_may_be_fetched_later(hasty: Bench, name: str) -> None:
     with pytest.raises(ProviderUnavailable):

@@ -95,6 +95,7 @@ async def begun(shoot: Shoot, random: Random) -> tuple[Run, dict[int, int]]:
     return run, places if run.strategy is Strategy.BREADTH_FIRST else {}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("seed", [8, 32, 39, 45, 62, 107])
 async def test_whatever_its_jobs_bring_a_run_stays_exact_and_ends_with_a_reason(
     core: Core, tmp_path: Path, seed: int

@@ -15,6 +15,8 @@ from tests.support.crowd import TENANT, quiet, user_id
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 # In one run, of four steps; as many again in other runs of the tenant, and votes on every hundredth.
 ROWS = 20_000
 WHENS = ["planned while empty", "analyzed"]

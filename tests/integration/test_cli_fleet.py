@@ -149,6 +149,7 @@ async def test_a_fleet_is_deleted_and_one_with_workers_only_by_force(
     assert "no fleet 'old'" in callsheet.refuse("fleets", "delete", "old")
 
 
+@pytest.mark.thorough
 async def test_the_list_of_workers_is_shown_again_until_it_is_interrupted(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:

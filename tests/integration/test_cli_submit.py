@@ -66,6 +66,7 @@ def fetched(result: Result) -> Path:
     return Path(result.out.strip())
 
 
+@pytest.mark.thorough
 def test_a_video_comes_back_beside_the_one_that_was_sent(callsheet: Callsheet, clip: Path) -> None:
     done = callsheet.succeed("submit", "negative", str(clip), "--watch")
     assert fetched(done) == clip.with_name("my clip-negative.mp4")
@@ -195,6 +196,7 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callshee
     assert (done["status"], len(done["files"])) == ("completed", 1)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [

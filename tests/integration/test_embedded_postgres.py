@@ -162,6 +162,7 @@ async def test_four_processes_starting_at_once_on_an_empty_home_share_one_server
     assert is_down(empty_home)
 
 
+@pytest.mark.thorough
 async def test_data_and_port_survive_a_restart(home: Path) -> None:
     async with using(home) as server:
         port = server.port
@@ -301,6 +302,7 @@ async def test_a_crash_during_initialisation_does_not_block_the_next_start(empty
     assert not list(unfinished("unfinished-*"))
 
 
+@pytest.mark.thorough
 async def test_a_canceled_start_leaves_nothing_running(empty_home: Path) -> None:
     starting = asyncio.create_task(EmbeddedPostgres.start(empty_home))
     await until(lambda: any((empty_home / "postgres").glob("unfinished-*")))
@@ -418,6 +420,7 @@ async def test_below_a_closed_directory_it_runs_and_the_directory_stays_closed(t
     await until(lambda: is_down(home))
 
 
+@pytest.mark.thorough
 async def test_an_ordinary_user_starts_it_also_after_root_did(open_directory: Path) -> None:
     home = open_directory / "home"
     home.mkdir()

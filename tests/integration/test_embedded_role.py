@@ -60,6 +60,7 @@ async def test_a_new_installation_works_as_no_superuser(tmp_path: Path) -> None:
             await assert_ordinary(connection)
 
 
+@pytest.mark.thorough
 async def test_a_cluster_of_an_earlier_version_is_handed_over(tmp_path: Path) -> None:
     """There the superuser owned everything and its password was the only one."""
     passfile = tmp_path / "home" / "postgres" / "pgpass"

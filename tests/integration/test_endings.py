@@ -30,6 +30,7 @@ from tests.support.outages import away
 from tests.support.waiting import until
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("status", ["pending", "queued", "delayed", "processing", "waiting"])
 @POOLS
 async def test_a_job_can_be_canceled_in_every_active_state(core: Core, pool: str, status: str) -> None:

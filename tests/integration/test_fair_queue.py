@@ -148,6 +148,7 @@ async def test_one_that_missed_the_notification_finds_out_when_it_runs_short_or_
     assert len(await leased(far, 9)) == 3
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("seed", range(6))
 async def test_positions_are_the_order_in_which_jobs_are_leased(core: Core, seed: int) -> None:
     choose = random.Random(seed)

@@ -20,6 +20,8 @@ from tests.support.crowd import fill_central, quiet
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 WORKERS, DISPATCHES, LINES = 2000, 20_000, 110_000
 WHENS = ("planned while empty", "planned when full", "analyzed")
 BIG = {"ai_job_dispatches", "comfyui_workers", "worker_sessions", "worker_audit_logs", "removed_worker_tokens"}

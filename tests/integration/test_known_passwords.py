@@ -63,6 +63,7 @@ async def test_nothing_is_served_to_other_machines_until_it_is_changed(
         pass
 
 
+@pytest.mark.thorough
 async def test_a_user_who_cannot_sign_in_stands_in_nobodys_way(settings: Settings) -> None:
     public = changed(settings, server={"port": free_port(), "host": MANY_ADDRESSES})
     async with open_control_plane(settings) as plane:
@@ -73,6 +74,7 @@ async def test_a_user_who_cannot_sign_in_stands_in_nobodys_way(settings: Setting
         pass
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("server", "status"), [({}, "warning"), *((server, "problem") for server in REACHED_FROM_ELSEWHERE)]
 )
@@ -108,6 +110,7 @@ async def test_the_demo_replaces_a_published_password(settings: Settings) -> Non
         assert not await fits(plane, PUBLISHED)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file_is_kept", [True, False])
 async def test_the_demo_leaves_a_password_that_a_person_set(settings: Settings, file_is_kept: bool) -> None:
     async with open_control_plane(settings) as plane:
@@ -119,6 +122,7 @@ async def test_the_demo_leaves_a_password_that_a_person_set(settings: Settings, 
         assert await fits(plane, "a password of mine")
 
 
+@pytest.mark.thorough
 async def test_a_demo_that_died_before_it_set_the_password_uses_the_one_it_wrote(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,6 +16,8 @@ from tests.support.crowd import TENANT, fill_pool, job_id, numbered, quiet, user
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, prepare
 
+pytestmark = pytest.mark.thorough
+
 ROWS = 30_000
 TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps")
 WHENS = ["planned while empty", "analyzed"]

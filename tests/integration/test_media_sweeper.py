@@ -87,6 +87,7 @@ async def test_what_a_signed_url_stored_after_the_confirmation_is_swept_and_the_
     assert await stage.core.rows(stage.ann.pool, "SELECT * FROM upload_sweeps") == []
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("confirmed_again", [True, False])
 @pytest.mark.parametrize("point", [Failpoint.CONFIRM_COPIED_BEFORE_ROW, Failpoint.CONFIRM_ROW_BEFORE_DELETE])
 async def test_a_crash_while_confirming_leaves_nothing_that_no_row_names(

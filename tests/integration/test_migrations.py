@@ -151,6 +151,7 @@ async def test_eight_tasks_that_migrate_at_once_apply_each_migration_once(server
     assert row["count"] == len(CENTRAL_LABELS)
 
 
+@pytest.mark.thorough
 async def test_two_processes_that_start_at_once_migrate_once_and_share_the_first_pool(
     server: Server, empty: str, tmp_path: Path
 ) -> None:
@@ -331,6 +332,7 @@ async def test_a_role_that_does_not_own_its_database_is_told(server: Server, emp
         await open_databases(settings_for(server.dsn(empty, role), tmp_path))
 
 
+@pytest.mark.thorough
 async def test_a_role_without_grants_is_told_which_to_run_and_they_suffice(
     server: Server, empty: str, tmp_path: Path
 ) -> None:

@@ -24,6 +24,8 @@ from tests.support.crowd import HELD, TENANT, fill_central, fill_pool, job_id, q
 from tests.support.installation import installation, isolate
 from tests.support.plans import Seen, explain, prepare
 
+pytestmark = pytest.mark.thorough
+
 SMALL = 2000
 # As in test_plans.
 LARGE = [30_000, pytest.param(200_000, marks=pytest.mark.thorough)]

@@ -18,6 +18,8 @@ from tests.support.crowd import TENANT, job_id, numbered, quiet, user_id
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 CANDIDATES = 30_000
 RUNS = 300
 # Of the big run; the other runs have one candidate each.

@@ -57,6 +57,7 @@ async def test_every_parent_has_as_many_children_as_it_may_and_none_has_more(sho
     await shoot.check(run)
 
 
+@pytest.mark.thorough
 async def test_at_one_job_at_a_time_the_same_seed_makes_the_same_tree(shoot: Shoot) -> None:
     pipeline = await shoot.pipeline("one", "two", "three", max_children=3)
     runs = [await shoot.run(pipeline, seed=seed, target_leaves=5) for seed in (7, 7, 8)]

@@ -211,6 +211,7 @@ async def test_central_restored_alone_takes_over_when_told_and_the_old_one_is_re
     assert await adopt(production.copy, dsn_of(production.copy)) == list(POOLS)
 
 
+@pytest.mark.thorough
 async def test_a_pool_restored_alone_goes_on_without_a_question(production: Production, copies: Copies) -> None:
     ann = await production.core.member("pool_2")
     await production.core.submit(ann)
@@ -227,6 +228,7 @@ async def test_a_pool_restored_alone_goes_on_without_a_question(production: Prod
         assert await connection.fetchval("SELECT true FROM ai_jobs WHERE id = $1", job.id)
 
 
+@pytest.mark.thorough
 async def test_a_copy_of_everything_is_repointed_and_works_beside_production(
     production: Production, copies: Copies
 ) -> None:

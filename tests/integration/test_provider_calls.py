@@ -379,6 +379,7 @@ class TestRefusals:
         assert await bob.finished(others) == "completed"
         await booth.core.check_drained()
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize("callback_id", ["A" * 43, "A" * 42, "", "../../x", "A" * 5000, "é" * 43, "'; --"])
     async def test_an_id_that_is_not_known_is_refused(self, booth: Booth, callback_id: str) -> None:
         handed, prediction = await booth.waiting()
@@ -414,6 +415,7 @@ class TestOutputs:
         await booth.core.check_drained()
         return str(job["error"]["message"])
 
+    @pytest.mark.few_forms
     @pytest.mark.parametrize(
         ("name", "message"),
         [

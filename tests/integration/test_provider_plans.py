@@ -21,6 +21,8 @@ from tests.support.crowd import TENANT, fill_central, job_id, numbered, quiet
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 SQL = {**CALLS, **BREAKERS}
 DISPATCHES, ENDED, OPEN = 20_000, 30_000, 300
 WHENS = ("planned while empty", "planned when full", "analyzed")

@@ -230,6 +230,7 @@ async def test_an_open_dispatch_of_an_earlier_cycle_is_closed(core: Core, ann: M
 ENDS = [("failed", "failed"), ("canceled", "canceled"), ("expired", "expired"), ("completed", "failed")]
 
 
+@pytest.mark.few_forms
 @POOLS
 @pytest.mark.parametrize(("end", "status"), ENDS)
 async def test_a_running_job_whose_dispatch_has_ended_ends_too_and_is_refunded(

@@ -117,6 +117,7 @@ def command_for(settings: Settings, directory: Path, **variables: str) -> Callsh
     return Callsheet(directory, HOME=str(settings.home), DATABASE__DSN=dsn, **variables)
 
 
+@pytest.mark.thorough
 async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_plane(
     settings: Settings, tmp_path: Path
 ) -> None:

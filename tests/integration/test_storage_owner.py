@@ -108,6 +108,7 @@ async def test_a_marker_that_cannot_be_read_lets_nothing_be_deleted(stage: Stage
     assert len(await stage.paths()) > 0
 
 
+@pytest.mark.thorough
 async def test_a_copy_is_told_that_its_storage_is_the_originals_and_may_be_given_it(
     settings: Settings, postgres: EmbeddedPostgres, tmp_path: Path
 ) -> None:

@@ -19,6 +19,8 @@ from tests.support.crowd import TENANT, fill_central, fill_pool, job_id, quiet, 
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 ROWS = 30_000
 WHENS = ["planned while empty", "analyzed"]
 BIG = {"ai_jobs", "products", "ai_job_dispatches", "dispatch_history"}

@@ -41,6 +41,7 @@ async def test_a_sender_that_leaves_in_the_middle_of_its_upload_is_no_failure_of
     assert (await troubles(request, upload)).status == LEFT
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("route", ROUTES)
 async def test_odd_bodies_are_answered(route: str, client: httpx.AsyncClient) -> None:
     keys = ("prompt", "client_id", "prompt_id", "extra_data", "number", "front", "partial_execution_targets")

@@ -118,6 +118,7 @@ async def viewable(engine: RunningLightbox, client: httpx.AsyncClient) -> None:
     (engine.folders.input / "d7a013.html").write_bytes(b"<script></script>")
 
 
+@pytest.mark.few_forms
 @pytest.mark.usefixtures("viewable")
 @pytest.mark.parametrize("name", [name for name in VIEWS if name != "HEAD"])
 async def test_every_view_is_answered_as_recorded(name: str, client: httpx.AsyncClient) -> None:

@@ -34,6 +34,7 @@ def shape_of(answer: httpx.Response) -> dict[str, Any]:
     return {"http_status": answer.status_code, "content_type": kind, "body": body}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", [name for name in CASES if name != "origin_mismatch"])
 async def test_a_prompt_is_answered_as_recorded(name: str, engine: RunningLightbox, client: httpx.AsyncClient) -> None:
     make_picture(engine.folders.input / "in1.png")

@@ -113,6 +113,7 @@ def agree(recorded: list[Message], heard: list[Message]) -> None:
             assert differences(expected, given) == []
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "name",
     [

@@ -127,6 +127,7 @@ async def test_every_effect_works_on_frames_as_on_pictures(cinema: Cinema) -> No
     assert len(after.frames) == 24
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     "step",
     [

@@ -52,6 +52,7 @@ class Stage:
         return served
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("slots", [1, 30, 300])
 @pytest.mark.parametrize("weights", [{0: 1.0, 1: 1.0, 2: 1.0}, {0: 3.0, 1: 1.0}, {0: 0.5, 1: 2.0, 2: 2.5}])
 def test_shares_are_those_of_the_weights(weights: dict[int, float], slots: int) -> None:

@@ -61,6 +61,7 @@ CASES = {
 }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("what", CASES)
 async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> None:
     case = CASES[what]

@@ -211,6 +211,7 @@ def _isolated(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     isolate(monkeypatch, tmp_path)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("name", "given", "codes"), CASES, ids=[name for name, _, _ in CASES])
 def test_an_unsafe_combination_is_named_and_a_safe_one_is_not(
     tmp_path: Path, name: str, given: dict[str, Any], codes: set[str]

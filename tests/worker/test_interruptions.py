@@ -199,6 +199,7 @@ async def test_a_killed_agents_job_is_finished_by_the_next_one_on_the_machine_at
     assert (row["attempts"], row["requeues"]) == (1, 1)
 
 
+@pytest.mark.thorough
 async def test_a_killed_agents_job_is_finished_by_another_machine_when_its_lease_has_run_out(
     site: Site, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ async def test_a_video_comes_back_inverted_with_every_frame_and_its_sound(studio
         assert left == []
 
 
+@pytest.mark.thorough
 async def test_the_same_job_twice_is_rendered_twice(studio: Studio) -> None:
     studio.site.agent(engines=[studio.engine])
     person = await studio.site.person()
@@ -104,6 +105,7 @@ async def test_the_same_job_twice_is_rendered_twice(studio: Studio) -> None:
         await studio.site.ends(person, job_id)
 
 
+@pytest.mark.thorough
 async def test_a_node_that_fails_fails_the_job_with_its_words(studio: Studio) -> None:
     studio.site.agent(engines=[studio.engine])
     person = await studio.site.person()
@@ -112,6 +114,7 @@ async def test_a_node_that_fails_fails_the_job_with_its_words(studio: Studio) ->
     assert job["error"]["message"] == "the film tore"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("studio", ["self_hosted"], indirect=True)
 async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_at_the_engine(studio: Studio) -> None:
     def at_engine() -> list[Path]:

@@ -232,6 +232,7 @@ async def test_tasks_and_synchronous_jobs_of_a_control_plane_that_was_killed_are
     await site.desk.core.check()
 
 
+@pytest.mark.thorough
 async def test_a_worker_that_is_told_to_stop_puts_back_what_it_cannot_finish(site: Site) -> None:
     async with site.worker("leaving", CALLSHEET_WORKER__STOP_SECONDS="0") as leaving:
         task = await site.submit(max_retries=0)
@@ -289,6 +290,7 @@ async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_
     assert b"callsheet fleets secret" in said
 
 
+@pytest.mark.thorough
 async def test_options_of_an_engines_worker_are_not_taken_silently(tmp_path: Path) -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "callsheet", "worker", "--tasks", "--fleet", "gpus", cwd=tmp_path, stderr=PIPE

@@ -38,6 +38,7 @@ def test_the_negative_passes(tmp_path: Path, original: Path) -> None:
     assert verdict.pixel_error < 3
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("changes", "said"),
     [

@@ -65,6 +65,7 @@ def shown(callsheet: Callsheet, *arguments: str) -> str:
     return result.out
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("names", COMMANDS, ids=" ".join)
 def test_help_fits_80_columns_and_has_no_type_beside_a_flag(callsheet: Callsheet, names: tuple[str, ...]) -> None:
     text = shown(callsheet, *names, "-h")

@@ -74,6 +74,7 @@ def test_texts_are_found_in_lists_too_each_once() -> None:
     assert dug_texts([1, 2], "url") == []
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("value", "percent"),
     [

@@ -88,6 +88,7 @@ def test_a_picture_keeps_its_orientation_and_its_colours(tagged: Path) -> None:
         assert image.info["icc_profile"]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("tagged", FILMS, indirect=True)
 def test_a_film_or_a_sound_loses_the_graph_and_keeps_every_packet(tagged: Path) -> None:
     before = packets(tagged)
@@ -116,6 +117,7 @@ def test_a_document_loses_the_graph_and_keeps_the_rest(tagged: Path) -> None:
             assert after == before.replace(before[before.index(b"<metadata") : before.index(b"<circle")], b"")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("tagged", ALL, indirect=True)
 def test_a_file_that_is_cut_off_anywhere_is_never_delivered_with_the_graph(tagged: Path) -> None:
     content = tagged.read_bytes()

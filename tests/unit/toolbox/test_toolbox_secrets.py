@@ -130,6 +130,7 @@ def repeated(unit: str, length: int) -> str:
     return (unit * (length // len(unit) + 1))[:length]
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("unit", HOSTILE)
 def test_hostile_text_takes_time_in_proportion_to_its_length(unit: str) -> None:
     # Quadratic masking would need hours for this, not a moment: no clock is needed to see it.
