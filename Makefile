@@ -14,12 +14,21 @@ RUN_UV  := sh tools/run-uv $(UV)
 COMPILE := $(RUN_UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header
 INSTALL := $(RUN_UV) pip install --quiet --python $(BIN)/python
 
-.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev
+# The web application: its packages, the document its types are generated from, and what is served.
+NODE    := sh $(CURDIR)/tools/run-node $(abspath $(VENV))
+STATIC  := src/callsheet/web/static
+WEB     := web/.build
+API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path '*/cli/*' -not -path '*/worker/*' -not -path '*/lightbox/*') \
+	src/callsheet/plumbing/openapi_texts.toml tools/write_openapi.py
+WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts 2>/dev/null) \
+	web/index.html web/vite.config.ts web/tsconfig.json
+
+.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: install-server ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
+demo: install-server web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@$(BIN)/callsheet demo $(ARGS)
 
 # Three processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). Three, because
@@ -28,14 +37,14 @@ TEST_PROCESSES := -n 3 --dist each
 # The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
-test: install-dev ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
+test: install-dev web ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
 	@$(MAKE) --no-print-directory -j 3 lint types tests
 
 tests: install-dev
 	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
 
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
-test-all: install-dev ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
+test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(MAKE) --no-print-directory lint types audit
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
@@ -64,30 +73,60 @@ chaos: install-dev ## Crash, race and kill core and runs for about twenty minute
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
 
-package: install-server ## Build the wheel and the source distribution into dist/
+package: install-server web ## Build the wheel and the source distribution into dist/
 	@$(RUN_UV) build --quiet --no-build-isolation --offline --python $(BIN)/python --out-dir $(DIST)
 	@ls $(DIST)
 
+web: install-server $(STATIC)/.built ## Build the web application, where something of it has changed
+
 lock: $(UV) ## Resolve the dependencies anew into locks/
+	$(COMPILE) --group node -o locks/node.txt $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build --group audit --group bench --group lint --group test \
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)
-	rm -rf $(VENV) dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) dist $(STATIC) $(WEB) web/node_modules web/browser/node_modules .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-install-server: $(VENV)/.server
-install-dev: $(VENV)/.dev
+# The packages of npm are fetched beside those of Python.
+install-server: $(UV)
+	@$(MAKE) --no-print-directory -j 2 $(VENV)/.server $(WEB)/packages
+install-dev: $(UV)
+	@$(MAKE) --no-print-directory -j 3 $(VENV)/.dev $(WEB)/packages $(WEB)/browser
 
 $(UV): tools/create-venv
 	@PYTHON="$(PYTHON)" sh tools/create-venv $(VENV) $(UV_VERSION)
 	@touch $(UV)
 
-$(VENV)/.server: $(UV) locks/server.txt pyproject.toml
+$(VENV)/.node: $(UV) locks/node.txt
+	@$(INSTALL) --require-hashes -r locks/node.txt
+	@touch $@
+
+# After Node, because uv lets one installation at a time into an environment.
+$(VENV)/.server: $(UV) locks/server.txt pyproject.toml | $(VENV)/.node
 	@$(INSTALL) --require-hashes -r locks/server.txt
 	@$(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/.server locks/dev.txt
 	@$(INSTALL) --require-hashes -r locks/dev.txt
+	@touch $@
+
+$(WEB)/packages: web/package-lock.json web/.npmrc | $(VENV)/.node
+	@cd web && $(NODE) npm ci >/dev/null
+	@mkdir -p $(WEB) && touch $@
+
+# A browser for the tests, where this machine has none.
+$(WEB)/browser: web/browser/package-lock.json | $(VENV)/.node
+	@sh tools/find-chromium >/dev/null || (cd web/browser && $(NODE) npm ci >/dev/null)
+	@mkdir -p $(WEB) && touch $@
+
+# Written only where the document has changed, so that a change elsewhere in Python builds no web application.
+$(WEB)/document: $(API_SOURCES) | install-server
+	@$(BIN)/python -m tools.write_openapi web/src/api/openapi.json
+	@mkdir -p $(WEB) && touch $@
+web/src/api/openapi.json: $(WEB)/document ;
+
+$(STATIC)/.built: web/src/api/openapi.json $(WEB_SOURCES) $(WEB)/packages | install-server
+	@cd web && $(NODE) node build/run.mjs
 	@touch $@

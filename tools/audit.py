@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-LOCKS = (Path("locks/server.txt"), Path("locks/dev.txt"))
+LOCKS = (Path("locks/server.txt"), Path("locks/dev.txt"), Path("locks/node.txt"))
 COMMAND = ("-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes")
 LONGEST_SECONDS = 600
 
