@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from fastapi import APIRouter, FastAPI
 from prometheus_client import CollectorRegistry
@@ -63,9 +64,9 @@ from callsheet.pipelines.room import PipelinesRoom, open_pipelines
 from callsheet.pipelines.routes import pipeline_router, run_router
 from callsheet.pipelines.user_work import UserWork
 from callsheet.plumbing.connections import ConnectionLimit, RequestsInProgress
-from callsheet.plumbing.database import is_outage
+from callsheet.plumbing.database import Database, is_outage
 from callsheet.plumbing.database_watch import DatabaseWatch
-from callsheet.plumbing.databases import Databases, open_databases
+from callsheet.plumbing.databases import CENTRAL, Databases, open_databases
 from callsheet.plumbing.docs_page import install_docs_page
 from callsheet.plumbing.edge import Edge, Vouch
 from callsheet.plumbing.failpoints import arm_for_process
@@ -75,6 +76,7 @@ from callsheet.plumbing.metrics import HttpMetrics, ProcessMetrics, ReconcilerMe
 from callsheet.plumbing.notify import Listener, Notifier
 from callsheet.plumbing.openapi_texts import describe_operations
 from callsheet.plumbing.own_addresses import OwnAddresses
+from callsheet.plumbing.pool_keeper import Role
 from callsheet.plumbing.problems import PROBLEM_RESPONSES, install_problem_handlers
 from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
@@ -90,6 +92,7 @@ from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.loops import Loop, LoopGroup
 from callsheet.toolbox.signing import Master
 from callsheet.wallet.routes import admin_wallet_router, wallet_router
+from callsheet.web.room import open_web
 from callsheet.webhooks.room import WebhooksRoom, open_webhooks
 from callsheet.webhooks.routes import admin_provider_router, callback_router
 from callsheet.wire.tasks import workflow_slug
@@ -120,6 +123,7 @@ class ControlPlane:
     notifier: Notifier
     loops: LoopGroup
     draining: Draining
+    api: FastAPI
     asgi: ASGIApp
 
 
@@ -193,6 +197,15 @@ async def running_control_plane(settings: Settings, providers: Registry | None =
             log.info("control_plane.stopped")
 
 
+def openapi_document(settings: Settings) -> dict[str, Any]:
+    """What `/openapi.json` returns. Nothing is connected: it needs no more than the routes and their models."""
+    central = Database("central", CENTRAL, "", settings.database)
+    databases = Databases(settings, central, None, role=Role(migrates=False, holds_leases=False))
+    secret, owner = b"signs nothing", StorageOwner(databases)
+    storage = open_storage(settings, secret, owner)
+    return _assemble(settings, secret, databases, storage, owner, open_registry(settings.providers)).api.openapi()
+
+
 async def with_free_port(settings: Settings) -> Settings:
     """Port 0 means any: chosen before anything is built, because signed addresses carry it."""
     if settings.server.port != 0:
@@ -223,12 +236,15 @@ def _assemble(
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
     rooms.pipelines.task_steps.plans = tasks.for_runs
     in_progress = RequestsInProgress(settings.server)
+    web = open_web(storage.url) if settings.server.web_application else None
     loops = [DatabaseWatch(databases), *rooms.loops, ConnectionLimit(settings.server, in_progress.connections)]
     routers = [
         *_worker_routers(rooms, settings),
         callback_router(rooms.webhooks.callbacks),
         *([storage_router(storage)] if isinstance(storage, LocalStorage) else []),
-        front_page_router(settings.public_url, lambda: is_ready(databases, draining)),
+        front_page_router(
+            settings.public_url, lambda: is_ready(databases, draining), None if web is None else web.page
+        ),
         health_router(databases, draining, registry, settings.server),
         *_user_routers(rooms, databases, settings, effect_jobs, tasks, providers),
         *_admin_routers(rooms, databases, loops, settings),
@@ -238,7 +254,10 @@ def _assemble(
     registry.register(rooms.webhooks.metrics)
     registry.register(AsgMetrics(rooms.fleet.groups))
     rooms.pipelines.collector.observe = RunMetrics(registry).observe
-    application = Shortcut(_application(routers), shortcuts(rooms.protocol.router))
+    api = _application(routers)
+    if web is not None:
+        api.router.default = web.before(api.router.default)
+    application = Shortcut(api, shortcuts(rooms.protocol.router))
     return ControlPlane(
         settings=settings,
         databases=databases,
@@ -258,6 +277,7 @@ def _assemble(
         notifier=notifier,
         loops=LoopGroup(loops, is_outage),
         draining=draining,
+        api=api,
         asgi=Edge(
             application, settings.server, HttpMetrics(registry), _vouch(rooms), in_progress, OwnAddresses(settings)
         ),

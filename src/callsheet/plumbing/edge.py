@@ -41,7 +41,7 @@ REQUEST_ID = re.compile(rb"^[A-Za-z0-9._-]{1,64}$")
 # Addresses below these take bodies of their own size and check it themselves.
 OWN_BODY_LIMIT = ("/storage/",)
 # The last part of addresses below these is not logged in full.
-SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/")
+SECRET_PATHS = ("/api/webhooks/", "/api/invitations/", "/api/password-resets/", "/account/", "/share/")
 QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
 # Bodies that are read to their end after a refusal, at once. Each makes the server hold about 100 kB; where strangers
 # send so many, the others may lose the answer that says why.

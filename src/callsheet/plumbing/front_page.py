@@ -63,14 +63,20 @@ class FrontPage(Answer):
     readiness: str
 
 
-def front_page_router(public_url: str, is_ready: Callable[[], Awaitable[bool]]) -> APIRouter:
+def front_page_router(
+    public_url: str, is_ready: Callable[[], Awaitable[bool]], application: Callable[[Request], Response] | None = None
+) -> APIRouter:
+    """`application`: what people get instead of this module's page, where the web application is there."""
     router = APIRouter(tags=["operations"])
 
     @router.get("/", response_model=FrontPage, responses={200: {"content": {"text/html": {}}}})
     async def front_page(request: Request) -> FrontPage | Response:
         """Describe this server and link to its documentation; as a page where `Accept` asks for HTML."""
+        is_person = "text/html" in request.headers.get("accept", "")
+        if is_person and application is not None:
+            return application(request)
         ready = await is_ready()
-        if "text/html" in request.headers.get("accept", ""):
+        if is_person:
             return _page(public_url, ready)
         return FrontPage(
             status="ready" if ready else "not_ready",
@@ -79,6 +85,9 @@ def front_page_router(public_url: str, is_ready: Callable[[], Awaitable[bool]]) 
             health=f"{public_url}/healthz",
             readiness=f"{public_url}/readyz",
         )
+
+    if application is not None:
+        router.head("/", include_in_schema=False)(application)
 
     return router
 

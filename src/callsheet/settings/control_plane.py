@@ -91,6 +91,10 @@ class ServerSettings(Section):
         description="Whether pages of server.cors_origins may use the browser session (the cookie) too. The cookie is "
         "SameSite=Lax: browsers send it from the same site only, like shop.example.com to api.example.com.",
     )
+    web_application: bool = Field(
+        True,
+        description="Whether the web application is served at /. Off: a browser gets a page that describes the API.",
+    )
     metrics_token: SecretStr | None = Field(
         None,
         description="Bearer token that /metrics asks for. Default: none, anybody who reaches it may read it.",

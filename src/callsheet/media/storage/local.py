@@ -75,6 +75,7 @@ class LocalStorage:
         self._threads = FileThreads(THREADS)
         self._url_seconds = url_seconds
         self._max_upload_bytes = max_upload_bytes
+        self.url = public_url
         self.urls = UrlSigner(secret, public_url, self._clock)
 
     async def put(

@@ -53,6 +53,11 @@ class Storage(Protocol):
         """Where it is, for people."""
         ...
 
+    @property
+    def url(self) -> str:
+        """What the URLs that it signs start with: at least their origin."""
+        ...
+
     async def put(self, key: str, content: AsyncIterable[bytes] | bytes, *, content_type: str) -> ObjectInfo:
         """Stores the object whole or not at all; one that was there before is replaced at once."""
         ...

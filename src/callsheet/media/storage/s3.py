@@ -48,6 +48,7 @@ class S3Storage:
         self._guard = guard
         self._clock = clock or SystemClock()
         self._url_seconds = url_seconds
+        self.url = endpoint_of(settings, public=True)
         self._where = f"{endpoint_of(settings)}, bucket {settings.bucket}"
         self._credentials = open_credentials(settings)
         self._signer = S3Signer(settings, self._credentials)

@@ -1,0 +1,88 @@
+"""Serves the web application: its files by name, and its page at every path that is nobody else's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from callsheet.web.files import INDEX, STATIC, StaticFile, read_files
+from callsheet.web.negotiation import accepts_html, chosen_encoding, matches_etag
+from callsheet.web.policy import content_security_policy
+
+# Paths of programs, and of files that have gone with an earlier version: a page would hide the mistake.
+NEVER_A_PAGE = ("/api", "/storage", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/assets")
+IMMUTABLE = "public, max-age=31536000, immutable"
+
+
+class _Route(NamedTuple):
+    """What metrics name it by: not by its paths, which anybody can make up."""
+
+    path: str = "(web application)"
+
+
+class WebApplication:
+    def __init__(self, files: Mapping[str, StaticFile], storage_url: str):
+        self._files = files
+        self._policy = content_security_policy(storage_url)
+
+    def page(self, request: Request) -> Response:
+        """The one page there is. The browser asks each time whether it is still the same: it names all other files."""
+        headers = {"content-security-policy": self._policy, "cache-control": "no-cache", "vary": "Accept"}
+        return _response(request, self._files[INDEX], headers)
+
+    def response(self, request: Request) -> Response | None:
+        """For a path that no route has; None where it is not the web application's."""
+        path = request.url.path
+        if request.method not in ("GET", "HEAD"):
+            return None
+        file = self._files.get(path)
+        if file is not None and path != INDEX:
+            return _response(request, file, {"cache-control": IMMUTABLE if file.is_immutable else "no-cache"})
+        if _is_below(path, NEVER_A_PAGE) or not accepts_html(request.headers.get("accept", "")):
+            return None
+        return self.page(request)
+
+    def before(self, not_found: ASGIApp) -> ASGIApp:
+        """What a router asks where no route fits, instead of `not_found`."""
+
+        async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+            response = self.response(Request(scope)) if scope["type"] == "http" else None
+            if response is None:
+                await not_found(scope, receive, send)
+                return
+            scope["route"] = _Route()
+            await response(scope, receive, send)
+
+        return serve
+
+
+def open_web(storage_url: str, directory: Path = STATIC) -> WebApplication | None:
+    """None where nothing was built: a checkout in which `make web` has not run."""
+    files = read_files(directory)
+    return WebApplication(files, storage_url) if files else None
+
+
+def _response(request: Request, file: StaticFile, headers: Mapping[str, str]) -> Response:
+    encoding = chosen_encoding(request.headers.get("accept-encoding", ""), file.encoded)
+    # Each form has a tag of its own, because its bytes differ.
+    etag = f'"{file.etag}-{encoding}"' if encoding else f'"{file.etag}"'
+    vary = ", ".join(filter(None, (headers.get("vary"), "Accept-Encoding" if file.encoded else None)))
+    complete = {**headers, "etag": etag, **({"vary": vary} if vary else {})}
+    if matches_etag(request.headers.get("if-none-match", ""), etag):
+        return Response(status_code=304, headers=complete)
+    if encoding:
+        complete["content-encoding"] = encoding
+    body = file.encoded[encoding] if encoding else file.content
+    response = Response(body, headers=complete, media_type=file.media_type)
+    if request.method == "HEAD":
+        response.body = b""  # the headers, its length among them, are those of the file
+    return response
+
+
+def _is_below(path: str, roots: tuple[str, ...]) -> bool:
+    return any(path == root or path.startswith(f"{root}/") for root in roots)

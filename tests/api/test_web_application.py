@@ -1,0 +1,220 @@
+"""The web application as a browser gets it: which paths are its own, how its files are cached, what they may load."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import AsyncIterator
+from functools import partial
+from pathlib import Path
+
+import httpx
+import pytest
+from fastapi import FastAPI
+
+from callsheet import app as composition
+from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.web.files import STATIC
+from callsheet.web.room import open_web
+from tests.api.conftest import Started
+
+BROWSER = {"accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
+SCRIPT = "/assets/index-Db7Pk8-R.js"
+STORAGE = "https://media.example.com:9000"
+INDEX = b"<!doctype html><title>Callsheet</title>" + b" " * 600
+# What is compressed is not what it stands for, so that a test sees which of them it got.
+BROTLI = b"brotli"
+
+
+@pytest.fixture
+def built(tmp_path: Path) -> Path:
+    """What `make web` leaves behind, in small."""
+    directory = tmp_path / "static"
+    (directory / "assets").mkdir(parents=True)
+    for name, content in (("index.html", INDEX), (SCRIPT[1:], b"script()")):
+        (directory / name).write_bytes(content)
+        (directory / f"{name}.br").write_bytes(BROTLI)
+        (directory / f"{name}.gz").write_bytes(gzip.compress(content))
+    (directory / "assets/font-Dx4kXJAl.woff2").write_bytes(b"font")
+    (directory / "icon.svg").write_bytes(b"<svg/>")
+    (directory / "manifest.json").write_bytes(b"{}")
+    (tmp_path / "secret.html").write_bytes(b"not for strangers")
+    return directory
+
+
+@pytest.fixture
+async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
+    """Of an API with one route, `GET /api/known`."""
+    api = FastAPI()
+    install_problem_handlers(api)
+    api.get("/api/known")(dict)
+    web = open_web(f"{STORAGE}/bucket/", built)
+    assert web is not None
+    api.router.default = web.before(api.router.default)
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://callsheet") as client:
+        client.headers["accept-encoding"] = "identity"
+        yield client
+
+
+@pytest.mark.parametrize(
+    "path", ["/effects", "/effects/film-noir", "/jobs?status=failed", "/share/abc", "/apiary", "/x.y"]
+)
+async def test_every_other_path_is_the_applications_page(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers=BROWSER)
+    assert (answer.status_code, answer.content) == (200, INDEX)
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert answer.headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    "path", ["/api", "/api/unknown", "/storage/a", "/docs/x", "/metrics/x", "/assets/index-gone1234.js", "/healthz"]
+)
+async def test_unknown_paths_of_programs_stay_errors(client: httpx.AsyncClient, path: str) -> None:
+    answer = await client.get(path, headers=BROWSER)
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "", "text/html;q=0", "text/html;q=nonsense"])
+async def test_a_program_gets_an_error_and_no_page(client: httpx.AsyncClient, accept: str) -> None:
+    assert (await client.get("/effects", headers={"accept": accept})).status_code == 404
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_page_is_only_read(client: httpx.AsyncClient, method: str) -> None:
+    assert (await client.request(method, "/effects", headers=BROWSER)).status_code == 404
+    assert (await client.request(method, SCRIPT, headers=BROWSER)).status_code == 404
+
+
+async def test_a_file_with_a_hash_in_its_name_is_kept_for_good(client: httpx.AsyncClient) -> None:
+    answer = await client.get(SCRIPT)
+    assert (answer.status_code, answer.content) == (200, b"script()")
+    assert answer.headers["cache-control"] == "public, max-age=31536000, immutable"
+    assert answer.headers["content-type"] == "text/javascript; charset=utf-8"
+    assert (await client.get("/assets/font-Dx4kXJAl.woff2")).headers["content-type"] == "font/woff2"
+    assert (await client.get("/icon.svg")).headers["cache-control"] == "no-cache"
+
+
+@pytest.mark.parametrize(
+    ("accepted", "chosen"),
+    [
+        ("gzip, deflate, br, zstd", "br"),
+        ("gzip", "gzip"),
+        ("br;q=0, gzip;q=0.5", "gzip"),
+        ("*", "br"),
+        ("*;q=0", None),
+        ("zstd", None),
+        ("", None),
+    ],
+)
+async def test_the_compressed_form_that_the_browser_takes(
+    client: httpx.AsyncClient, built: Path, accepted: str, chosen: str | None
+) -> None:
+    async with client.stream("GET", SCRIPT, headers={"accept-encoding": accepted}) as answer:
+        raw = b"".join([chunk async for chunk in answer.aiter_raw()])
+    assert answer.headers.get("content-encoding") == chosen
+    suffix = {"br": ".br", "gzip": ".gz", None: ""}[chosen]
+    assert raw == (built / f"{SCRIPT[1:]}{suffix}").read_bytes()
+    assert int(answer.headers["content-length"]) == len(raw)
+    assert answer.headers["vary"] == "Accept-Encoding"
+
+
+async def test_an_unchanged_page_is_not_sent_again(client: httpx.AsyncClient) -> None:
+    first = await client.get("/effects", headers=BROWSER)
+    again = await client.get("/jobs", headers=BROWSER | {"if-none-match": first.headers["etag"]})
+    assert (again.status_code, again.content) == (304, b"")
+    assert again.headers["etag"] == first.headers["etag"]
+    # The compressed form has other bytes and therefore another tag.
+    other = await client.head("/jobs", headers=BROWSER | {"accept-encoding": "br"})
+    assert other.headers["etag"] != first.headers["etag"]
+    changed = await client.get("/jobs", headers=BROWSER | {"if-none-match": '"another"'})
+    assert changed.status_code == 200
+
+
+async def test_head_says_what_get_would(client: httpx.AsyncClient) -> None:
+    for path in ("/effects", SCRIPT):
+        got, head = await client.get(path, headers=BROWSER), await client.head(path, headers=BROWSER)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers == got.headers
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/../secret.html",
+        "/assets/../../secret.html",
+        "/%2e%2e/secret.html",
+        "/assets/..%2f..%2fsecret.html",
+        "/assets/%5c..%5c..%5csecret.html",
+        "//secret.html",
+    ],
+)
+async def test_no_path_leads_out_of_the_built_files(client: httpx.AsyncClient, built: Path, path: str) -> None:
+    # httpx tidies such paths, which an attacker's client does not.
+    request = client.build_request("GET", "/", headers={"accept": "*/*"})
+    request.url = httpx.URL("http://callsheet").copy_with(raw_path=path.encode())
+    answer = await client.send(request)
+    assert answer.status_code == 404
+    assert b"strangers" not in answer.content
+
+
+async def test_what_the_build_needs_itself_is_not_served(client: httpx.AsyncClient) -> None:
+    for path in ("/manifest.json", "/.built", "/assets", f"{SCRIPT}.gz", "/assets/"):
+        assert (await client.get(path, headers={"accept": "*/*"})).status_code == 404
+
+
+async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(client: httpx.AsyncClient) -> None:
+    policy = (await client.get("/effects", headers=BROWSER)).headers["content-security-policy"]
+    rules = {name: set(values) for name, *values in (rule.split() for rule in policy.split("; "))}
+    assert rules["default-src"] == {"'none'"}
+    assert rules["script-src"] == {"'self'"}
+    assert rules["connect-src"] == {"'self'", STORAGE}
+    assert rules["img-src"] == {"'self'", "data:", "blob:", STORAGE}
+    assert rules["media-src"] == {"'self'", "blob:", STORAGE}
+    assert rules["frame-ancestors"] == {"'none'"}
+    assert rules["base-uri"] == {"'none'"}
+
+
+def test_without_a_build_there_is_no_application(tmp_path: Path) -> None:
+    assert open_web(STORAGE, tmp_path / "static") is None
+
+
+async def test_browsers_get_the_application_and_programs_what_they_had(
+    started: Started, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition, "open_web", partial(open_web, directory=built))
+    async with started(server={"web_application": True}) as (plane, client):
+        for path in ("/", "/effects", "/account"):
+            page = await client.get(path, headers=BROWSER)
+            assert (page.status_code, page.content) == (200, INDEX), path
+            assert plane.settings.public_url in page.headers["content-security-policy"]
+            assert page.headers["x-content-type-options"] == "nosniff"
+            assert page.headers["referrer-policy"] == "same-origin"
+            assert (await client.head(path, headers=BROWSER)).status_code == 200
+        assert (await client.get("/")).json()["name"] == "Callsheet"
+        for path, kind in (
+            ("/docs", "text/html"),
+            ("/openapi.json", "application/json"),
+            ("/readyz", "application/json"),
+        ):
+            answer = await client.get(path, headers=BROWSER)
+            assert answer.status_code == 200
+            assert answer.headers["content-type"].startswith(kind)
+            assert answer.content != INDEX
+        # The page of a link that nobody was sent says so itself.
+        assert b"This did not work" in (await client.get("/account/invitation/nobody", headers=BROWSER)).content
+        assert (await client.get("/api/unknown", headers=BROWSER)).json()["code"] == "not_found"
+        assert (await client.post("/effects", headers=BROWSER)).json()["code"] == "not_found"
+        assert "(web application)" in (await client.get("/metrics")).text
+
+
+async def test_a_control_plane_for_programs_alone_serves_no_application(
+    started: Started, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(composition, "open_web", partial(open_web, directory=built))
+    async with started(server={"web_application": False}) as (_, client):
+        assert "API documentation" in (await client.get("/", headers=BROWSER)).text
+        assert (await client.get("/effects", headers=BROWSER)).status_code == 404
+
+
+def test_the_files_are_where_the_build_puts_them() -> None:
+    assert STATIC.parts[-4:] == ("src", "callsheet", "web", "static")
