@@ -1,0 +1,87 @@
+// What happens to jobs, brought into the answers that pages show: rows change in place, lists are asked again.
+import { useEffect } from "react";
+import type { InfiniteData, QueryClient } from "@tanstack/react-query";
+import { keys } from "./keys";
+import type { ServerEvent } from "./sse";
+import { followJobs } from "./stream";
+import { isActive, type Job, type JobEvent, type JobPreview, type JobProgress } from "./types";
+
+const GATHER_MS = 250;
+type JobPage = { items: Job[] };
+type Subscriber = (event: JobEvent) => void;
+const subscribers = new Set<Subscriber>();
+
+/** For pages that show a job's history as it grows. */
+export function useJobEvents(handler: Subscriber): void {
+  useEffect(() => {
+    subscribers.add(handler);
+    return () => void subscribers.delete(handler);
+  }, [handler]);
+}
+
+/** Opens the tab's stream; returns how to close it. */
+export function startLiveUpdates(client: QueryClient): () => void {
+  const refresh = gathered(client);
+  const refreshAll = () => {
+    refresh(keys.allJobs);
+    refresh(keys.wallet);
+  };
+  return followJobs({ onEvent: (event) => apply(client, event, refresh), onOpen: refreshAll, onPoll: refreshAll });
+}
+
+function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly unknown[]) => void): void {
+  switch (event.name) {
+    case "progress": {
+      const progress = JSON.parse(event.data) as JobProgress;
+      change(client, progress.job_id, (job) => ({ ...job, progress: { ...job.progress, ...progress, preview_url: job.progress?.preview_url } }));
+      return;
+    }
+    case "preview": {
+      const preview = JSON.parse(event.data) as JobPreview;
+      change(client, preview.job_id, (job) => ({
+        ...job,
+        progress: { ...(job.progress ?? { job_id: job.id, updated_at: preview.at }), preview_url: preview.preview_url },
+      }));
+      return;
+    }
+    default: {
+      const happened = JSON.parse(event.data) as JobEvent;
+      const status = happened.to_status;
+      if (status) change(client, happened.job_id, (job) => ({ ...job, status }));
+      for (const subscriber of subscribers) subscriber(happened);
+      refresh(keys.job(happened.job_id));
+      refresh(keys.jobEvents(happened.job_id));
+      refresh(keys.jobLists);
+      refresh(keys.activeJobs);
+      // Tokens move when a job is accepted and when it ends.
+      if (!happened.from_status || (status && !isActive(status))) refresh(keys.wallet);
+    }
+  }
+}
+
+/** In the job itself and in every list that shows it. */
+function change(client: QueryClient, id: string, update: (job: Job) => Job): void {
+  client.setQueryData<Job>(keys.job(id), (job) => job && update(job));
+  const inPage = (page: JobPage): JobPage =>
+    page.items.some((job) => job.id === id) ? { ...page, items: page.items.map((job) => (job.id === id ? update(job) : job)) } : page;
+  client.setQueriesData<JobPage | InfiniteData<JobPage>>({ queryKey: keys.jobLists }, (found) => {
+    if (found === undefined) return found;
+    if ("pages" in found) return { ...found, pages: found.pages.map(inPage) };
+    return "items" in found ? inPage(found) : found;
+  });
+}
+
+/** Many events in a moment ask once. */
+function gathered(client: QueryClient): (key: readonly unknown[]) => void {
+  const waiting = new Map<string, readonly unknown[]>();
+  return (key) => {
+    if (waiting.size === 0) {
+      setTimeout(() => {
+        const due = [...waiting.values()];
+        waiting.clear();
+        for (const each of due) void client.invalidateQueries({ queryKey: each });
+      }, GATHER_MS);
+    }
+    waiting.set(JSON.stringify(key), key);
+  };
+}

@@ -1,0 +1,24 @@
+// The session of this browser: a cookie that scripts cannot read, and the CSRF token that each change must carry.
+type Listener = () => void;
+
+let csrfToken: string | null = null;
+const ended = new Set<Listener>();
+
+export function rememberCsrfToken(token: string | null | undefined): void {
+  csrfToken = token ?? null;
+}
+
+export function knownCsrfToken(): string | null {
+  return csrfToken;
+}
+
+/** Called when the API says that the session has ended. Returns how to stop listening. */
+export function onSessionEnd(listener: Listener): () => void {
+  ended.add(listener);
+  return () => ended.delete(listener);
+}
+
+export function announceSessionEnd(): void {
+  csrfToken = null;
+  for (const listener of ended) listener();
+}

@@ -1,0 +1,123 @@
+// The one event stream of this tab: opened again after sleep, network loss or a restart, from where it was.
+//
+// Read with fetch and not with EventSource, which cannot say why a stream was refused (429: poll instead).
+import { setConnection } from "./connection";
+import { announceSessionEnd } from "./session";
+import { EventParser, type ServerEvent } from "./sse";
+
+const URL = "/api/ai-jobs/stream";
+// The server says something at least every 15 seconds. A laptop that slept has a connection that only looks open.
+const SILENCE_MS = 40_000;
+const FIRST_WAIT_MS = 500;
+const LONGEST_WAIT_MS = 15_000;
+const POLL_MS = 5_000;
+const TRY_STREAM_AGAIN_MS = 60_000;
+// A proxy that cuts every stream at once makes a loop of connections; after so many the tab polls.
+const SHORT_LIVES = 4;
+const SHORT_LIFE_MS = 3_000;
+
+export interface StreamHandlers {
+  onEvent: (event: ServerEvent) => void;
+  /** The stream is open: what happened before it may have been missed. */
+  onOpen: () => void;
+  /** There is no stream; ask for what is shown. */
+  onPoll: () => void;
+}
+
+export function followJobs(handlers: StreamHandlers): () => void {
+  const stop = new AbortController();
+  void new Follower(handlers, stop.signal).run();
+  return () => stop.abort();
+}
+
+class Follower {
+  #last: string | null = null;
+  #failures = 0;
+  #shortLives = 0;
+  readonly #handlers: StreamHandlers;
+  readonly #stopped: AbortSignal;
+
+  constructor(handlers: StreamHandlers, stopped: AbortSignal) {
+    this.#handlers = handlers;
+    this.#stopped = stopped;
+  }
+
+  async run(): Promise<void> {
+    setConnection("connecting");
+    while (!this.#stopped.aborted) {
+      const started = Date.now();
+      const outcome = await this.#readOnce();
+      if (this.#stopped.aborted) return;
+      if (outcome === "ended") return announceSessionEnd();
+      this.#shortLives = outcome === "cut" && Date.now() - started < SHORT_LIFE_MS ? this.#shortLives + 1 : 0;
+      if (outcome === "refused" || this.#shortLives >= SHORT_LIVES) await this.#poll();
+      else await this.#waitToReconnect();
+    }
+  }
+
+  /** Until the stream ends, for whatever reason. */
+  async #readOnce(): Promise<"cut" | "failed" | "refused" | "ended"> {
+    const silence = new AbortController();
+    const signal = AbortSignal.any([this.#stopped, silence.signal]);
+    let watchdog = setTimeout(() => silence.abort(), SILENCE_MS);
+    try {
+      const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };
+      const response = await fetch(URL, { headers, signal, cache: "no-store" });
+      if (response.status === 401) return "ended";
+      if (response.status === 429) return "refused";
+      if (!response.ok || response.body === null) return "failed";
+      setConnection("live");
+      this.#failures = 0;
+      this.#handlers.onOpen();
+      const parser = new EventParser();
+      const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+      for (;;) {
+        const { value, done } = await reader.read();
+        if (done) return "cut";
+        clearTimeout(watchdog);
+        watchdog = setTimeout(() => silence.abort(), SILENCE_MS);
+        for (const event of parser.feed(value)) {
+          if (event.id !== null) this.#last = event.id;
+          this.#handlers.onEvent(event);
+        }
+      }
+    } catch {
+      return "failed";
+    } finally {
+      clearTimeout(watchdog);
+    }
+  }
+
+  async #waitToReconnect(): Promise<void> {
+    setConnection("reconnecting");
+    const longest = Math.min(FIRST_WAIT_MS * 2 ** this.#failures, LONGEST_WAIT_MS);
+    this.#failures += 1;
+    // Not all tabs at the same moment after a restart.
+    await this.#pause(longest * (0.5 + Math.random() / 2), ["online", "visibilitychange"]);
+  }
+
+  async #poll(): Promise<void> {
+    setConnection("polling");
+    const until = Date.now() + TRY_STREAM_AGAIN_MS;
+    while (Date.now() < until && !this.#stopped.aborted) {
+      if (document.visibilityState === "visible") this.#handlers.onPoll();
+      await this.#pause(POLL_MS, []);
+    }
+    this.#shortLives = 0;
+  }
+
+  /** Ends early when the network or the person comes back. */
+  #pause(milliseconds: number, wakers: string[]): Promise<void> {
+    return new Promise((resolve) => {
+      const done = () => {
+        clearTimeout(timer);
+        for (const name of wakers) (name === "online" ? window : document).removeEventListener(name, done);
+        this.#stopped.removeEventListener("abort", done);
+        resolve();
+      };
+      const timer = setTimeout(done, milliseconds);
+      for (const name of wakers) (name === "online" ? window : document).addEventListener(name, done);
+      this.#stopped.addEventListener("abort", done);
+    });
+  }
+}

@@ -1,0 +1,52 @@
+// Routes and what stands around them. A page is added in its own folder, and named here once.
+import { QueryClientProvider } from "@tanstack/react-query";
+import { createRouter, RouterProvider } from "@tanstack/react-router";
+import { Toaster } from "sonner";
+import { queryClient } from "./api/query-client";
+import { TooltipProvider } from "./design/Tooltip";
+import { PageError } from "./frame/PageError";
+import { NotFound } from "./frame/NotFound";
+import { framedRoute, homeRoute, rootRoute } from "./frame/routes";
+import { accountRoute } from "./pages/account/route";
+import { effectRoute } from "./pages/effect/route";
+import { effectsRoute } from "./pages/effects/route";
+import { jobRoute } from "./pages/job/route";
+import { jobsRoute } from "./pages/jobs/route";
+import { shareRoute } from "./pages/share/route";
+import { signInRoute } from "./pages/sign-in/route";
+import { newTaskRoute } from "./pages/tasks-new/route";
+import { useTheme } from "./parts/theme";
+
+const routeTree = rootRoute.addChildren([
+  homeRoute,
+  signInRoute,
+  shareRoute,
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute]),
+]);
+
+const router = createRouter({
+  routeTree,
+  context: { queryClient },
+  defaultPreload: "intent",
+  defaultPreloadStaleTime: 0,
+  defaultErrorComponent: PageError,
+  defaultNotFoundComponent: NotFound,
+  scrollRestoration: true,
+});
+
+declare module "@tanstack/react-router" {
+  interface Register {
+    router: typeof router;
+  }
+}
+
+export function App() {
+  return (
+    <QueryClientProvider client={queryClient}>
+      <TooltipProvider delayDuration={300}>
+        <RouterProvider router={router} />
+        <Toaster theme={useTheme()} position="bottom-right" closeButton toastOptions={{ className: "num" }} />
+      </TooltipProvider>
+    </QueryClientProvider>
+  );
+}

@@ -1,0 +1,47 @@
+import { X } from "lucide-react";
+import { Dialog as Radix } from "radix-ui";
+import type { ReactNode } from "react";
+import { frameTexts } from "@/texts/frame";
+import { Button } from "./Button";
+import { classes } from "./classes";
+
+interface Props {
+  open: boolean;
+  onOpenChange: (open: boolean) => void;
+  title: string;
+  text?: ReactNode;
+  /** The buttons below; the one that does it comes last. */
+  actions?: ReactNode;
+  wide?: boolean;
+  children?: ReactNode;
+}
+
+export function Dialog({ open, onOpenChange, title, text, actions, wide = false, children }: Props) {
+  return (
+    <Radix.Root open={open} onOpenChange={onOpenChange}>
+      <Radix.Portal>
+        <Radix.Overlay className="fixed inset-0 z-40 bg-veil" />
+        <Radix.Content
+          {...(text === undefined ? { "aria-describedby": undefined } : {})}
+          className={classes(
+            "appear fixed top-1/2 left-1/2 z-50 flex max-h-[min(85dvh,46rem)] w-[calc(100vw-2rem)] -translate-x-1/2 -translate-y-1/2 flex-col gap-4",
+            "overflow-y-auto rounded-m border bg-panel p-5 shadow-high outline-none",
+            wide ? "max-w-2xl" : "max-w-md",
+          )}
+        >
+          <div className="flex items-start justify-between gap-4">
+            <div className="grid gap-1">
+              <Radix.Title className="text-l font-semibold">{title}</Radix.Title>
+              {text !== undefined && <Radix.Description className="text-muted">{text}</Radix.Description>}
+            </div>
+            <Radix.Close asChild>
+              <Button look="quiet" size="icon" aria-label={frameTexts.close} className="-mt-1.5 -mr-2" icon={<X size={18} />} />
+            </Radix.Close>
+          </div>
+          {children}
+          {actions !== undefined && <div className="flex flex-wrap justify-end gap-2">{actions}</div>}
+        </Radix.Content>
+      </Radix.Portal>
+    </Radix.Root>
+  );
+}

@@ -1,0 +1,18 @@
+interface Props {
+  /** 0 to 100; null where nobody can tell. */
+  percent: number | null;
+  label: string;
+}
+
+export function Progress({ percent, label }: Props) {
+  const shown = percent === null ? null : Math.min(100, Math.max(0, percent));
+  return (
+    <div role="progressbar" aria-label={label} aria-valuemin={0} aria-valuemax={100} aria-valuenow={shown ?? undefined} className="h-1.5 overflow-hidden rounded-full bg-line">
+      {shown === null ? (
+        <div className="h-full w-1/3 animate-[indeterminate_1.4s_ease-in-out_infinite] rounded-full bg-run" />
+      ) : (
+        <div className="h-full rounded-full bg-run transition-[width] duration-200" style={{ width: `${shown}%` }} />
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,48 @@
+import type { Key, ReactNode } from "react";
+import { classes } from "./classes";
+
+export interface Column<Row> {
+  name: string;
+  /** What the head shows; the name where it is left out. */
+  head?: ReactNode;
+  cell: (row: Row) => ReactNode;
+  /** Numbers stand to the right. */
+  right?: boolean;
+  className?: string;
+}
+
+interface Props<Row> {
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+  rowKey: (row: Row) => Key;
+  label: string;
+}
+
+export function Table<Row>({ rows, columns, rowKey, label }: Props<Row>) {
+  return (
+    <div className="panel overflow-x-auto" tabIndex={0} role="region" aria-label={label}>
+      <table className="w-full border-collapse text-s">
+        <thead>
+          <tr>
+            {columns.map((column) => (
+              <th key={column.name} scope="col" className={classes("border-b px-4 py-2.5 font-medium whitespace-nowrap text-muted", column.right ? "text-right" : "text-left", column.className)}>
+                {column.head ?? column.name}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody className="num">
+          {rows.map((row) => (
+            <tr key={rowKey(row)} className="border-b transition-colors duration-100 last:border-0 hover:bg-hover">
+              {columns.map((column) => (
+                <td key={column.name} className={classes("px-4 py-2.5", column.right && "text-right", column.className)}>
+                  {column.cell(row)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  );
+}

@@ -1,0 +1,17 @@
+import { useEffect, useState } from "react";
+import { absoluteTime, relativeTime, untilNextChange } from "./times";
+
+/** Relative, with the absolute time in the reader's zone as its title. */
+export function Time({ at, className }: { at: string; className?: string }) {
+  const [now, setNow] = useState(() => new Date());
+  const date = new Date(at);
+  useEffect(() => {
+    const timer = setTimeout(() => setNow(new Date()), untilNextChange(new Date(at), now));
+    return () => clearTimeout(timer);
+  }, [at, now]);
+  return (
+    <time dateTime={at} title={absoluteTime(date)} className={className}>
+      {relativeTime(date, now)}
+    </time>
+  );
+}

@@ -1,0 +1,37 @@
+// Times for people. Pure: the clock is a parameter.
+const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
+  ["year", 31_557_600],
+  ["month", 2_629_800],
+  ["week", 604_800],
+  ["day", 86_400],
+  ["hour", 3_600],
+  ["minute", 60],
+  ["second", 1],
+];
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+
+export function relativeTime(at: Date, now: Date): string {
+  const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
+  if (Math.abs(seconds) < 5) return "just now";
+  const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? (["second", 1] as const);
+  return relative.format(Math.trunc(seconds / size), unit);
+}
+
+export function absoluteTime(at: Date): string {
+  return absolute.format(at);
+}
+
+/** 0.3 s, 12.6 s, 1 m 12 s, 2 h 5 m. */
+export function duration(seconds: number): string {
+  if (seconds < 60) return `${seconds < 10 ? seconds.toFixed(1) : Math.round(seconds)} s`;
+  const whole = Math.round(seconds);
+  if (whole < 3600) return `${Math.floor(whole / 60)} m ${whole % 60} s`;
+  return `${Math.floor(whole / 3600)} h ${Math.floor((whole % 3600) / 60)} m`;
+}
+
+/** In how many milliseconds a relative time may read differently. */
+export function untilNextChange(at: Date, now: Date): number {
+  const seconds = Math.abs(at.getTime() - now.getTime()) / 1000;
+  return seconds < 60 ? 5_000 : seconds < 3600 ? 30_000 : 600_000;
+}

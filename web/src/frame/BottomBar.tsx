@@ -1,0 +1,22 @@
+import { Link } from "@tanstack/react-router";
+import { frameTexts } from "@/texts/frame";
+import { PLACES } from "./navigation";
+
+/** The pages on phones, in reach of a thumb. */
+export function BottomBar() {
+  return (
+    <nav aria-label={frameTexts.navigation} className="fixed inset-x-0 bottom-0 z-20 grid grid-cols-4 border-t bg-bg/92 pb-[env(safe-area-inset-bottom)] backdrop-blur-md md:hidden">
+      {PLACES.map((place) => (
+        <Link
+          key={place.to}
+          to={place.to}
+          className="grid min-h-14 content-center justify-items-center gap-0.5 text-xs text-muted"
+          activeProps={{ className: "text-accent! font-[550]", "aria-current": "page" }}
+        >
+          <place.icon size={20} strokeWidth={1.8} aria-hidden />
+          {place.label}
+        </Link>
+      ))}
+    </nav>
+  );
+}

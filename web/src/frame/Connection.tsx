@@ -1,0 +1,29 @@
+import { useConnection, type ConnectionState } from "@/api/connection";
+import { Tooltip } from "@/design/Tooltip";
+import { frameTexts } from "@/texts/frame";
+
+const DOTS: Record<ConnectionState, string> = {
+  live: "bg-ok",
+  connecting: "bg-line-strong",
+  reconnecting: "border-[1.5px] border-warn",
+  polling: "rounded-[1px]! bg-run",
+};
+const TEXTS: Record<ConnectionState, [string, string]> = {
+  live: [frameTexts.live, frameTexts.liveText],
+  connecting: [frameTexts.connecting, frameTexts.connectingText],
+  reconnecting: [frameTexts.reconnecting, frameTexts.reconnectingText],
+  polling: [frameTexts.polling, frameTexts.pollingText],
+};
+
+export function Connection() {
+  const state = useConnection();
+  const [word, text] = TEXTS[state];
+  return (
+    <Tooltip text={text}>
+      <button type="button" className="flex min-h-9 items-center gap-2 rounded-s px-2 text-xs text-muted" data-connection={state}>
+        <span className={`size-2 rounded-full ${DOTS[state]}`} aria-hidden />
+        {word}
+      </button>
+    </Tooltip>
+  );
+}

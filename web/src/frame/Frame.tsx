@@ -1,0 +1,55 @@
+import { useQueryClient } from "@tanstack/react-query";
+import { Outlet, useRouter } from "@tanstack/react-router";
+import { useEffect, useState } from "react";
+import { startLiveUpdates } from "@/api/live";
+import { onSessionEnd } from "@/api/session";
+import { frameTexts } from "@/texts/frame";
+import { BottomBar } from "./BottomBar";
+import { CommandPalette } from "./CommandPalette";
+import { KeysDialog } from "./KeysDialog";
+import { ReconnectingBar } from "./ReconnectingBar";
+import { Sidebar } from "./Sidebar";
+import { TopBar } from "./TopBar";
+import { useShortcuts } from "./useShortcuts";
+
+/** Around every page of somebody who is signed in. */
+export function Frame() {
+  const [isPaletteOpen, setPaletteOpen] = useState(false);
+  const [areKeysShown, setKeysShown] = useState(false);
+  useLiveSession();
+  useShortcuts({ onPalette: () => setPaletteOpen((open) => !open), onKeys: () => setKeysShown(true) });
+  return (
+    <div className="min-h-dvh md:grid md:grid-cols-[224px_minmax(0,1fr)]">
+      <a href="#content" className="sr-only z-50 rounded-s bg-panel px-3 py-2 focus:not-sr-only focus:fixed focus:top-2 focus:left-2">
+        {frameTexts.skip}
+      </a>
+      <Sidebar onKeys={() => setKeysShown(true)} />
+      <div className="flex min-w-0 flex-col">
+        <ReconnectingBar />
+        <TopBar onSearch={() => setPaletteOpen(true)} />
+        <main id="content" tabIndex={-1} className="mx-auto w-full max-w-7xl grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12">
+          <Outlet />
+        </main>
+      </div>
+      <BottomBar />
+      <CommandPalette open={isPaletteOpen} onOpenChange={setPaletteOpen} onKeys={() => setKeysShown(true)} />
+      <KeysDialog open={areKeysShown} onOpenChange={setKeysShown} />
+    </div>
+  );
+}
+
+/** The stream of this tab, and the way to the sign-in page and back when the session ends. */
+function useLiveSession(): void {
+  const client = useQueryClient();
+  const router = useRouter();
+  useEffect(() => startLiveUpdates(client), [client]);
+  useEffect(
+    () =>
+      onSessionEnd(() => {
+        const next = router.state.location.href;
+        client.clear();
+        void router.navigate({ to: "/sign-in", search: { next, ended: true }, replace: true });
+      }),
+    [client, router],
+  );
+}

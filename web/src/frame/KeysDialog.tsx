@@ -1,0 +1,21 @@
+import { Dialog } from "@/design/Dialog";
+import { frameTexts, keyTexts } from "@/texts/frame";
+
+export function KeysDialog({ open, onOpenChange }: { open: boolean; onOpenChange: (open: boolean) => void }) {
+  return (
+    <Dialog open={open} onOpenChange={onOpenChange} title={frameTexts.keys}>
+      <dl className="grid grid-cols-[auto_1fr] items-center gap-x-6 gap-y-2.5">
+        {keyTexts.map(([keys, text]) => (
+          <div key={keys} className="contents">
+            <dt className="flex gap-1">
+              {keys.split(" ").map((key) => (
+                <kbd key={key}>{key}</kbd>
+              ))}
+            </dt>
+            <dd>{text}</dd>
+          </div>
+        ))}
+      </dl>
+    </Dialog>
+  );
+}

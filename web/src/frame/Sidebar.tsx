@@ -1,0 +1,53 @@
+import { Link } from "@tanstack/react-router";
+import { frameTexts } from "@/texts/frame";
+import { AccountMenu } from "./AccountMenu";
+import { ActiveCount } from "./ActiveCount";
+import { Brand } from "./Brand";
+import { Connection } from "./Connection";
+import { ACCOUNT, CREATE, LIBRARY, type Place } from "./navigation";
+import { WalletBox } from "./WalletBox";
+
+export function Sidebar({ onKeys }: { onKeys: () => void }) {
+  return (
+    <nav aria-label={frameTexts.navigation} className="sticky top-0 hidden h-dvh flex-col gap-0.5 border-r px-3 py-4 md:flex">
+      <Brand />
+      <Group title={frameTexts.create} places={CREATE} />
+      <Group title={frameTexts.library} places={LIBRARY} />
+      <div className="mt-4 grid gap-0.5">
+        <Entry place={ACCOUNT} />
+      </div>
+      <div className="mt-auto grid gap-2">
+        <WalletBox />
+        <div className="flex items-center justify-between gap-1">
+          <Connection />
+          <AccountMenu onKeys={onKeys} />
+        </div>
+      </div>
+    </nav>
+  );
+}
+
+function Group({ title, places }: { title: string; places: readonly Place[] }) {
+  return (
+    <div className="grid gap-0.5">
+      <div className="px-2 pt-3.5 pb-1.5 text-xs text-muted">{title}</div>
+      {places.map((place) => (
+        <Entry key={place.to} place={place} />
+      ))}
+    </div>
+  );
+}
+
+function Entry({ place }: { place: Place }) {
+  return (
+    <Link
+      to={place.to}
+      className="flex min-h-8.5 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
+      activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
+    >
+      <place.icon size={16} strokeWidth={1.8} aria-hidden />
+      <span className="grow">{place.label}</span>
+      {place.to === "/jobs" && <ActiveCount />}
+    </Link>
+  );
+}

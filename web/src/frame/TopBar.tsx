@@ -1,0 +1,29 @@
+import { Search } from "lucide-react";
+import { frameTexts } from "@/texts/frame";
+import { Brand } from "./Brand";
+import { MobileMenu } from "./MobileMenu";
+
+export const COMMAND_KEY = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘K" : "Ctrl K";
+
+export function TopBar({ onSearch }: { onSearch: () => void }) {
+  return (
+    <header className="sticky top-0 z-10 flex items-center gap-2 border-b bg-bg/85 px-4 py-2 backdrop-blur-md md:justify-end md:border-transparent md:px-8">
+      <div className="grow md:hidden">
+        <Brand />
+      </div>
+      <button
+        type="button"
+        onClick={onSearch}
+        aria-label={frameTexts.search}
+        className="flex size-10 items-center justify-center gap-2 rounded-s text-muted transition-colors duration-100 hover:border-line-strong md:h-9 md:w-72 md:justify-start md:border md:bg-panel md:px-3"
+      >
+        <Search size={16} aria-hidden />
+        <span className="hidden text-s md:inline">{frameTexts.search}</span>
+        <kbd className="ml-auto hidden md:inline">{COMMAND_KEY}</kbd>
+      </button>
+      <div className="md:hidden">
+        <MobileMenu />
+      </div>
+    </header>
+  );
+}

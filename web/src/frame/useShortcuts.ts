@@ -1,0 +1,44 @@
+// The keys of the whole application. They are off while somebody types.
+import { useNavigate } from "@tanstack/react-router";
+import { useEffect, useRef } from "react";
+import { PLACES } from "./navigation";
+
+const SEQUENCE_MS = 1_000;
+
+interface Handlers {
+  onPalette: () => void;
+  onKeys: () => void;
+}
+
+export function useShortcuts(handlers: Handlers): void {
+  const navigate = useNavigate();
+  const latest = useRef(handlers);
+  latest.current = handlers;
+  useEffect(() => {
+    let goneSince = 0;
+    const onKeyDown = (event: KeyboardEvent) => {
+      if ((event.metaKey || event.ctrlKey) && !event.shiftKey && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        latest.current.onPalette();
+        return;
+      }
+      if (event.metaKey || event.ctrlKey || event.altKey || isTyping(event.target)) return;
+      if (event.key === "?") {
+        event.preventDefault();
+        latest.current.onKeys();
+      } else if (event.key === "g") {
+        goneSince = event.timeStamp;
+      } else if (event.timeStamp - goneSince < SEQUENCE_MS && goneSince > 0) {
+        goneSince = 0;
+        const place = PLACES.find((each) => each.key === event.key);
+        if (place !== undefined) void navigate({ to: place.to });
+      }
+    };
+    document.addEventListener("keydown", onKeyDown);
+    return () => document.removeEventListener("keydown", onKeyDown);
+  }, [navigate]);
+}
+
+function isTyping(target: EventTarget | null): boolean {
+  return target instanceof HTMLElement && (target.isContentEditable || target.closest("input, textarea, select, [role=dialog], [role=menu], [role=listbox]") !== null);
+}

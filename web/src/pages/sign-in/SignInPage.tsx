@@ -1,0 +1,65 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { useState, type FormEvent } from "react";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { explain } from "@/api/problems";
+import { rememberCsrfToken } from "@/api/session";
+import { Button, Field, Input } from "@/design";
+import icon from "@/icon.svg";
+import { useTitle } from "@/parts/useTitle";
+import { frameTexts } from "@/texts/frame";
+import { signInTexts } from "@/texts/sign-in";
+
+export function SignInPage() {
+  useTitle(signInTexts.title);
+  const { ended } = useSearch({ from: "/sign-in" });
+  const [email, setEmail] = useState("");
+  const [password, setPassword] = useState("");
+  const signIn = useSignIn();
+  const submit = (event: FormEvent) => {
+    event.preventDefault();
+    signIn.mutate({ email, password });
+  };
+  return (
+    <main className="grid min-h-dvh content-center px-4 py-10">
+      <div className="appear mx-auto w-full max-w-sm">
+        <div className="mb-6 flex items-center gap-3">
+          <img src={icon} alt="" width={36} height={36} />
+          <span className="text-xl font-[650] tracking-tight">{frameTexts.product}</span>
+        </div>
+        <form onSubmit={submit} className="panel grid gap-4 p-6" noValidate>
+          <div>
+            <h1 className="text-xl">{signInTexts.title}</h1>
+            <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : signInTexts.text}</p>
+          </div>
+          <Field label={signInTexts.email}>
+            <Input type="email" name="email" autoComplete="username" autoFocus required value={email} onChange={(event) => setEmail(event.target.value)} />
+          </Field>
+          <Field label={signInTexts.password} error={signIn.error ? explain(signIn.error) : null}>
+            <Input type="password" name="password" autoComplete="current-password" required value={password} onChange={(event) => setPassword(event.target.value)} />
+          </Field>
+          <Button type="submit" look="go" busy={signIn.isPending} disabled={!email || !password}>
+            {signInTexts.submit}
+          </Button>
+        </form>
+        <p className="mt-4 text-s text-muted">{signInTexts.noAccount}</p>
+      </div>
+    </main>
+  );
+}
+
+function useSignIn() {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const { next } = useSearch({ from: "/sign-in" });
+  return useMutation({
+    mutationFn: (body: { email: string; password: string }) => data(api.POST("/api/auth/login", { body })),
+    onSuccess: async (me) => {
+      client.clear();
+      rememberCsrfToken(me.csrf_token);
+      client.setQueryData(keys.me, me);
+      await navigate({ href: next ?? "/effects", replace: true });
+    },
+  });
+}

@@ -1,0 +1,30 @@
+// What somebody has typed, kept until the tab is closed: a session that ends in the middle loses no form.
+import { useCallback, useEffect, useState } from "react";
+
+const PREFIX = "draft:";
+
+function read<Value>(key: string, initial: Value): Value {
+  try {
+    const kept = sessionStorage.getItem(PREFIX + key);
+    return kept === null ? initial : (JSON.parse(kept) as Value);
+  } catch {
+    return initial; // the browser keeps nothing for this page, or something else wrote there
+  }
+}
+
+/** Like useState. `clear` forgets the draft, after it was sent. */
+export function useDraft<Value>(key: string, initial: Value): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
+  const [value, setValue] = useState(() => read(key, initial));
+  useEffect(() => {
+    try {
+      sessionStorage.setItem(PREFIX + key, JSON.stringify(value));
+    } catch {
+      // Full, or not allowed: the form works without.
+    }
+  }, [key, value]);
+  const clear = useCallback(() => {
+    setValue(initial);
+    sessionStorage.removeItem(PREFIX + key);
+  }, [key, initial]);
+  return [value, setValue, clear];
+}

@@ -1,0 +1,12 @@
+export const problemTexts = {
+  noConnection: "The server cannot be reached. Check your connection; your input is kept.",
+  unavailable: "The server is not available at the moment. Try again in a few seconds.",
+  unexpected: (status: number) => `The server returned an unexpected answer (${status}).`,
+  unexpectedError: "Something unexpected happened. Reload the page.",
+  somethingFailed: "Something went wrong",
+  tryAgain: "Try again",
+  copyRequestId: "Copy request id",
+  pageFailed: "This page stopped working",
+  pageFailedText: "An error in the page stopped it. Your jobs are not affected. Reload the page to go on.",
+  reload: "Reload the page",
+};
