@@ -1,0 +1,96 @@
+"""A real browser on the real stack: `stack` is a demo that runs, `page` a tab in which nothing may go wrong unseen."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.browser.stack import Account, Stack, running_stack
+from tests.browser.watching import Watch
+
+ROOT = Path(__file__).parents[2]
+ARGUMENTS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+DESKTOP = {"width": 1440, "height": 900}
+# A page that is slow on a busy machine is not wrong.
+PATIENCE_MS = 30_000
+
+
+@pytest.fixture(scope="session")
+def _built(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The web application as it is in the working tree. One process builds it, the others wait."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    with (tmp_path_factory.getbasetemp().parent / "web.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        command = ["make", "-s", "web", f"VENV={sys.prefix}"]
+        made = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert made.returncode == 0, made.stdout + made.stderr
+
+
+@pytest.fixture(scope="session")
+async def stack(_built: None, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Stack]:
+    """One for all tests: each takes users of its own."""
+    async with running_stack(tmp_path_factory.mktemp("stack")) as running:
+        yield running
+
+
+@pytest.fixture
+async def account(stack: Stack) -> Account:
+    """A new user with 1,000 tokens."""
+    return await stack.new_account()
+
+
+def chromium_path() -> str:
+    """This machine's own, or the one that was installed for the tests."""
+    found = subprocess.run(["sh", ROOT / "tools/find-chromium"], capture_output=True, text=True, check=False)
+    if found.returncode == 0:
+        return found.stdout.strip()
+    command = ["sh", ROOT / "tools/run-node", sys.prefix, "node", "path.mjs"]
+    return subprocess.run(command, cwd=ROOT / "web/browser", capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture(scope="session")
+async def chromium() -> AsyncIterator[Browser]:
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=chromium_path(), args=ARGUMENTS)
+        yield browser
+        await browser.close()
+
+
+@pytest.fixture
+async def page(chromium: Browser, stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+    """A tab of a new browser profile. `@pytest.mark.parametrize("page", [{"width": 390, "height": 844}],
+    indirect=True)` gives it another size.
+
+    The test fails on whatever the page complains about: see `Watch`.
+    """
+    size = getattr(request, "param", DESKTOP)
+    context = await chromium.new_context(base_url=stack.url, viewport=size, locale="en-US", timezone_id="UTC")
+    context.set_default_timeout(PATIENCE_MS)
+    watch = Watch(stack.url)
+    await watch.follow(context)
+    tab = await context.new_page()
+    yield tab
+    await context.close()
+    watch.check()
+
+
+@pytest.fixture
+async def signed_in(page: Page, stack: Stack, account: Account) -> Page:
+    """The tab of somebody who has signed in; no page is open yet."""
+    await stack.sign_in(page, account)
+    return page
