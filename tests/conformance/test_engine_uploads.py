@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from callsheet.lightbox.server import RunningLightbox
-from callsheet.providers.comfyui import FORM_BYTES, ComfyUI
+from callsheet.providers.comfy_files import FORM_BYTES
+from callsheet.providers.comfyui import ComfyUI
 from callsheet.providers.engine import EngineError
 from tests.support.engines import replaying
 from tests.support.lightbox import lightbox_here

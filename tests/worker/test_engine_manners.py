@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from callsheet.providers.comfy_cloud import ComfyCloud
+from callsheet.providers.comfy_files import view_query
 from callsheet.providers.comfy_http import EngineHttp
-from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of, view_query
+from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of
 from callsheet.providers.engine import EngineError, EngineUnreachable, Output, Run
 from callsheet.providers.graphs import with_own_outputs
 from tests.support.breaking_line import breaking_line_to

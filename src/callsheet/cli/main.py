@@ -11,10 +11,10 @@ import typer
 from callsheet import __version__
 from callsheet.cli import (
     accounts,
-    catalog,
     database,
     demo,
     doctor,
+    effects,
     fleet,
     installation_health,
     jobs,
@@ -31,6 +31,7 @@ from callsheet.cli import (
     up,
     wallet,
     worker,
+    workflows,
 )
 from callsheet.cli.command_tree import PROFILE, VERBOSE, VERSION, CommandTree, warn_of_ignored
 from callsheet.cli.console import WRONG_USAGE, complain, give_up, out, wants_json
@@ -76,8 +77,8 @@ app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)
 app.add_typer(wallet.app, name="wallet", rich_help_panel=ADMINISTER)
-app.add_typer(catalog.workflows, name="workflows", rich_help_panel=ADMINISTER)
-app.add_typer(catalog.effects, name="effects", rich_help_panel=ADMINISTER)
+app.add_typer(workflows.workflows, name="workflows", rich_help_panel=ADMINISTER)
+app.add_typer(effects.effects, name="effects", rich_help_panel=ADMINISTER)
 app.add_typer(fleet.fleets, name="fleets", rich_help_panel=ADMINISTER)
 app.add_typer(fleet.workers, name="workers", rich_help_panel=ADMINISTER)
 app.add_typer(database.app, name="db", rich_help_panel=ADMINISTER)

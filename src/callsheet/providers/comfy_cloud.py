@@ -17,19 +17,11 @@ from typing import Any
 from urllib.parse import quote, urljoin
 
 from callsheet.providers import engine_errors as errors
+from callsheet.providers.comfy_answers import no_output, refuse_unless_taken, still_queued, told_by_socket
+from callsheet.providers.comfy_files import saved_here, upload_refused, view_query
 from callsheet.providers.comfy_http import EngineHttp, again, json_of, pause, save_body, unreadable
 from callsheet.providers.comfy_socket import EngineSocket
-from callsheet.providers.comfyui import (
-    Patience,
-    no_output,
-    refuse_unless_taken,
-    saved_here,
-    socket_address,
-    still_queued,
-    told_by_socket,
-    upload_refused,
-    view_query,
-)
+from callsheet.providers.comfyui import Patience, socket_address
 from callsheet.providers.engine import (
     Description,
     EngineError,

@@ -20,7 +20,9 @@ from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
 from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, again, json_of, pause
+from callsheet.providers.comfy_answers import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
+from callsheet.providers.comfy_files import EngineFiles
+from callsheet.providers.comfy_http import EngineHttp, json_of, pause
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.engine import (
     Description,
@@ -28,7 +30,6 @@ from callsheet.providers.engine import (
     EngineStuck,
     EngineUnreachable,
     Fetched,
-    NotBegun,
     Output,
     Run,
     Watcher,
@@ -38,10 +39,9 @@ from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder
 from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.marks import EarlierOutputs, Marks
 from callsheet.providers.outputs import files_of, outputs_of, remove_files
-from callsheet.providers.shared_files import SharedFiles, mark_used, remove_unused
+from callsheet.providers.shared_files import remove_unused
 from callsheet.providers.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
 from callsheet.providers.submission import submitted, to_its_end
-from callsheet.providers.texts import save_text
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
@@ -57,11 +57,6 @@ MEMORY_LOOKS = 20
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
-# The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
-ASKED_FROM_BYTES = 1_000_000
-# What a form adds to a file.
-FORM_BYTES = 4096
-RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megabytes."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +93,7 @@ class ComfyUI:
         self._directory = directory
         self._asset_days = asset_days
         self._previews = previews
-        self._shared = SharedFiles()
+        self._files = EngineFiles(self._http, directory, self._patience.retries)
         self._client_id = uuid.uuid4().hex
         self._socket = EngineSocket(f"{socket_address(url)}/ws?clientId={self._client_id}")
         self._version: tuple[int, ...] | None = None
@@ -131,48 +126,10 @@ class ComfyUI:
         return Description(str(version) if version else None, {"devices": devices})
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
-        return await self._upload(path, name, {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"})
+        return await self._files.upload(path, name, run_id)
 
     async def share(self, path: Path, name: str) -> str:
-        # Not to be overwritten: ComfyUI empties the file first, and a node of another run may be reading it. Of the
-        # same bytes it keeps the one it has, beside others it puts them under another name.
-        fields = {"subfolder": SHARED_FOLDER, "type": "input"}
-        size = (await asyncio.to_thread(path.stat)).st_size
-        return await self._shared.place(
-            name,
-            lambda reference: self._has(reference, size),
-            lambda: self._upload(path, name, fields),
-            f"{SHARED_FOLDER}/{name}",
-        )
-
-    async def _has(self, reference: str, size: int) -> bool:
-        if self._directory is not None:
-            # Marked before it is looked up: from then on no other run removes it.
-            await asyncio.to_thread(mark_used, self._directory / "input" / reference)
-        folder, _, name = reference.rpartition("/")
-        address = f"/view?{view_query(Output('', name, folder, 'input'))}"
-        plain = {"Accept-Encoding": "identity"}
-        answer = await again(lambda: self._http.call("HEAD", address, headers=plain), self._patience.retries)
-        return answer.status_code == 200 and answer.headers.get("content-length") == str(size)
-
-    async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
-        await self._refuse_too_large((await asyncio.to_thread(path.stat)).st_size)
-        answer = await self._http.upload("/upload/image", fields, name, path, self._patience.retries)
-        body = json_of(answer)
-        if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
-            raise upload_refused(answer.status_code)
-        # The engine may have given it another name.
-        return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
-
-    async def _refuse_too_large(self, size: int) -> None:
-        """Before gigabytes are sent in vain. It is asked each time: it may have been restarted with another limit."""
-        if size < ASKED_FROM_BYTES:
-            return
-        answer = await again(lambda: self._http.call("GET", "/features"), self._patience.retries)
-        body = json_of(answer)
-        limit = body.get("max_upload_size") if answer.status_code == 200 and isinstance(body, dict) else None
-        if isinstance(limit, int | float) and size + FORM_BYTES > limit:
-            raise upload_refused(errors.TOO_LARGE, size=size, limit=int(limit))
+        return await self._files.share(path, name)
 
     async def run(self, run: Run, watcher: Watcher) -> Sequence[Output]:
         while True:
@@ -224,11 +181,7 @@ class ComfyUI:
         return run_id
 
     async def fetch(self, output: Output, target: Path) -> Fetched:
-        here = await saved_here(output, target)
-        if here is not None:
-            return here
-        address = f"/view?{view_query(output)}"
-        fetched = await again(lambda: self._http.save(address, target), self._patience.retries)
+        fetched = await self._files.fetch(output, target)
         self._earlier.fetched(output, fetched)
         return fetched
 
@@ -388,65 +341,6 @@ class ComfyUI:
         return place_in(await self._http.get_object("/queue"), run_id)
 
 
-def refuse_unless_taken(status: int, body: object, run: Run) -> None:
-    if status >= 502:
-        raise EngineUnreachable("The engine does not take the run.", status=status)
-    if status != 200 or not isinstance(body, dict):
-        raise errors.of_refused_prompt(status, body)
-    problem = errors.of_node_errors(body.get("node_errors"), run.output_node)
-    if problem is not None:
-        raise problem
-
-
-def waits_in(place: Place | None, following: Following) -> bool:
-    """Whether the run, as far as was seen, never left the queue."""
-    return place is not None and not place.is_running and not following.has_begun
-
-
-def still_queued(seconds: float) -> NotBegun:
-    message = f"The run waited longer than {seconds:g} seconds in the engine's queue."
-    return NotBegun("engine_busy", message, queue_seconds=seconds)
-
-
-def upload_refused(status: int, **known: int) -> EngineError:
-    if status == errors.TOO_LARGE:
-        sizes = f": it has {known['size']} bytes, and the limit is {known['limit']}" if known else ""
-        message = f"A file of the job is larger than the engine takes{sizes}."
-        details = {"status": status, **known, "advice": RAISE_LIMIT}
-        return EngineError("input_too_large", message, details=details)
-    return EngineError(
-        "upload_refused", "The engine did not take a file.", retryable=status >= 500, details={"status": status}
-    )
-
-
-def told_by_socket(following: Following) -> Mapping[str, Any]:
-    """In neither queue nor history. Where the socket told the whole story, somebody cleared the history."""
-    if following.interrupted:
-        raise errors.interrupted()
-    # The whole story, or at least the page that matters.
-    if following.succeeded and (not following.missed or following.run.output_node in following.outputs):
-        return {"outputs": following.outputs, "status": {"status_str": "success"}}
-    if following.error is not None:
-        raise errors.of_execution_error(following.error)
-    raise errors.lost(following.run.id, was_connected=not following.missed)
-
-
-async def saved_here(output: Output, target: Path) -> Fetched | None:
-    """An output that needs no fetching, as a file."""
-    if output.text is not None:
-        return save_text(output.text, target)
-    return await asyncio.to_thread(output.kept.save, target) if output.kept is not None else None
-
-
-def no_output(following: Following) -> EngineError:
-    """A run may succeed without a result: a node was blocked, or the wrong one is named as output."""
-    if following.error is not None:
-        return errors.of_execution_error(following.error)
-    return EngineError(
-        "no_output", "The run ended without a result.", details={"output_node_id": following.run.output_node}
-    )
-
-
 def socket_address(url: str) -> str:
     parts = urlsplit(url)
     return f"{'wss' if parts.scheme == 'https' else 'ws'}://{parts.netloc}{parts.path.rstrip('/')}"
@@ -456,9 +350,3 @@ def version_of(text: object) -> tuple[int, ...] | None:
     """As numbers to compare; None where it cannot be told, which is as good as very old."""
     found = re.match(r"v?(\d+)\.(\d+)\.(\d+)", text) if isinstance(text, str) else None
     return tuple(map(int, found.groups())) if found else None
-
-
-def view_query(output: Output) -> str:
-    """Not `filename=folder/name`: the engine looks at the last part only."""
-    fields = {"filename": output.name, "subfolder": output.folder, "type": output.store}
-    return "&".join(f"{name}={quote(value, safe='')}" for name, value in fields.items())

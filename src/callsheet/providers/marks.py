@@ -51,7 +51,7 @@ class EarlierOutputs:
     def check(self, outputs: Sequence[Output], run: Run, cached: Collection[str]) -> None:
         """Refuses files out of the cache whose inputs are not known: they may be of another user."""
         for output in outputs:
-            if output.text is not None or output.kept is not None or run.id in f"{output.folder}/{output.name}":
+            if _is_here(output) or run.id in f"{output.folder}/{output.name}":
                 continue
             place, inputs = _place(output), _inputs(run.graph, output.node_id)
             seen = self._seen.get(place)
@@ -64,7 +64,7 @@ class EarlierOutputs:
             self._seen.popitem(last=False)
 
     def fetched(self, output: Output, fetched: Fetched) -> None:
-        seen = self._seen.get(_place(output))
+        seen = None if _is_here(output) else self._seen.get(_place(output))
         if seen is not None and seen.sha256 not in (None, fetched.sha256):
             # Another file was written under its name since.
             raise foreign(output)
@@ -87,6 +87,11 @@ def _refusing_nodes(error: EngineError) -> Iterator[str]:
     for node_id, node in (node_errors if isinstance(node_errors, dict) else {}).items():
         if isinstance(node, dict) and MARK in json.dumps(node.get("errors"), default=str):
             yield str(node_id)
+
+
+def _is_here(output: Output) -> bool:
+    """A text or a picture that came with the message: no file of the engine's."""
+    return output.text is not None or output.kept is not None
 
 
 def _place(output: Output) -> Place:

@@ -1,0 +1,188 @@
+"""`callsheet effects`: what is sold."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+
+import typer
+
+from callsheet.cli.catalog import AS_JSON, LISTED, checked, require_consent, with_catalog
+from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.catalog import CreateEffect, EffectRecord, UpdateEffect
+
+effects = typer.Typer(help="What is on offer: workflows with a name and a price.", no_args_is_help=True)
+
+EFFECT = typer.Argument(help="Id or short name of the effect.")
+
+
+@effects.command("create")
+def create_effect(
+    slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
+    workflow: str = typer.Option(..., help="Short name of the workflow."),
+    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    description: str = typer.Option("", help="What it does."),
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Required with --publish."),
+    values: list[str] = typer.Option([], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text."),
+    provider: str = typer.Option("self_hosted", help="Who runs it."),
+    stage: str = typer.Option("production", help="Stage of the workers that run it."),
+    publish: bool = typer.Option(False, "--publish", help="Put it on offer at once."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Create an effect."""
+    from callsheet.cli.values import read_pairs
+    from callsheet.identity.audit import OPERATOR
+
+    if cost is None and publish:
+        cost = _asked_cost(slug)
+    request = checked(
+        CreateEffect,
+        slug=slug,
+        name=name or slug,
+        description=description,
+        workflow=workflow,
+        overrides=read_pairs(values),
+        **({} if cost is None else {"credits_cost": cost}),
+        is_published=publish,
+        provider=provider,
+        stage=stage,
+    )
+    effect = with_catalog(lambda catalog: catalog.effects.create(request, OPERATOR))
+    for warning in effect.warnings:
+        err.print(f"callsheet: warning: {warning}")
+    if as_json:
+        print_json(effect)
+    else:
+        offered = (
+            "is on offer"
+            if effect.is_published
+            else f"is not on offer yet. To publish it, run: callsheet effects publish {slug}"
+        )
+        out.print(f"Effect {effect.slug} of {effect.workflow} costs {effect.credits_cost} and {offered}.")
+
+
+@effects.command("list")
+def list_effects(as_json: bool = AS_JSON) -> None:
+    """List the effects."""
+    page = with_catalog(lambda catalog: catalog.effects.list(None, None, None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [
+            (row.slug, row.name, row.workflow, row.credits_cost, "yes" if row.is_published else "no", row.id)
+            for row in page.items
+        ]
+        print_table(("slug", "name", "workflow", "cost", "on offer", "id"), rows)
+
+
+@effects.command("show")
+def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
+    """Show an effect, published or not."""
+    found = with_catalog(lambda catalog: catalog.effects.get(effect))
+    if as_json:
+        print_json(found)
+        return
+    out.print(f"{found.slug}: {found.name}{'' if found.is_published else ' (not on offer)'}")
+    if found.description:
+        out.print(found.description)
+    rows = [
+        ("workflow", found.workflow),
+        ("cost", found.credits_cost),
+        ("provider", found.provider),
+        ("stage", found.stage),
+        ("has jobs", "yes" if found.has_jobs else "no"),
+        ("id", found.id),
+        *((f"set {key}", json.dumps(value)) for key, value in sorted(found.overrides.items())),
+    ]
+    print_table(("field", "value"), rows)
+
+
+@effects.command("update")
+def update_effect(
+    effect: str = EFFECT,
+    name: str | None = typer.Option(None, help="Name for people."),
+    description: str | None = typer.Option(None, help="What it does."),
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free."),
+    workflow: str | None = typer.Option(None, help="Short name of another workflow."),
+    values: list[str] = typer.Option(
+        [], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text. Other values stay as they are."
+    ),
+    unset: list[str] = typer.Option([], "--unset", help="Key of a value that falls back to the workflow's default."),
+    provider: str | None = typer.Option(None, help="Who runs it."),
+    stage: str | None = typer.Option(None, help="Stage of the workers that run it."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Change an effect. Jobs that were submitted keep what they were built from."""
+    from callsheet.cli.values import read_pairs
+
+    given = {
+        "name": name,
+        "description": description,
+        "credits_cost": cost,
+        "workflow": workflow,
+        "provider": provider,
+        "stage": stage,
+    }
+    changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
+    version = None
+    if values or unset:
+        current = with_catalog(lambda catalog: catalog.effects.get(effect))
+        kept = {key: value for key, value in current.overrides.items() if key not in unset}
+        changes["overrides"], version = {**kept, **read_pairs(values)}, current.version
+    if not changes:
+        raise OperatorError("Nothing to change. Name at least one field, for example --cost 5.")
+    changed = _changed(effect, {**changes, "version": version})
+    if as_json:
+        print_json(changed)
+    else:
+        out.print(f"Effect {changed.slug} is changed: {', '.join(sorted(changes))}.")
+
+
+@effects.command("delete")
+def delete_effect(
+    effect: str = EFFECT, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+) -> None:
+    """Delete an effect that no job was made with; otherwise unpublish it."""
+    from callsheet.identity.audit import OPERATOR
+
+    require_consent(f"effect {effect}", yes)
+    with_catalog(lambda catalog: catalog.effects.delete(effect, OPERATOR))
+    out.print(f"Effect {effect} is deleted.")
+
+
+@effects.command("publish")
+def publish_effect(
+    effect: str = EFFECT,
+    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Default: the effect's price."),
+) -> None:
+    """Put an effect on offer."""
+    if cost is None and with_catalog(lambda catalog: catalog.effects.get(effect)).credits_cost == 0:
+        cost = _asked_cost(effect)
+    _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost}))
+
+
+@effects.command("unpublish")
+def unpublish_effect(effect: str = EFFECT) -> None:
+    """Take an effect off offer; its jobs go on."""
+    _publish(effect, is_published=False)
+
+
+def _publish(effect: str, **changes: object) -> None:
+    changed = _changed(effect, changes)
+    offered = f"on offer and costs {changed.credits_cost}" if changed.is_published else "not on offer"
+    out.print(f"Effect {changed.slug} is {offered}.")
+
+
+def _changed(effect: str, changes: Mapping[str, object]) -> EffectRecord:
+    from callsheet.identity.audit import OPERATOR
+
+    update = checked(UpdateEffect, **changes)
+    return with_catalog(lambda catalog: catalog.effects.update(effect, update, OPERATOR))
+
+
+def _asked_cost(effect: str) -> int:
+    if not sys.stdin.isatty():
+        raise OperatorError(f"Effect {effect} has no price. Add --cost TOKENS; --cost 0 makes it free.")
+    return int(typer.prompt(f"Tokens that a job of {effect} costs (0 makes it free)", type=int))

@@ -1,0 +1,330 @@
+"""`callsheet workflows`: what can run."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from callsheet.cli.catalog import AS_JSON, LISTED, checked, require_consent, with_catalog
+from callsheet.cli.console import err, out, print_json, print_table
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
+
+if TYPE_CHECKING:
+    from callsheet.catalog.proposals import Output, Proposal
+    from callsheet.catalog.room import CatalogRoom
+
+workflows = typer.Typer(help="What can run.", no_args_is_help=True)
+
+WORKFLOW = typer.Argument(help="Short name of the workflow.")
+OUTPUT_NODE = typer.Option(None, help="Id of the node that makes the result. Import: proposed by default.")
+ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver everything that the graph saves.")
+RUN_LIMIT = typer.Option(None, min=1, max=604_800, help="Longest run, in seconds. Default: 3600.")
+REFUND_ON_CANCEL = typer.Option(
+    None,
+    help="Tokens that canceling a running job gives back: all, or unspent for the share of the run that is left.",
+)
+KEEP_METADATA = typer.Option(
+    None,
+    "--keep-metadata/--remove-metadata",
+    help="Keep what the engine writes into results, the graph among it. Default: removed.",
+)
+LARGEST_FILE = 64 * 1024 * 1024
+
+
+@workflows.command("import")
+def import_workflow(
+    file: Path = typer.Argument(help="A ComfyUI export in API format."),
+    slug: str | None = typer.Option(None, help="Short name. Default: made of the file's name."),
+    name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
+    output_node: str | None = OUTPUT_NODE,
+    all_outputs: bool = ALL_OUTPUTS,
+    extension: str | None = typer.Option(None, help="Of the result, such as mp4. Default: the node's."),
+    mime_type: str | None = typer.Option(None, help="Of the result, such as video/mp4. Default: the extension's."),
+    everything: bool = typer.Option(False, "--all", help="Offer seeds, steps and other numbers as properties too."),
+    run_limit: int | None = RUN_LIMIT,
+    keep_metadata: bool | None = KEEP_METADATA,
+    replace: bool = typer.Option(False, "--replace", help="Change the workflow of this name, if there is one."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Make a workflow of a ComfyUI export: texts, images and videos become properties."""
+    from callsheet.catalog.proposals import propose
+    from callsheet.catalog.workflows import checked as checked_graph
+
+    graph = _read_graph(file)
+    proposal = propose(graph, everything=everything)
+    _refuse_both(output_node, all_outputs)
+    output = _chosen_output(proposal, output_node, extension, mime_type, is_one_of_all=all_outputs)
+    optional = {"keep_metadata": keep_metadata, "run_limit_seconds": run_limit}
+    chosen = slug or _slug_of(file)
+    request = checked(
+        CreateWorkflow,
+        slug=chosen,
+        name=name or chosen,
+        graph=proposal.graph,
+        properties=[each.model_dump() for each in proposal.properties],
+        output_node_id=None if all_outputs else output.node_id,
+        output_extension=output.extension,
+        output_mime_type=output.mime_type,
+        **{field: value for field, value in optional.items() if value is not None},
+    )
+    checked_graph(request.graph, request.properties, request.model_dump())
+    if not as_json:
+        _show_proposal(proposal, output, all_outputs=all_outputs)
+    if not yes and not _agreed():
+        err.print("Nothing was written. Add --yes to write it.")
+        if as_json:
+            print_json(request)
+        return
+    written = with_catalog(lambda catalog: _write(catalog, request, name is not None, replace))
+    if as_json:
+        print_json(written)
+    else:
+        out.print(f"Workflow {written.slug} is there, with its graph at {written.comfyui_workflow_path}.")
+        out.print(f"Sell it: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish")
+
+
+async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
+    from callsheet.identity.audit import OPERATOR
+    from callsheet.wire.errors import Conflict, NotFound
+
+    if replace:
+        # What was not named on the command line stays as it is.
+        excluded = {"slug"} if rename else {"slug", "name"}
+        try:
+            update = UpdateWorkflow(**request.model_dump(exclude=excluded, exclude_unset=True))
+            return await catalog.workflows.update(request.slug, update, OPERATOR)
+        except NotFound:
+            pass
+    try:
+        return await catalog.workflows.create(request, OPERATOR)
+    except Conflict as taken:
+        raise OperatorError(f"{taken.detail} Change it with --replace, or choose another name with --slug.") from None
+
+
+def _read_graph(file: Path) -> dict[str, Any]:
+    from callsheet.catalog.graphs import check_graph
+
+    try:
+        if file.stat().st_size > LARGEST_FILE:
+            raise OperatorError(f"{file} is too large to be a workflow.")
+        graph = json.loads(file.read_text("utf-8"))
+    except OSError as error:
+        raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
+    except json.JSONDecodeError as error:
+        where = f"line {error.lineno}, column {error.colno}" if error.doc.strip() else "it is empty"
+        raise OperatorError(f"{file} is not JSON ({where}). Export it again: Workflow → Export (API).") from None
+    except (ValueError, RecursionError):
+        raise OperatorError(f"{file} is not JSON. Export it again: Workflow → Export (API).") from None
+    # A whole request to ComfyUI, as some tools save it.
+    if isinstance(graph, dict) and isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
+        graph = graph["prompt"]
+    if not isinstance(graph, dict):
+        raise OperatorError(f"{file} is no workflow: it should be an object of nodes.")
+    problems = check_graph(graph)
+    if problems:
+        raise OperatorError(f"{file}: {problems[0].field} {problems[0].reason}.")
+    return graph
+
+
+def _slug_of(file: Path) -> str:
+    slug = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")[:60]
+    if not slug:
+        raise OperatorError("No short name can be made of the file's name. Give one: --slug NAME")
+    return slug
+
+
+def _refuse_both(output_node: str | None, all_outputs: bool) -> None:
+    if all_outputs and output_node is not None:
+        raise OperatorError("--all-outputs cannot be combined with --output-node.")
+
+
+def _chosen_output(
+    proposal: Proposal, node_id: str | None, extension: str | None, mime_type: str | None, *, is_one_of_all: bool
+) -> Output:
+    from callsheet.catalog.properties import MIME_TYPES
+    from callsheet.catalog.proposals import Output, named_output
+
+    if node_id is not None and node_id not in proposal.graph:
+        raise OperatorError(f"There is no node {node_id!r} in this graph.")
+    if node_id is None and not proposal.outputs and not is_one_of_all:
+        raise OperatorError("No node of this graph saves a file that we know of. Name the node: --output-node ID")
+    # Of several, the likeliest says what kind of file a job is expected to bring.
+    likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
+    found = likeliest if node_id is None else named_output(proposal.graph, node_id)
+    ending = extension or found.extension
+    default_type = MIME_TYPES.get(ending, found.mime_type)
+    return Output(found.node_id, found.class_type, ending, mime_type or default_type)
+
+
+def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> None:
+    nodes = sorted(proposal.graph.items(), key=lambda item: (len(item[0]), item[0]))
+    print_table(
+        ("node", "class", "title"),
+        [(node_id, node["class_type"], (node.get("_meta") or {}).get("title")) for node_id, node in nodes],
+    )
+    out.print("")
+    if proposal.properties:
+        print_table(
+            ("property", "type", "placeholder", "stands in", "set by"),
+            [
+                (
+                    each.key,
+                    each.type.value,
+                    each.placeholder,
+                    proposal.places[each.key],
+                    "the user's upload" if each.is_primary_input else "users" if each.user_configurable else "effects",
+                )
+                for each in proposal.properties
+            ],
+        )
+    else:
+        out.print("No properties: nothing in this graph looks like a prompt, an image or a video.")
+    if not any(each.type.value == "text" for each in proposal.properties):
+        out.print(
+            "No text can be set by users. Where one should be, write {{name}} into the graph and import it again."
+        )
+    out.print("")
+    if all_outputs:
+        out.print("The result is everything that the graph saves.")
+        return
+    out.print(
+        f"The result is what node {output.node_id} ({output.class_type}) {_does(output)}, as .{output.extension}."
+    )
+    others = [each for each in proposal.outputs if each.node_id != output.node_id]
+    if others:
+        listed = ", ".join(f"{each.node_id} ({each.class_type})" for each in others)
+        out.print(f"Others save files too; choose one with --output-node, or all with --all-outputs: {listed}.")
+
+
+def _does(output: Output) -> str:
+    return "shows" if output.extension == "txt" else "saves"
+
+
+def _agreed() -> bool:
+    return sys.stdin.isatty() and typer.confirm("Write it?", default=True)
+
+
+@workflows.command("list")
+def list_workflows(as_json: bool = AS_JSON) -> None:
+    """List the workflows."""
+    page = with_catalog(lambda catalog: catalog.workflows.list(None, None, LISTED))
+    if as_json:
+        print_json(page.items)
+    else:
+        rows = [
+            (row.slug, row.name, "yes" if row.is_active else "no", ", ".join(each.key for each in row.properties))
+            for row in page.items
+        ]
+        print_table(("slug", "name", "active", "properties"), rows)
+
+
+@workflows.command("show")
+def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
+    """Show a workflow; with --json also its graph."""
+    found = with_catalog(lambda catalog: catalog.workflows.get(slug))
+    if as_json:
+        print_json(found)
+        return
+    out.print(f"{found.slug}: {found.name}{'' if found.is_active else ' (switched off)'}")
+    out.print(f"Graph: {found.comfyui_workflow_path or 'none'}")
+    of_node = "everything that the graph saves" if found.output_node_id is None else f"node {found.output_node_id}"
+    out.print(f"Result: {of_node}, .{found.output_extension}, {found.output_mime_type}")
+    out.print(f"Longest run: {found.run_limit_seconds} seconds")
+    out.print(f"Canceling a running job gives back: {found.refund_on_cancel}")
+    out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
+    rows = [
+        (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
+        for each in found.properties
+    ]
+    print_table(("property", "type", "placeholder", "default", "users may set it"), rows)
+
+
+@workflows.command("update")
+def update_workflow(
+    slug: str = WORKFLOW,
+    name: str | None = typer.Option(None, help="Name for people."),
+    description: str | None = typer.Option(None, help="What it does."),
+    output_node: str | None = OUTPUT_NODE,
+    all_outputs: bool = ALL_OUTPUTS,
+    extension: str | None = typer.Option(None, help="File extension of the result. Default: the output node's."),
+    mime_type: str | None = typer.Option(None, help="Type of the result. Default: the extension's."),
+    run_limit: int | None = RUN_LIMIT,
+    keep_metadata: bool | None = KEEP_METADATA,
+    refund_on_cancel: str | None = REFUND_ON_CANCEL,
+    as_json: bool = AS_JSON,
+) -> None:
+    """Change a workflow. Jobs that were submitted keep what they were built from."""
+    from callsheet.catalog.properties import MIME_TYPES
+    from callsheet.identity.audit import OPERATOR
+
+    _refuse_both(output_node, all_outputs)
+    if output_node is not None and extension is None:
+        extension = _extension_of(slug, output_node)
+    given = {
+        "name": name,
+        "description": description,
+        "output_node_id": output_node,
+        "output_extension": extension,
+        "output_mime_type": mime_type or MIME_TYPES.get(extension or ""),
+        "run_limit_seconds": run_limit,
+        "keep_metadata": keep_metadata,
+        "refund_on_cancel": refund_on_cancel,
+    }
+    changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
+    if all_outputs:
+        changes["output_node_id"] = None
+    if not changes:
+        raise OperatorError("Nothing to change. Name at least one field, for example --run-limit 600.")
+    update = checked(UpdateWorkflow, **changes)
+    changed = with_catalog(lambda catalog: catalog.workflows.update(slug, update, OPERATOR))
+    if as_json:
+        print_json(changed)
+    else:
+        out.print(f"Workflow {changed.slug} is changed: {', '.join(sorted(changes))}.")
+
+
+def _extension_of(slug: str, output_node: str) -> str | None:
+    """The extension of what a node of the workflow makes; None where there is no such node, which is refused later."""
+    from callsheet.catalog.proposals import named_output
+
+    graph = with_catalog(lambda catalog: catalog.workflows.get(slug)).graph or {}
+    return named_output(graph, output_node).extension if output_node in graph else None
+
+
+@workflows.command("activate")
+def activate_workflow(slug: str = WORKFLOW) -> None:
+    """Switch a workflow on: its effects take jobs, and workers get them."""
+    _switch(slug, is_active=True)
+
+
+@workflows.command("deactivate")
+def deactivate_workflow(slug: str = WORKFLOW) -> None:
+    """Switch a workflow off: its effects take no jobs, and queued jobs wait until their deadline."""
+    _switch(slug, is_active=False)
+
+
+def _switch(slug: str, *, is_active: bool) -> None:
+    from callsheet.identity.audit import OPERATOR
+
+    update = UpdateWorkflow(is_active=is_active)
+    changed = with_catalog(lambda catalog: catalog.workflows.update(slug, update, OPERATOR))
+    out.print(f"Workflow {changed.slug} is {'active' if changed.is_active else 'not active'}.")
+
+
+@workflows.command("delete")
+def delete_workflow(
+    slug: str = WORKFLOW, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+) -> None:
+    """Delete a workflow that is switched off, has no effects and was never used by a job."""
+    from callsheet.identity.audit import OPERATOR
+
+    require_consent(f"workflow {slug}", yes)
+    with_catalog(lambda catalog: catalog.workflows.delete(slug, OPERATOR))
+    out.print(f"Workflow {slug} is deleted.")

@@ -1,0 +1,52 @@
+"""What ComfyUI and Comfy Cloud say of a run, judged: whether it was taken, where it is, how it ended. No I/O."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.providers import engine_errors as errors
+from callsheet.providers.engine import EngineError, EngineUnreachable, NotBegun, Run
+from callsheet.providers.following import Following
+from callsheet.providers.stalls import Place
+
+
+def refuse_unless_taken(status: int, body: object, run: Run) -> None:
+    if status >= 502:
+        raise EngineUnreachable("The engine does not take the run.", status=status)
+    if status != 200 or not isinstance(body, dict):
+        raise errors.of_refused_prompt(status, body)
+    problem = errors.of_node_errors(body.get("node_errors"), run.output_node)
+    if problem is not None:
+        raise problem
+
+
+def waits_in(place: Place | None, following: Following) -> bool:
+    """Whether the run, as far as was seen, never left the queue."""
+    return place is not None and not place.is_running and not following.has_begun
+
+
+def still_queued(seconds: float) -> NotBegun:
+    message = f"The run waited longer than {seconds:g} seconds in the engine's queue."
+    return NotBegun("engine_busy", message, queue_seconds=seconds)
+
+
+def told_by_socket(following: Following) -> Mapping[str, Any]:
+    """In neither queue nor history. Where the socket told the whole story, somebody cleared the history."""
+    if following.interrupted:
+        raise errors.interrupted()
+    # The whole story, or at least the page that matters.
+    if following.succeeded and (not following.missed or following.run.output_node in following.outputs):
+        return {"outputs": following.outputs, "status": {"status_str": "success"}}
+    if following.error is not None:
+        raise errors.of_execution_error(following.error)
+    raise errors.lost(following.run.id, was_connected=not following.missed)
+
+
+def no_output(following: Following) -> EngineError:
+    """A run may succeed without a result: a node was blocked, or the wrong one is named as output."""
+    if following.error is not None:
+        return errors.of_execution_error(following.error)
+    return EngineError(
+        "no_output", "The run ended without a result.", details={"output_node_id": following.run.output_node}
+    )

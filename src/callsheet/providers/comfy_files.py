@@ -1,0 +1,106 @@
+"""Files on their way to a ComfyUI server and back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from callsheet.providers import engine_errors as errors
+from callsheet.providers.comfy_http import EngineHttp, again, json_of
+from callsheet.providers.engine import EngineError, Fetched, Output
+from callsheet.providers.graphs import SHARED_FOLDER, folder_of
+from callsheet.providers.shared_files import SharedFiles, mark_used
+from callsheet.providers.texts import save_text
+
+# The limit is not looked up for smaller files: ComfyUI's default is 100 MB.
+ASKED_FROM_BYTES = 1_000_000
+# What a form adds to a file.
+FORM_BYTES = 4096
+RAISE_LIMIT = "Start ComfyUI with a larger --max-upload-size, which is in megabytes."
+
+
+class EngineFiles:
+    """`directory`: the engine's own, where the worker reaches it; `retries`: after a connection failed."""
+
+    def __init__(self, http: EngineHttp, directory: Path | None, retries: int):
+        self._http = http
+        self._directory = directory
+        self._retries = retries
+        self._shared = SharedFiles()
+
+    async def upload(self, path: Path, name: str, run_id: str) -> str:
+        return await self._upload(path, name, {"subfolder": folder_of(run_id), "type": "input", "overwrite": "true"})
+
+    async def share(self, path: Path, name: str) -> str:
+        # Not to be overwritten: ComfyUI empties the file first, and a node of another run may be reading it. Of the
+        # same bytes it keeps the one it has, beside others it puts them under another name.
+        fields = {"subfolder": SHARED_FOLDER, "type": "input"}
+        size = (await asyncio.to_thread(path.stat)).st_size
+        return await self._shared.place(
+            name,
+            lambda reference: self._has(reference, size),
+            lambda: self._upload(path, name, fields),
+            f"{SHARED_FOLDER}/{name}",
+        )
+
+    async def fetch(self, output: Output, target: Path) -> Fetched:
+        here = await saved_here(output, target)
+        if here is not None:
+            return here
+        address = f"/view?{view_query(output)}"
+        return await again(lambda: self._http.save(address, target), self._retries)
+
+    async def _has(self, reference: str, size: int) -> bool:
+        if self._directory is not None:
+            # Marked before it is looked up: from then on no other run removes it.
+            await asyncio.to_thread(mark_used, self._directory / "input" / reference)
+        folder, _, name = reference.rpartition("/")
+        address = f"/view?{view_query(Output('', name, folder, 'input'))}"
+        plain = {"Accept-Encoding": "identity"}
+        answer = await again(lambda: self._http.call("HEAD", address, headers=plain), self._retries)
+        return answer.status_code == 200 and answer.headers.get("content-length") == str(size)
+
+    async def _upload(self, path: Path, name: str, fields: Mapping[str, str]) -> str:
+        await self._refuse_too_large((await asyncio.to_thread(path.stat)).st_size)
+        answer = await self._http.upload("/upload/image", fields, name, path, self._retries)
+        body = json_of(answer)
+        if answer.status_code != 200 or not isinstance(body, dict) or not body.get("name"):
+            raise upload_refused(answer.status_code)
+        # The engine may have given it another name.
+        return "/".join(part for part in (str(body.get("subfolder") or ""), str(body["name"])) if part)
+
+    async def _refuse_too_large(self, size: int) -> None:
+        """Before gigabytes are sent in vain. It is asked each time: it may have been restarted with another limit."""
+        if size < ASKED_FROM_BYTES:
+            return
+        answer = await again(lambda: self._http.call("GET", "/features"), self._retries)
+        body = json_of(answer)
+        limit = body.get("max_upload_size") if answer.status_code == 200 and isinstance(body, dict) else None
+        if isinstance(limit, int | float) and size + FORM_BYTES > limit:
+            raise upload_refused(errors.TOO_LARGE, size=size, limit=int(limit))
+
+
+def upload_refused(status: int, **known: int) -> EngineError:
+    if status == errors.TOO_LARGE:
+        sizes = f": it has {known['size']} bytes, and the limit is {known['limit']}" if known else ""
+        message = f"A file of the job is larger than the engine takes{sizes}."
+        details = {"status": status, **known, "advice": RAISE_LIMIT}
+        return EngineError("input_too_large", message, details=details)
+    return EngineError(
+        "upload_refused", "The engine did not take a file.", retryable=status >= 500, details={"status": status}
+    )
+
+
+async def saved_here(output: Output, target: Path) -> Fetched | None:
+    """An output that needs no fetching, as a file."""
+    if output.text is not None:
+        return save_text(output.text, target)
+    return await asyncio.to_thread(output.kept.save, target) if output.kept is not None else None
+
+
+def view_query(output: Output) -> str:
+    """Not `filename=folder/name`: the engine looks at the last part only."""
+    fields = {"filename": output.name, "subfolder": output.folder, "type": output.store}
+    return "&".join(f"{name}={quote(value, safe='')}" for name, value in fields.items())
