@@ -6,6 +6,7 @@ async with replaying() as engine:
     engine.scenario = "SaveImage_batch3"          # a shape of output_shapes.json, or one of the words of ENDINGS
     engine.scenario = "held"; …; engine.release.set()
     engine.scenario = "deaf"                      # held, and does not hear that it shall stop
+    engine.scenario = "wedged_between"            # its executor dies after the first node
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import json
 import socket
 import uuid
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -62,6 +63,8 @@ class Item:
     extra: Json
     client_id: str | None
     interrupted: asyncio.Event = field(default_factory=asyncio.Event)
+    # The node that a socket is told of which comes in the middle of the run.
+    node: str | None = None
 
     def entry(self) -> list[Any]:
         return [self.number, self.id, self.graph, self.extra, ["2"]]
@@ -183,6 +186,9 @@ class ReplayingEngine:
         self._number += 1
         self.pending.append(item)
         self.taken[item.id] = item
+        for each in list(self.sockets.values()):
+            with suppress(ConnectionError):
+                await each.send_json(_queue_status(len(self.pending)))
         self._wake.set()
         return web.json_response({"prompt_id": item.id, "number": item.number, "node_errors": {}})
 
@@ -326,7 +332,9 @@ class ReplayingEngine:
         answer = web.WebSocketResponse()
         await answer.prepare(request)
         self.sockets[client_id] = answer
-        await answer.send_json({"type": "status", "data": {"status": {"exec_info": {"queue_remaining": 0}}}})
+        await answer.send_json(_queue_status(0))
+        if self.running and self.running.client_id == client_id and self.running.node is not None:
+            await answer.send_json({"type": "executing", "data": {"node": self.running.node}})
         async for message in answer:
             if message.type != WSMsgType.TEXT:
                 break
@@ -335,6 +343,8 @@ class ReplayingEngine:
         return answer
 
     async def _send(self, item: Item, message: Json) -> None:
+        if message.get("type") == "executing":
+            item.node = message["data"]["node"]
         if self.as_cloud:
             targets = list(self.sockets.values())
         else:
@@ -367,6 +377,10 @@ class ReplayingEngine:
         messages, entry = self._recorded(item, scenario)
         if scenario == "wedged_at_start":
             await self._send(item, next(each for each in messages if each.get("type") == "execution_start"))
+            await asyncio.Event().wait()
+        if scenario == "wedged_between":
+            for message in messages[: 1 + next(n for n, each in enumerate(messages) if _all_finished(each))]:
+                await self._send(item, message)
             await asyncio.Event().wait()
         for message in messages[:HELD_AFTER]:
             await self._send(item, message)
@@ -425,6 +439,16 @@ class ReplayingEngine:
                             each["subfolder"] = prefix.rpartition("/")[0]
                         self.files[each["type"], each["subfolder"], each["filename"]] = self.content
         return outputs
+
+
+def _queue_status(remaining: int) -> Json:
+    return {"type": "status", "data": {"status": {"exec_info": {"queue_remaining": remaining}}}}
+
+
+def _all_finished(message: Json) -> bool:
+    """Whether it says that no node runs any more, of those that were begun."""
+    nodes = message["data"].get("nodes") if message.get("type") == "progress_state" else None
+    return bool(nodes) and all(each["state"] == "finished" for each in nodes.values())
 
 
 def _success(item: Item) -> Json:

@@ -3,21 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 import uuid
+from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
+from unittest.mock import AsyncMock, patch
 
+import httpx
 import pytest
+from websockets.asyncio.client import connect
 
+from callsheet.lightbox.folders import Folders
+from callsheet.lightbox.node import Input, Node
+from callsheet.lightbox.nodes import probes
 from callsheet.providers import comfyui
-from callsheet.providers.comfyui import ComfyUI, Patience
-from callsheet.providers.engine import EngineStuck, Run
+from callsheet.providers.comfyui import ComfyUI, Patience, socket_address
+from callsheet.providers.engine import EngineError, EngineStuck, Run
 from callsheet.providers.graphs import folder_of
+from tests.support.engine_stages import Hold
 from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node
 from tests.support.lightbox import lightbox_here, lightbox_process
-from tests.support.waiting import until
+from tests.support.waiting import PATIENCE_SECONDS, until
 from tests.worker.harness import Site
 from tests.worker.test_engine_manners import Deaf, new_run
 
@@ -91,6 +102,117 @@ async def test_an_engine_that_says_nothing_after_the_start_of_a_run_gets_the_sho
     await has_left(site)
     assert await attempts(site) == [("queued", 1)]
     assert site.engine.running is not None
+
+
+async def test_an_executor_that_died_between_two_nodes_gets_the_short_limit() -> None:
+    async with replaying() as server:
+        server.scenario = "wedged_between"
+        engine = ComfyUI(server.url, patience=Patience(stall=3600, idle=0.3, absent=120, poll=0.02))
+        with pytest.raises(EngineStuck) as stuck:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await engine.run(new_run(), Deaf())
+        assert stuck.value.details["idle"]
+        await engine.close()
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(tmp_path: Path) -> None:
+    with patch.object(probes, "NODES", (*probes.NODES, Deadly)):
+        async with lightbox_here(tmp_path) as lightbox:
+            engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=0.3, absent=120, poll=0.02))
+            watcher = Starting()
+            with pytest.raises(EngineStuck) as stuck:
+                async with asyncio.timeout(PATIENCE_SECONDS):
+                    await engine.run(Run(str(uuid.uuid4()), made(("ProbeDeadly", {})), "save"), watcher)
+            assert watcher.starts == 1
+            assert (stuck.value.details["idle"], "node_id" in stuck.value.details) == (True, False)
+            async with httpx.AsyncClient(base_url=lightbox.url, trust_env=False) as client:
+                assert len((await client.get("/queue")).json()["queue_running"]) == 1
+            await engine.close()
+
+
+@pytest.mark.parametrize(("scenario", "is_stuck"), [("wedged_at_start", True), ("deaf", False)])
+async def test_a_socket_that_was_lost_is_told_again_whether_a_node_runs(scenario: str, is_stuck: bool) -> None:
+    async with replaying() as server:
+        server.scenario = scenario
+        engine = ComfyUI(server.url, patience=Patience(stall=3600, idle=3600, absent=120, poll=0.02))
+        watcher = Starting()
+        running = asyncio.create_task(engine.run(new_run(), watcher))
+        await until(lambda: watcher.starts and (is_stuck or watcher.messages))
+        old = set(server.sockets.values())
+        await server.drop_sockets()
+        await until(lambda: set(server.sockets.values()) - old)
+        engine._patience = Patience(stall=3600, idle=0.4, absent=120, poll=0.02)
+        if is_stuck:
+            with pytest.raises(EngineStuck):
+                await running
+        else:
+            looked = len(server.called("/queue"))
+            await until(lambda: len(server.called("/queue")) > looked + 40)
+            assert not running.done()
+            server.release.set()
+            assert len(await running) == 3
+        await engine.close()
+
+
+async def test_a_socket_that_the_engine_has_forgotten_is_opened_anew_and_stops_no_run(tmp_path: Path) -> None:
+    gate = threading.Event()
+    with patch.object(probes, "NODES", (*probes.NODES, type("HoldHere", (Hold,), {"gate": gate}))):
+        async with lightbox_here(tmp_path) as lightbox:
+            engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, idle=2.0, absent=120, poll=0.02))
+            await engine.run(Run(str(uuid.uuid4()), made(), "save"), Deaf())
+            # As where the network lost the first connection, and the engine notices it after the second was opened.
+            async with connect(f"{socket_address(lightbox.url)}/ws?clientId={engine._client_id}", proxy=None) as other:
+                await other.recv()
+            watcher = Seeing()
+            running = asyncio.create_task(engine.run(Run(str(uuid.uuid4()), made(("ProbeHold", {})), "save"), watcher))
+            await until(lambda: watcher.pictures or running.done())
+            gate.set()
+            assert len(await running) == 1
+            await engine.close()
+
+
+@pytest.mark.parametrize("socket", ["forgotten", "none", "for pictures"])
+async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
+    socket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with replaying() as server:
+        engine = ComfyUI(server.url, patience=Patience(stall=3600, idle=0.4, absent=120, poll=0.02))
+        if socket == "none":
+            monkeypatch.setattr(engine._socket, "ready", AsyncMock(return_value=False))
+        else:
+            await engine.run(new_run(), Deaf())
+            # Open, and not in the engine's table any more.
+            server.sockets.clear()
+        server.scenario = "deaf"
+        run = new_run()
+        if socket == "for pictures":
+            run.graph["4"] = node("SaveImageWebsocket", images=["1", 0])
+        running = asyncio.create_task(engine.run(replace(run, output_node=None), Deaf()))
+        await until(lambda: server.running)
+        began = time.monotonic()
+        looked = len(server.called("/queue"))
+        await until(lambda: len(server.called("/queue")) > looked + 40 and time.monotonic() - began > 1)
+        assert not running.done()
+        # It is opened anew, unless pictures come over it that are kept nowhere else.
+        assert bool(server.sockets) is (socket == "forgotten")
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+        await engine.close()
+
+
+async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_for_the_next(tmp_path: Path) -> None:
+    async with lightbox_here(tmp_path) as lightbox:
+        engine = ComfyUI(lightbox.url, patience=Patience(stall=3600, absent=120, poll=0.02))
+        pictures: Graph = {**made(), "save": node("SaveImageWebsocket", images=["empty", 0])}
+        await engine.run(Run(str(uuid.uuid4()), made(), "save"), Deaf())
+        async with connect(f"{socket_address(lightbox.url)}/ws?clientId={engine._client_id}", proxy=None) as other:
+            await other.recv()
+        with pytest.raises(EngineError) as lost:
+            await engine.run(Run(str(uuid.uuid4()), pictures, "save"), Deaf())
+        assert lost.value.type == "output_lost"
+        assert len(await engine.run(Run(str(uuid.uuid4()), pictures, "save"), Deaf())) == 1
+        await engine.close()
 
 
 async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(site: Site) -> None:
@@ -261,6 +383,33 @@ def made(*steps: Step) -> Graph:
         last = [str(number), 0]
     graph["save"] = node("SaveImage", images=last, filename_prefix="made")
     return graph
+
+
+class Deadly(Node):
+    """Ends the executor's thread while it looks into its cache, as a graph with a broken node does that no output
+    needs."""
+
+    name = "ProbeDeadly"
+    category = probes.CATEGORY
+    inputs: ClassVar = {"image": Input("IMAGE")}
+    outputs = probes.ProbeSleep.outputs
+
+    @classmethod
+    def fingerprint(cls, values: Mapping[str, Any], folders: Folders) -> Any:
+        raise SystemExit
+
+
+class Starting(Deaf):
+    starts = 0
+
+    def __init__(self) -> None:
+        self.messages: list[str | None] = []
+
+    def started(self) -> None:
+        self.starts += 1
+
+    def progressed(self, percent: float | None, message: str | None) -> None:
+        self.messages.append(message)
 
 
 class Seeing(Deaf):

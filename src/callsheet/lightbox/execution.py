@@ -101,11 +101,13 @@ class _Run:
         self.results: dict[str, Result] = {}
         self.executed: list[str] = []
         self.progress: dict[str, dict[str, Any]] = {}
-        self.ordered = needed_nodes(prompt, engine.registry, item.outputs)
-        self.signatures = signatures(prompt, engine.registry, engine.folders, self.ordered)
+        self.signatures: dict[str, str] = {}
 
     def start(self, cache: Mapping[str, Result]) -> None:
         self._message("execution_start", {})
+        engine = self.engine
+        ordered = needed_nodes(self.prompt, engine.registry, self.item.outputs)
+        self.signatures = signatures(self.prompt, engine.registry, engine.folders, ordered)
         self.results = {
             node_id: cache[self.signatures[node_id]] for node_id in self.prompt if self.signatures.get(node_id) in cache
         }

@@ -1,7 +1,8 @@
 """The one socket to an engine: kept open over all runs, opened again when it is lost.
 
 One per client id, because ComfyUI drops a second socket of the same id from its table when the first closes: it then
-stays open and silent. Whoever follows a run asks over HTTP as well.
+stays open and silent. That happens where a network lost the first without telling ComfyUI. Whoever follows a run asks
+over HTTP as well, and has a socket opened anew that says nothing.
 """
 
 from __future__ import annotations
@@ -48,6 +49,8 @@ class EngineSocket:
         self._current: str | None = None
         # When it last spoke of any run: whatever else it says, it says without working.
         self.last_sign = 0.0
+        self._opened_at = self._heard_at = 0.0
+        self._socket: ClientConnection | None = None
         self._connected = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -88,6 +91,25 @@ class EngineSocket:
                 await self._connected.wait()
         return self._connected.is_set()
 
+    @property
+    def carries_pictures(self) -> bool:
+        """That are kept nowhere else: what is lost with it is lost for good."""
+        return any(each.sends_pictures for each in self._runs.values())
+
+    def is_settled(self, seconds: float) -> bool:
+        """Open for so long, in which a new one was told which node the run is at."""
+        return self._connected.is_set() and time.monotonic() - self._opened_at >= seconds
+
+    def is_silent(self, since: float) -> bool:
+        """Open, and not even told that the queue has changed: the engine has forgotten it."""
+        return self._connected.is_set() and self._heard_at < since
+
+    async def reopen(self) -> None:
+        """Closed first: of two that are open the engine forgets the second."""
+        if self._socket is not None:
+            log.info("engine.socket_reopened")
+            await self._socket.close()
+
     async def close(self) -> None:
         if self._task is not None:
             self._task.cancel()
@@ -113,6 +135,7 @@ class EngineSocket:
             except (OSError, TimeoutError, websockets.WebSocketException) as error:
                 log.debug("engine.socket_lost", reason=type(error).__name__)
             finally:
+                self._socket = None
                 self._connected.clear()
                 for following in self._runs.values():
                     following.missed = True
@@ -121,8 +144,10 @@ class EngineSocket:
 
     async def _read(self, socket: ClientConnection) -> None:
         await socket.send(FLAGS)
+        self._socket, self._opened_at = socket, time.monotonic()
         self._connected.set()
         async for message in socket:
+            self._heard_at = time.monotonic()
             self._heard(message)
 
     def _heard(self, message: str | bytes) -> None:
@@ -148,10 +173,11 @@ class EngineSocket:
         data = message.get("data") if isinstance(message, dict) else None
         if not isinstance(data, dict):
             return
-        # After a reconnect one message has no prompt_id: of several runs it could be anybody's.
         run_id = data.get("prompt_id")
         if message.get("type") == "executing" and run_id is not None:
             self._current = str(run_id)
+        if message.get("type") == "executing" and run_id is None and data.get("node") is not None:
+            self._shown_at(str(data["node"]))
         if run_id is not None:
             self.last_sign = time.monotonic()
         following = self._runs.get(str(run_id))
@@ -159,6 +185,12 @@ class EngineSocket:
             following.said(str(message.get("type")), data)
         elif run_id is not None:
             self._unclaim(str(run_id), text)
+
+    def _shown_at(self, node: str) -> None:
+        """After a reconnect one message does not say whose node it is. For a run that waits it means nothing, and its
+        own start corrects it."""
+        for following in self._runs.values():
+            following.shown_at(node)
 
     def _picture(self, message: bytes) -> None:
         found = picture_in(message)

@@ -54,6 +54,8 @@ SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
 # How often a silent engine is asked for its memory before it is taken for stuck.
 MEMORY_LOOKS = 20
+# The share of the short limit in which a new connection was surely told where the run is.
+SETTLED = 4
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
 PREVIEWS = "auto"
@@ -149,6 +151,7 @@ class ComfyUI:
             following.missed = not await self._socket.ready()
             await submitted(lambda: to_its_end(self._send(run)), lambda: self._find(run.id), self._patience.absent)
             entry = await self._finished(following)
+            await self._give_up_silent_socket(following)
         error = errors.of_history(entry)
         if error is not None:
             raise error
@@ -283,13 +286,21 @@ class ComfyUI:
         return 0
 
     async def _refuse_to_stall(self, following: Following, place: Place, signs: Signs) -> None:
-        idle = is_idle(place, following.missed or following.is_at_node)
+        patience = self._patience
+        # Where the engine cannot be heard, any node may be running.
+        is_heard = self._socket.is_settled(patience.idle / SETTLED) and not self._socket.is_silent(following.since)
+        idle = is_idle(place, following.is_at_node or not is_heard)
         # A graph that has stopped an engine before has used up the patience with long silences.
         short = idle or following.run.is_suspect
-        limit = self._patience.idle if short else self._patience.stall
+        limit = patience.idle if short else patience.stall
         # Whoever waits for another run of ours lives by what is said of that one.
         last = following.last_sign if place.is_running else max(following.last_sign, self._socket.last_sign)
         silent = time.monotonic() - last
+        doubt = (limit if following.is_at_node else patience.idle) / 2
+        may_ask = place.is_running and not self._socket.carries_pictures
+        if may_ask and silent > doubt and signs.is_first_doubt(last):
+            # A new connection is told which node the run is at.
+            await self._socket.reopen()
         if not idle and silent > limit / MEMORY_LOOKS and signs.is_due(limit / MEMORY_LOOKS):
             with suppress(EngineError):
                 if signs.has_changed(memory_in(await self._http.get_object("/system_stats"))):
@@ -304,6 +315,15 @@ class ComfyUI:
             raise EngineStuck(
                 "The engine stopped working on the run.", silent_seconds=round(silent), idle=idle, **following.at_node
             )
+
+    async def _give_up_silent_socket(self, following: Following) -> None:
+        """After a run of which nothing was heard: the next one has a socket that the engine knows."""
+        if self._socket.is_silent(following.since):
+            # What was said may be on its way.
+            await self._wait(following, 0)
+        if self._socket.is_silent(following.since):
+            following.missed = True
+            await self._socket.reopen()
 
     async def _leave_queue(self, run_id: str) -> NoReturn:
         with suppress(EngineUnreachable):

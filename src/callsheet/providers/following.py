@@ -30,7 +30,7 @@ class Following:
         self.error: Mapping[str, Any] | None = None
         self.outputs: dict[str, Any] = {}
         self.cached: set[str] = set()
-        self.last_sign = time.monotonic()
+        self.last_sign = self.since = time.monotonic()
         self._watcher = watcher
         self._keepsakes = keepsakes
         self._keep_as = run.id
@@ -39,6 +39,10 @@ class Following:
         self._started = False
         self._done: set[str] = set()
         self._current: str | None = None
+        # What ComfyUI shows as the current node: of a node inside a node, the outer one.
+        self._shown: str | None = None
+        # The nodes that run, where the engine says so; older ones do not.
+        self._running: set[str] | None = None
         self._parts: dict[str, float] = {}
         self._percent = 0.0
 
@@ -48,8 +52,20 @@ class Following:
 
     @property
     def is_at_node(self) -> bool:
-        """Whether it is known to have begun one."""
+        """Whether a node is known to run: before the first, between two and after the last none does."""
+        if self._running is not None:
+            return bool(self._running)
         return self._current is not None or bool(self._parts)
+
+    def shown_at(self, node: str) -> None:
+        """Told to a connection that is new in the middle of a run, also where that node is finished or the executor has
+        died: only another node than before is news."""
+        if node == self._shown:
+            return
+        self.alive()
+        self._shown = self._current = node
+        if self._running is not None:
+            self._running.add(node)
 
     @property
     def at_node(self) -> dict[str, str]:
@@ -76,14 +92,19 @@ class Following:
             self._pictures.append(Output(node, name, kept=kept))
         self._watcher.previewed(mime_type, picture)
 
-    def pictures(self) -> list[Output]:
-        """What came over the socket instead of being saved, of the node that counts or of all. A lost connection may
-        have taken some of it along, and nobody can be asked for them again."""
-        wanted = [
+    @property
+    def sends_pictures(self) -> list[str]:
+        """The nodes whose pictures come over the socket, if they count."""
+        return [
             node_id
             for node_id in self.run.graph
             if self._label(node_id) == SENDS_PICTURES and self.run.output_node in (None, node_id)
         ]
+
+    def pictures(self) -> list[Output]:
+        """What came over the socket instead of being saved, of the node that counts or of all. A lost connection may
+        have taken some of it along, and nobody can be asked for them again."""
+        wanted = self.sends_pictures
         found = [each for each in self._pictures if each.node_id in wanted]
         promised = sum(self._promised.get(node_id, 0) for node_id in wanted)
         if wanted and (self.missed or len(found) < promised):
@@ -100,11 +121,13 @@ class Following:
         # Of a run that waits nothing is said.
         self.begun()
         match event:
+            case "execution_start":
+                self._shown = self._current = None
             case "execution_cached":
                 self.cached.update(_names(data.get("nodes")))
                 self._finish(*self.cached)
             case "executing":
-                self._executing(data.get("node"))
+                self._executing(data.get("node"), data.get("display_node"))
             case "progress":
                 self._progress(data)
             case "progress_state":
@@ -120,13 +143,16 @@ class Following:
                 self.interrupted = True
                 self.over.set()
 
-    def _executing(self, node: object) -> None:
+    def _executing(self, node: object, shown: object) -> None:
         if node is None:
             self.over.set()
             return
         if self._current is not None:
             self._finish(self._current)
         self._current = str(node)
+        self._shown = self._current if shown is None else str(shown)
+        if self._running is not None:
+            self._running.add(self._current)
         self._tell(self._label(self._current))
 
     def _executed(self, data: Mapping[str, Any]) -> None:
@@ -145,9 +171,9 @@ class Following:
     def _progress_state(self, nodes: object) -> None:
         if not isinstance(nodes, dict):
             return
-        for name, state in nodes.items():
-            if isinstance(state, dict) and state.get("state") == "finished":
-                self._finish(str(name))
+        states = {str(name): state.get("state") for name, state in nodes.items() if isinstance(state, dict)}
+        self._running = {name for name, state in states.items() if state == "running"}
+        self._finish(*(name for name, state in states.items() if state == "finished"))
 
     def _finish(self, *nodes: str) -> None:
         self._done.update(nodes)

@@ -1,8 +1,9 @@
 """Whether an engine that answers still works on a run: what can be read out of what it tells. No I/O.
 
 An engine whose executor died goes on answering: the run stays where it is in the queue, and nothing is said any more. A
-node that computes for long without a word looks nearly the same. They differ where no node was begun at all, which only
-takes moments in an engine that works, and in the memory of the GPU, which a node that computes takes and gives back.
+node that computes for long without a word looks nearly the same. They differ where no node runs, before the first or
+between two, which only takes moments in an engine that works, and in the memory of the GPU, which a node that computes
+takes and gives back.
 """
 
 from __future__ import annotations
@@ -32,6 +33,13 @@ class Signs:
     queued_since: float = field(default_factory=time.monotonic)
     _memory: tuple[object, ...] = ()
     _looked: float = 0.0
+    _doubted: float = 0.0
+
+    def is_first_doubt(self, last_sign: float) -> bool:
+        """Once for every silence."""
+        is_first = last_sign != self._doubted
+        self._doubted = last_sign
+        return is_first
 
     def is_due(self, seconds: float) -> bool:
         now = time.monotonic()
@@ -57,9 +65,9 @@ def ids_in(queue: Mapping[str, Any]) -> tuple[str, ...]:
     return _ids(queue.get("queue_running")) + _ids(queue.get("queue_pending"))
 
 
-def is_idle(place: Place, has_begun: bool) -> bool:
+def is_idle(place: Place, is_at_node: bool) -> bool:
     """Whether nothing is being computed, as far as can be told: then a silence means more."""
-    return not has_begun if place.is_running else not place.running
+    return not is_at_node if place.is_running else not place.running
 
 
 def memory_in(stats: Mapping[str, Any]) -> tuple[object, ...]:

@@ -38,8 +38,8 @@ class EngineSettings(Section):
         120.0,
         ge=1,
         le=86_400,
-        description="The same for an engine that has a job in its queue and has not begun a single node of it although "
-        "nothing else runs, in seconds: that takes moments where it works.",
+        description="The same for an engine that has a job and runs none of its nodes although nothing else runs, in "
+        "seconds: before the first node, or between two. In an engine that works this takes moments.",
     )
     queue_seconds: float = Field(
         900.0,

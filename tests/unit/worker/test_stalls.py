@@ -32,7 +32,7 @@ def test_who_else_waits_is_no_sign_of_life() -> None:
 
 
 @pytest.mark.parametrize(
-    ("place", "has_begun", "expected"),
+    ("place", "is_at_node", "expected"),
     [
         (Place(True, ("mine",)), False, True),
         (Place(True, ("mine",)), True, False),
@@ -40,10 +40,10 @@ def test_who_else_waits_is_no_sign_of_life() -> None:
         (Place(False, ()), False, True),
     ],
 )
-def test_an_engine_is_idle_where_nothing_runs_or_no_node_was_begun(
-    place: Place, has_begun: bool, expected: bool
+def test_an_engine_is_idle_where_nothing_runs_or_the_run_is_at_no_node(
+    place: Place, is_at_node: bool, expected: bool
 ) -> None:
-    assert is_idle(place, has_begun) is expected
+    assert is_idle(place, is_at_node) is expected
 
 
 def test_memory_of_a_gpu_counts_and_that_of_the_machine_does_not() -> None:
