@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
 
+from callsheet.providers.comfy_cloud import ComfyCloud
 from callsheet.providers.comfy_socket import EngineSocket
 from callsheet.providers.comfyui import ComfyUI, Patience
 from callsheet.providers.engine import EngineError, NotBegun
@@ -150,6 +152,54 @@ async def test_a_run_that_a_person_removed_from_the_queue_is_told_from_one_that_
     own_bench.stage.release()
     assert len(await foreign) == 3
     await stranger.close()
+
+
+@pytest.fixture
+async def cloud_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> AsyncIterator[Bench]:
+    async with open_bench("cloud", engine_kind, tmp_path) as bench:
+        yield bench
+
+
+@pytest.mark.parametrize(
+    ("trouble", "type"),
+    [("lost", "run_lost"), ("forgotten", "run_lost"), ("canceled", "run_removed"), ("away", "engine_unreachable")],
+)
+async def test_a_run_that_the_cloud_loses_while_it_waits_has_not_begun(
+    cloud_bench: Bench, monkeypatch: pytest.MonkeyPatch, trouble: str, type: str
+) -> None:
+    stranger = provider_for(cloud_bench.stage, cloud_bench.line)
+    foreign = cloud_bench.begin(engine=stranger)
+    await until(lambda: cloud_bench.seen.starts)
+    engine = cloud_bench.with_patience(absent=0.3)
+    assert isinstance(engine, ComfyCloud)
+    answers: list[httpx.Response] = []
+    call = engine._http.call
+
+    async def listened(method: str, path: str, **options: Any) -> httpx.Response:
+        answer = await call(method, path, **options)
+        is_lost = trouble == "lost" and len(answers) > 1
+        if path.endswith("/status"):
+            answers.append(answer)
+        return httpx.Response(200, json={"status": "lost"}) if is_lost and path.endswith("/status") else answer
+
+    monkeypatch.setattr(engine._http, "call", listened)
+    waiting = cloud_bench.begin(run := new_run(held_graph()), engine=engine)
+    # It is seen to wait.
+    await until(lambda: len(answers) > 1)
+    if trouble == "canceled":
+        remote = engine.id_of(run.id)
+        await call("POST", "/api/queue", json={"delete": [remote]})
+    elif trouble in ("forgotten", "away"):
+        await cloud_bench.kill()
+    if trouble == "forgotten":
+        await cloud_bench.start()
+    error = await failed(waiting)
+    assert isinstance(error, NotBegun)
+    assert error.type == type
+    await stop(foreign)
+    await stranger.close()
+    if trouble == "away":
+        await cloud_bench.start()
 
 
 @pytest.mark.few_forms

@@ -27,6 +27,7 @@ from callsheet.providers.engine import (
     EngineError,
     EngineUnreachable,
     Fetched,
+    NotBegun,
     Output,
     Run,
     Watcher,
@@ -248,11 +249,12 @@ class ComfyCloud:
             if following.over.is_set():
                 # The status lags behind the socket.
                 await asyncio.sleep(min(0.05, self._patience.poll))
+            waits = before in _WAITING and not following.has_begun
             try:
-                ended = await self._ended(following)
-            except EngineUnreachable:
+                ended = await self._ended(following, waits)
+            except EngineUnreachable as away:
                 if time.monotonic() - reached > self._patience.absent:
-                    raise
+                    raise (errors.away_while_queued() if waits else away) from None
                 await pause(1, min(0.5, self._patience.poll))
                 continue
             reached = time.monotonic()
@@ -268,12 +270,14 @@ class ComfyCloud:
             else:
                 return ended
 
-    async def _ended(self, following: Following) -> str | Mapping[str, Any]:
-        """The job, or how far it is."""
+    async def _ended(self, following: Following, waits: bool) -> str | Mapping[str, Any]:
+        """The job, or how far it is. `waits`: so far it was only seen to wait."""
         run_id = following.run.id
         answer = await self._http.call("GET", f"/api/job/{quote(run_id, safe='')}/status")
         body = json_of(answer)
         if answer.status_code == 404:
+            if waits and not following.has_begun:
+                raise lost_in_queue(run_id)
             return told_by_socket(following)
         if answer.status_code in _REFUSALS:
             raise refused(answer.status_code)
@@ -284,10 +288,11 @@ class ComfyCloud:
             following.begun()
         if status in _DONE:
             return await self._job(run_id)
+        waits = waits and not following.has_begun
         if status == _LOST:
-            raise errors.lost(run_id)
+            raise lost_in_queue(run_id) if waits else errors.lost(run_id)
         if status in _CANCELLED:
-            raise errors.interrupted()
+            raise errors.lost_while_queued(run_id, was_connected=True) if waits else errors.interrupted()
         if status in _FAILED:
             raise self._failure(await self._job_or_nothing(run_id), body, following)
         return status
@@ -321,6 +326,10 @@ class ComfyCloud:
             raise EngineError(
                 "run_stalled", "Comfy Cloud stopped working on the run.", retryable=True, details={"seconds": silent}
             )
+
+
+def lost_in_queue(run_id: str) -> NotBegun:
+    return NotBegun("run_lost", "Comfy Cloud lost the run before it started.", run=run_id)
 
 
 def refused(status: int) -> EngineError:
