@@ -6,7 +6,7 @@ import { queryClient } from "./api/query-client";
 import { TooltipProvider } from "./design/Tooltip";
 import { PageError } from "./frame/PageError";
 import { NotFound } from "./frame/NotFound";
-import { framedRoute, homeRoute, rootRoute } from "./frame/routes";
+import { framedRoute, homeRoute, otherRoute, rootRoute } from "./frame/routes";
 import { accountRoute } from "./pages/account/route";
 import { effectRoute } from "./pages/effect/route";
 import { effectsRoute } from "./pages/effects/route";
@@ -21,7 +21,7 @@ const routeTree = rootRoute.addChildren([
   homeRoute,
   signInRoute,
   shareRoute,
-  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute]),
+  framedRoute.addChildren([effectsRoute, effectRoute, jobsRoute, jobRoute, newTaskRoute, accountRoute, otherRoute]),
 ]);
 
 const router = createRouter({

@@ -3,6 +3,7 @@ import type { QueryClient } from "@tanstack/react-query";
 import { createRootRouteWithContext, createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { hasStatus } from "@/api/problems";
 import { meQuery } from "@/api/queries";
+import { NotFound } from "./NotFound";
 
 export const rootRoute = createRootRouteWithContext<{ queryClient: QueryClient }>()();
 
@@ -12,6 +13,13 @@ export const homeRoute = createRoute({
   beforeLoad: () => {
     throw redirect({ to: "/effects", replace: true });
   },
+});
+
+/** Every other path. With the frame, from which people find their way back. */
+export const otherRoute = createRoute({
+  getParentRoute: () => framedRoute,
+  path: "$",
+  component: NotFound,
 });
 
 export const framedRoute = createRoute({
