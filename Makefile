@@ -28,7 +28,7 @@ WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name open
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
-demo: install-server web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
+demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@$(BIN)/callsheet demo $(ARGS)
 
 # Three processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). Three, because
@@ -73,11 +73,13 @@ chaos: install-dev ## Crash, race and kill core and runs for about twenty minute
 docs: install-dev ## Write the generated pages of docs/ anew
 	@$(BIN)/python -m tools.generate_docs
 
-package: install-server web ## Build the wheel and the source distribution into dist/
+package: web ## Build the wheel and the source distribution into dist/
 	@$(RUN_UV) build --quiet --no-build-isolation --offline --python $(BIN)/python --out-dir $(DIST)
 	@ls $(DIST)
 
-web: install-server $(STATIC)/.built ## Build the web application, where something of it has changed
+# With the installation, so that the document is made while npm still fetches.
+web: $(UV) ## Build the web application, where something of it has changed
+	@$(MAKE) --no-print-directory -j 3 $(VENV)/.server $(STATIC)/.built
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) --group node -o locks/node.txt $(ARGS)
@@ -122,11 +124,11 @@ $(WEB)/browser: web/browser/package-lock.json | $(VENV)/.node
 	@mkdir -p $(WEB) && touch $@
 
 # Written only where the document has changed, so that a change elsewhere in Python builds no web application.
-$(WEB)/document: $(API_SOURCES) | install-server
+$(WEB)/document: $(API_SOURCES) | $(VENV)/.server
 	@$(BIN)/python -m tools.write_openapi web/src/api/openapi.json
 	@mkdir -p $(WEB) && touch $@
 web/src/api/openapi.json: $(WEB)/document ;
 
-$(STATIC)/.built: web/src/api/openapi.json $(WEB_SOURCES) $(WEB)/packages | install-server
+$(STATIC)/.built: web/src/api/openapi.json $(WEB_SOURCES) $(WEB)/packages
 	@cd web && $(NODE) node build/run.mjs
 	@touch $@
