@@ -6,6 +6,8 @@ Each process collects its share only. To collect all tests takes ten seconds of 
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,8 @@ import pytest
 TESTS = Path(__file__).parents[1]
 # How long a kilobyte of tests takes compared with one of the unit tests. Measured; it only decides who waits for whom.
 WEIGHTS = {"api": 2, "integration": 3, "worker": 5, "conformance": 2, "browser": 10}
+# Their files share a browser and a demo that runs.
+TOGETHER = ("browser",)
 
 
 class Shares:
@@ -64,15 +68,22 @@ def _is_of_this_process(path: Path, config: pytest.Config) -> bool:
 
 @cache
 def shares(count: int) -> list[set[Path]]:
-    """The largest file first, each to those who have the least."""
+    """The largest first, each to the process that has the least."""
     found: list[set[Path]] = [set() for _ in range(count)]
     loads = [0] * count
-    for path in sorted(TESTS.rglob("test_*.py"), key=lambda path: (-_weight(path), path)):
+    units = defaultdict[Path, list[Path]](list)
+    for path in sorted(TESTS.rglob("test_*.py")):
+        units[path.parent if _room(path) in TOGETHER else path].append(path)
+    for paths in sorted(units.values(), key=_weight, reverse=True):
         least = loads.index(min(loads))
-        found[least].add(path)
-        loads[least] += _weight(path)
+        found[least].update(paths)
+        loads[least] += _weight(paths)
     return found
 
 
-def _weight(path: Path) -> int:
-    return path.stat().st_size * WEIGHTS.get(path.relative_to(TESTS).parts[0], 1)
+def _weight(paths: Iterable[Path]) -> int:
+    return sum(path.stat().st_size * WEIGHTS.get(_room(path), 1) for path in paths)
+
+
+def _room(path: Path) -> str:
+    return path.relative_to(TESTS).parts[0]
