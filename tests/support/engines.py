@@ -83,6 +83,8 @@ class ReplayingEngine:
     forgets: bool = False
     # What /system_stats says of its devices, where it is not what was recorded.
     devices: list[Json] = field(default_factory=list)
+    # Whether it gives runs ids of its own, as versions before 0.3.45 do.
+    names_runs: bool = False
     # Where the cloud's files are, if not with it.
     storage_url: str = ""
     # Whether the cloud's list says which workflow a run is of.
@@ -178,7 +180,7 @@ class ReplayingEngine:
         given = body.get("prompt_id")
         item = Item(
             self._number,
-            str(given) if given and not self.as_cloud else str(uuid.uuid4()),
+            str(given) if given and not self.names_runs and not self.as_cloud else str(uuid.uuid4()),
             body["prompt"],
             dict(body.get("extra_data") or {}),
             body.get("client_id"),

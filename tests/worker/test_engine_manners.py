@@ -60,6 +60,30 @@ async def test_an_engine_that_would_interrupt_anybodys_run_is_never_asked_to(ver
         await engine.close()
 
 
+@pytest.mark.parametrize("version", ["0.3.44", "v0.2.7"])
+async def test_an_engine_that_gives_runs_ids_of_its_own_gets_no_job(version: str) -> None:
+    async with replaying() as server:
+        server.version = version
+        engine = ComfyUI(server.url, patience=QUICK)
+        with pytest.raises(EngineError, match=r"too old .*: 0\.3\.45 or newer is needed") as refused:
+            await engine.describe()
+        assert refused.value.type == "engine_too_old"
+        await engine.close()
+
+
+async def test_a_run_under_another_id_is_taken_out_of_the_queue() -> None:
+    async with replaying() as server:
+        server.version, server.scenario, server.names_runs = "unknown", "wedged", True
+        engine = ComfyUI(server.url, patience=QUICK)
+        await engine.describe()
+        with pytest.raises(EngineError) as refused:
+            await engine.run(new_run(), Deaf())
+        assert (refused.value.type, refused.value.retryable) == ("engine_too_old", True)
+        [body] = server.called("/queue")
+        assert body["delete"] == list(server.taken)
+        await engine.close()
+
+
 async def test_one_socket_serves_all_runs_of_an_engine() -> None:
     async with replaying() as server:
         engine = ComfyUI(server.url, patience=QUICK)

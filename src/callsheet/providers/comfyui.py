@@ -46,6 +46,8 @@ from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
 
+# Before this, a run has an id that the engine gives it, and which nothing here knows.
+OLDEST = (0, 3, 45)
 # Before this, /interrupt does not look at the id and stops whatever runs.
 INTERRUPTS_BY_ID = (0, 3, 57)
 POLL_SECONDS = 2.0
@@ -124,6 +126,8 @@ class ComfyUI:
         await self._forget_ended()
         version = system.get("comfyui_version")
         self._version = version_of(version)
+        if self._version is not None and self._version < OLDEST:
+            raise too_old(str(version))
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
         return Description(str(version) if version else None, {"devices": devices})
 
@@ -227,7 +231,12 @@ class ComfyUI:
             "extra_data": {"preview_method": self._previews, **checked_extra_data(run.extra_data)},
         }
         answer = await self._http.call("POST", "/prompt", json=body)
-        refuse_unless_taken(answer.status_code, json_of(answer), run)
+        taken = json_of(answer)
+        refuse_unless_taken(answer.status_code, taken, run)
+        if isinstance(taken, dict) and taken.get("prompt_id") not in (None, run.id):
+            # One that does not say its version, either.
+            await self._http.call("POST", "/queue", json={"delete": [taken["prompt_id"]]})
+            raise too_old("of an unknown version")
         return run.id
 
     async def _find(self, run_id: str) -> str | None:
@@ -359,6 +368,12 @@ class ComfyUI:
 
     async def _place(self, run_id: str) -> Place | None:
         return place_in(await self._http.get_object("/queue"), run_id)
+
+
+def too_old(version: str) -> EngineError:
+    oldest = ".".join(map(str, OLDEST))
+    message = f"This ComfyUI is too old ({version}): {oldest} or newer is needed."
+    return EngineError("engine_too_old", message, retryable=True)
 
 
 def socket_address(url: str) -> str:

@@ -75,9 +75,10 @@ def of_node_errors(node_errors: object, output_node: str | None) -> EngineError 
     if output_node is not None and output_node not in stopped:
         return None
     said = "; ".join(_node_problems(node_errors)[:5])
-    return EngineError(
-        "invalid_workflow", said or "The engine refused a node.", details={"node_errors": dict(node_errors)}
-    )
+    details: dict[str, Any] = {"node_errors": dict(node_errors)}
+    if _lacks_a_choice(node_errors):
+        details["advice"] = INSTALL_FILE
+    return EngineError("invalid_workflow", said or "The engine refused a node.", details=details)
 
 
 def of_execution_error(data: Mapping[str, Any]) -> EngineError:

@@ -91,6 +91,14 @@ def test_what_is_missing_at_the_engine_is_named_and_what_to_install(name: str, m
     assert advice in error.details["advice"]
 
 
+def test_a_model_that_only_one_output_lacks_is_named_too() -> None:
+    error = of_node_errors(sample("prompt_missing_model")["body"]["node_errors"], "9")
+    assert error is not None
+    assert error.message == "CheckpointLoaderSimple: the engine has no ckpt_name 'nope.safetensors'"
+    assert "models folder" in error.details["advice"]
+    assert of_node_errors(sample("prompt_missing_model")["body"]["node_errors"], "12") is None
+
+
 def test_newer_engines_name_a_missing_class_in_a_field_of_its_own() -> None:
     extra = {"node_id": "7", "class_type": "Fancy", "node_title": "My node"}
     body = {"error": {"type": "missing_node_type", "message": "Node 'My node' not found.", "details": "Node ID '#7'"}}
