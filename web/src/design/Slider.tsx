@@ -8,10 +8,12 @@ interface Props {
   step?: number;
   onChange: (value: number) => void;
   label: string;
+  /** The value in words, where the number alone says little. */
+  valueText?: string;
   disabled?: boolean;
 }
 
-export function Slider({ value, min, max, step = 1, onChange, label, disabled }: Props) {
+export function Slider({ value, min, max, step = 1, onChange, label, valueText, disabled }: Props) {
   const { id: _id, ...field } = useFieldProps() as { id?: string };
   return (
     <Radix.Root
@@ -26,7 +28,7 @@ export function Slider({ value, min, max, step = 1, onChange, label, disabled }:
       <Radix.Track className="relative h-1.5 grow rounded-full bg-line">
         <Radix.Range className="absolute h-full rounded-full bg-accent" />
       </Radix.Track>
-      <Radix.Thumb aria-label={label} {...field} className="block size-4 touch:size-6 rounded-full border-2 border-accent bg-panel shadow-panel transition-transform hover:scale-110" />
+      <Radix.Thumb aria-label={label} aria-valuetext={valueText} {...field} className="block size-4 touch:size-6 rounded-full border-2 border-accent bg-panel shadow-panel transition-transform hover:scale-110" />
     </Radix.Root>
   );
 }

@@ -1,0 +1,59 @@
+import { FileQuestion } from "lucide-react";
+import { useRef } from "react";
+import { mediaTexts } from "@/texts/media";
+import { ImageView } from "./player/ImageView";
+import { ratioOf, type Media } from "./media";
+import { MediaBox } from "./player/MediaBox";
+import { PlayerControls } from "./player/PlayerControls";
+import { usePlayback } from "./player/usePlayback";
+
+interface Props {
+  media: Media;
+  maxHeight?: string;
+  loop?: boolean;
+}
+
+/** One file: a video with controls, an image to look at closely, a sound. Anything else is a sentence. */
+export function MediaPlayer({ media, maxHeight, loop = true }: Props) {
+  switch (media.kind) {
+    case "video":
+      return <VideoPlayer media={media} maxHeight={maxHeight} loop={loop} />;
+    case "image":
+      return <ImageView media={media} maxHeight={maxHeight} />;
+    case "audio":
+      return (
+        <div className="panel p-4">
+          <audio src={media.url} controls preload="metadata" className="w-full" aria-label={media.name} />
+        </div>
+      );
+    default:
+      return (
+        <div className="panel flex items-center gap-3 p-5 text-muted">
+          <FileQuestion size={20} aria-hidden className="shrink-0" />
+          {mediaTexts.cannotShow}
+        </div>
+      );
+  }
+}
+
+function VideoPlayer({ media, maxHeight, loop }: { media: Media; maxHeight?: string; loop: boolean }) {
+  const box = useRef<HTMLDivElement>(null);
+  const video = useRef<HTMLVideoElement>(null);
+  const playback = usePlayback(video, media.url);
+  return (
+    <MediaBox ref={box} ratio={ratioOf(media)} maxHeight={maxHeight} controls={<PlayerControls playback={playback} container={box} />}>
+      <video
+        ref={video}
+        src={media.url}
+        poster={media.poster ?? undefined}
+        aria-label={media.name ?? mediaTexts.video}
+        onClick={playback.toggle}
+        playsInline
+        loop={loop}
+        preload="metadata"
+        className="absolute inset-0 size-full object-contain"
+      />
+      {playback.hasFailed && <p className="absolute inset-0 grid place-items-center bg-black/70 p-6 text-center text-white">{mediaTexts.cannotPlay}</p>}
+    </MediaBox>
+  );
+}

@@ -1,0 +1,55 @@
+// Files as players and lists show them. Pure.
+export type MediaKind = "image" | "video" | "audio" | "text" | "other";
+
+export interface Media {
+  kind: MediaKind;
+  url: string;
+  name?: string;
+  /** A frame to show until the video plays. */
+  poster?: string | null;
+  width?: number | null;
+  height?: number | null;
+}
+
+/** What the API returns of an input or an output, as far as a player needs it. */
+export interface ShownFile {
+  url?: string | null;
+  name?: string;
+  mime_type: string;
+  poster_url?: string | null;
+  width?: number | null;
+  height?: number | null;
+}
+
+export const DEFAULT_RATIO = 16 / 9;
+// A box that is longer or flatter than this shows its media with bars beside it.
+const FLATTEST = 3;
+const TALLEST = 9 / 16;
+
+export function kindOf(mimeType: string): MediaKind {
+  const [kind] = mimeType.split("/");
+  if (kind === "image" || kind === "video" || kind === "audio" || kind === "text") return kind;
+  return mimeType.startsWith("application/json") ? "text" : "other";
+}
+
+/** Null where there is nothing to read, for example because the file was deleted. */
+export function mediaOf(file: ShownFile): Media | null {
+  if (!file.url) return null;
+  return { kind: kindOf(file.mime_type), url: file.url, name: file.name, poster: file.poster_url, width: file.width, height: file.height };
+}
+
+/** Width by height of the box that a medium stands in. It is the same before and after it has loaded. */
+export function ratioOf(...media: ({ width?: number | null; height?: number | null } | null | undefined)[]): number {
+  const known = media.find((each) => each?.width && each.height);
+  if (!known?.width || !known.height) return DEFAULT_RATIO;
+  return Math.min(FLATTEST, Math.max(TALLEST, known.width / known.height));
+}
+
+/** 0:07, 1:02, 1:00:05. */
+export function clock(seconds: number): string {
+  const whole = Number.isFinite(seconds) ? Math.max(0, Math.floor(seconds)) : 0;
+  const two = (value: number) => String(value).padStart(2, "0");
+  const hours = Math.floor(whole / 3600);
+  const minutes = Math.floor((whole % 3600) / 60);
+  return hours > 0 ? `${hours}:${two(minutes)}:${two(whole % 60)}` : `${minutes}:${two(whole % 60)}`;
+}

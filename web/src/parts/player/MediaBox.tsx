@@ -1,0 +1,24 @@
+import type { CSSProperties, ReactNode, Ref } from "react";
+import { classes } from "@/design";
+
+interface Props {
+  /** Width by height. The box has its size before anything has loaded. */
+  ratio: number;
+  /** The most of the window's height that it takes, with controls left out. */
+  maxHeight?: string;
+  controls?: ReactNode;
+  ref?: Ref<HTMLDivElement>;
+  className?: string;
+  children: ReactNode;
+}
+
+/** The frame around media of one shape: portrait media are as high as fits, not as wide as the page. */
+export function MediaBox({ ratio, maxHeight = "min(68dvh, 46rem)", controls, ref, className, children }: Props) {
+  const style = { "--ratio": ratio, "--most": maxHeight } as CSSProperties;
+  return (
+    <div ref={ref} style={style} className={classes("media-box panel mx-auto flex flex-col overflow-hidden", className)}>
+      <div className="media-stage relative w-full grow overflow-hidden">{children}</div>
+      {controls}
+    </div>
+  );
+}
