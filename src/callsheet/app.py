@@ -52,6 +52,7 @@ from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
+from callsheet.library.room import library_routers
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
@@ -398,6 +399,7 @@ def _user_routers(
         generation_router(tasks.generation, rooms.presenter, authentication),
         product_router(tasks.products, authentication),
         *_pipeline_routers(rooms),
+        *library_routers(databases, rooms.catalog, rooms.media, jobs, reader, authentication),
         wallet_router(databases, authentication),
     ]
 

@@ -140,6 +140,12 @@ TABLE: dict[Access, str] = {
         POST /api/pipelines
         GET /api/pipelines
         GET /api/runs
+        GET /api/library/jobs
+        GET /api/library/counts
+        POST /api/library/cancel
+        POST /api/library/retry
+        POST /api/library/delete
+        GET /api/library/download
         GET /api/wallet
         GET /api/wallet/transactions
     """,
@@ -151,9 +157,11 @@ TABLE: dict[Access, str] = {
         GET /api/videos/{video_id}/preview
         GET /api/files/{file_id}
         DELETE /api/files/{file_id}
+        GET /api/library/jobs/{job_id}
         GET /api/ai-jobs/{job_id}
         GET /api/ai-jobs/{job_id}/stream
         GET /api/ai-jobs/{job_id}/events
+        DELETE /api/ai-jobs/{job_id}
         POST /api/ai-jobs/{job_id}/cancel
         POST /api/ai-jobs/{job_id}/retry
         GET /api/task/{task_id}
@@ -307,6 +315,7 @@ NOT_NOW = {
     "GET /api/videos/{video_id}/preview": 404,
     "DELETE /api/videos/{video_id}": 409,
     "POST /api/ai-jobs/{job_id}/retry": 409,
+    "DELETE /api/ai-jobs/{job_id}": 409,
     "POST /api/task/{task_id}/retry": 409,
     "DELETE /api/pipelines/{pipeline}": 409,
     # Its steps were made of no effect.

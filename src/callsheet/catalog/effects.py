@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from callsheet.catalog.assets import check_assets
@@ -39,6 +40,7 @@ class Recipe:
     """Everything about a published effect that a job of it is made from."""
 
     effect_id: UUID
+    name: str
     has_jobs: bool
     workflow_id: int
     is_active: bool
@@ -56,6 +58,11 @@ class Recipe:
     output_extension: str
     output_mime_type: str
     keep_metadata: bool
+
+
+class EffectName(NamedTuple):
+    slug: str
+    name: str
 
 
 # What workers beside an engine serve.
@@ -157,6 +164,23 @@ class Effects:
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
         return effect_view(row)
+
+    async def names_of(self, ids: Iterable[UUID]) -> dict[UUID, EffectName]:
+        """Slug and name, also of effects that are not published any more."""
+        wanted = sorted(set(ids))
+        if not wanted:
+            return {}
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["names_of_effects"].rows(connection, ids=wanted)
+        return {row["id"]: EffectName(row["slug"], row["name"]) for row in rows}
+
+    async def ids_of(self, ids_or_slugs: Iterable[str]) -> Sequence[UUID]:
+        """Of those that exist."""
+        names = [*ids_or_slugs]
+        ids = [effect_id for name in names if (effect_id := _as_id(name)) is not None]
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["effects_named"].rows(connection, ids=ids, slugs=names)
+        return [row["id"] for row in rows]
 
     async def recipe(self, id_or_slug: str) -> Recipe | None:
         """What a job of this effect is made from; none where it is not published."""
@@ -264,6 +288,7 @@ async def _warnings(connection: Connection, provider: str) -> list[str]:
 def _recipe(row: Row) -> Recipe:
     return Recipe(
         effect_id=row["id"],
+        name=row["name"],
         has_jobs=row["has_jobs"],
         workflow_id=row["workflow_id"],
         is_active=row["is_active"],

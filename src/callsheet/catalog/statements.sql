@@ -109,6 +109,15 @@ WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND
   AND (:search::text IS NULL OR position(lower(:search) IN lower(e.name)) > 0)
 ORDER BY e.id DESC LIMIT :limit
 
+-- name: names_of_effects
+-- Published or not: jobs name effects that are not on offer any more.
+SELECT id, slug, name FROM effects WHERE id = ANY (:ids::uuid[])
+
+-- name: effects_named
+SELECT id FROM effects WHERE id = ANY (:ids::uuid[])
+UNION
+SELECT id FROM effects WHERE slug = ANY (:slugs::text[])
+
 -- name: find_published
 SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds, e.provider,
     e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,

@@ -14,6 +14,7 @@ from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
+from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.levels import check_priority
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
@@ -85,6 +86,8 @@ class EffectJobs:
             effect_id=recipe.effect_id,
             video_id=wanted.video_id,
             input_file_ids=input_order(primary, files),
+            description=described(recipe, wanted.input_payload, primary, files),
+            sent=wanted.input_payload,
             actor=f"user:{principal.user_id}",
         )
 
@@ -139,6 +142,21 @@ class EffectJobs:
         if original is None:
             raise InvalidRequest.field("video_id", "there is no such video of yours")
         return field, original
+
+
+def described(
+    recipe: Recipe, given: Mapping[str, Any], primary: InputFile | None, files: Mapping[UUID, InputFile]
+) -> Description:
+    """What lists show of a job of this effect, and what it is found by."""
+    first = () if primary is None else (primary.name,)
+    others = (file.name for file_id, file in files.items() if primary is None or file_id != primary.id)
+    written = {each.key for each in recipe.properties if each.type in (PropertyType.TEXT, PropertyType.CHOICE)}
+    return Description(
+        title=recipe.name,
+        input_names=(*first, *others),
+        texts={key: value for key, value in given.items() if key in written and isinstance(value, str)},
+        medium=medium_of(recipe.output_mime_type),
+    )
 
 
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:

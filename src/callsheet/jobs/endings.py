@@ -75,6 +75,8 @@ class Endings:
                 if moved and capped and active >= self._limits.of(counted):
                     raise self._limits.refusal(counted, active)
         except asyncpg.CheckViolationError as violation:
+            if violation.constraint_name == "only_ended_jobs_are_deleted":
+                raise NotFound("There is no such job.") from None
             if violation.constraint_name != "wallet_is_never_negative":
                 raise
             raise InsufficientTokens(row["cost"], balance) from None

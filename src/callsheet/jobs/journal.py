@@ -39,6 +39,10 @@ class Journal:
         log.info("job.transition_denied", job_id=str(job_id), from_status=status, to_status=wanted)
         self._wake(tenant_id, user_id, job_id)
 
+    def deleted(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:
+        log.info("job.deleted", job_id=str(job_id))
+        self._wake(tenant_id, user_id, job_id)
+
     def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:
         self._notify(CHANNEL, f"{tenant_id}/{user_id}/{job_id}")
 

@@ -47,7 +47,7 @@ class JobReader:
         pool = await self.pool(principal)
         async with pool.connection() as connection:
             row = await SQL["get_job"].row(connection, tenant_id=principal.tenant_id, job_id=job_id)
-        if row is None or row["user_id"] != principal.user_id:
+        if row is None or row["user_id"] != principal.user_id or row["deleted_at"] is not None:
             raise NotFound("There is no such job.")
         return row
 

@@ -42,6 +42,7 @@ class JobsRoom:
     shares: TenantShares
     waiters: Waiters
     routing: TenantRouting
+    journal: Journal
     mover: Mover
     relay: Relay
     submission: Submission
@@ -107,6 +108,7 @@ def open_jobs(
         shares=TenantShares(databases.central, queue),
         waiters=waiters,
         routing=routing,
+        journal=journal,
         mover=mover,
         relay=relay,
         submission=submission,

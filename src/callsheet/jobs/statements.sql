@@ -12,7 +12,8 @@ WITH entry AS MATERIALIZED (
         idempotency_key text, request_hash text, actor text, task_actor text, queue_name text, workflow_run_id text,
         run_id uuid, step_id uuid, parent_id uuid, position integer, ordinal integer, draw integer, seed bigint,
         lineage jsonb, per_run integer, in_total integer, counted_as text, active_limit integer, user_storage_bytes bigint,
-        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint, refund_on_cancel text)
+        user_storage_files bigint, tenant_storage_bytes bigint, tenant_storage_files bigint, refund_on_cancel text,
+        title text, input_name text, prompt text, medium text, search_text text, sent jsonb)
 ), wallet AS MATERIALIZED (
     SELECT ordered.*, wallet_lock(tenant_id, user_id) AS balance
     FROM (SELECT * FROM entry ORDER BY tenant_id, user_id) ordered
@@ -32,14 +33,14 @@ WITH entry AS MATERIALIZED (
         tenant_id, id, user_id, kind, status, event_seq, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, request_hash, created_at, submitted_at, deadline_at, actor, queue_name,
-        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel
+        workflow_run_id, run_id, step_id, parent_candidate_id, refund_on_cancel, medium
     )
     SELECT
         tenant_id, job_id, user_id, kind, :to_status, 1, cost, workflow_id, stage, provider, concurrency_identifier,
         priority, max_attempts, lease_seconds, run_limit_seconds, :lifetime_seconds, payload, effect_id, video_id,
         input_file_ids, idempotency_key, decode(request_hash, 'hex'), now, now,
         now + make_interval(secs => :lifetime_seconds::integer), task_actor, queue_name, workflow_run_id, run_id, step_id,
-        parent_id, refund_on_cancel
+        parent_id, refund_on_cancel, medium
     FROM guard WHERE balance >= cost AND active < active_limit AND has_files AND has_video AND has_room
         AND slot_refusal IS NULL
     ON CONFLICT (tenant_id, user_id, idempotency_key) DO NOTHING
@@ -59,6 +60,11 @@ WITH entry AS MATERIALIZED (
         SELECT job.*, guard.actor FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
         ORDER BY job.tenant_id, job.user_id
     ) ordered
+), described AS (
+    INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
+    SELECT job.tenant_id, job.user_id, job.id, guard.title, guard.input_name, guard.prompt, guard.search_text, guard.sent
+    FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
+    WHERE guard.title IS NOT NULL
 ), placed AS MATERIALIZED (
     SELECT guard.* FROM guard JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
     WHERE guard.run_id IS NOT NULL
@@ -140,7 +146,10 @@ WITH move AS MATERIALIZED (
         error = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.error, j.error) END,
         result = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.result, j.result) END,
         provider_job_id = CASE WHEN :is_retry THEN NULL ELSE coalesce(job.provider_job_id, j.provider_job_id) END,
-        output_file_id = (job.outputs -> 0 ->> 'file_id')::uuid
+        output_file_id = (job.outputs -> 0 ->> 'file_id')::uuid,
+        outcome = CASE WHEN :is_end THEN last_step.to_status END,
+        outcome_cycle = CASE WHEN :is_end THEN j.charge_cycle END,
+        medium = CASE WHEN job.outputs -> 0 IS NULL THEN j.medium ELSE medium_of(job.outputs -> 0 ->> 'mime_type') END
     FROM job JOIN last_step ON last_step.origin = job.from_status
     WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id
     RETURNING j.tenant_id, j.id AS job_id, j.user_id, j.kind, j.cost, job.from_status, j.status, j.charge_cycle,
@@ -227,6 +236,26 @@ SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 
 FROM job
 RETURNING from_status, user_id, user_seq
 
+-- name: lock_job
+SELECT user_id, status, run_id, deleted_at FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id FOR NO KEY UPDATE
+
+-- name: delete_job
+-- The row stays, for the ledger and the history: what its user sent and what came of it goes. A video that shows what the job
+-- made still needs the list of it.
+WITH job AS (
+    UPDATE ai_jobs SET deleted_at = clock_timestamp(), event_seq = event_seq + 1, payload = '{}', error = NULL,
+        result = CASE WHEN video_id IS NOT NULL THEN result END
+    WHERE tenant_id = :tenant_id AND id = :job_id AND deleted_at IS NULL
+    RETURNING tenant_id, id, user_id, status, event_seq
+), description AS (
+    DELETE FROM job_descriptions d USING job
+    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id
+)
+INSERT INTO job_events (tenant_id, job_id, seq, user_id, user_seq, event, from_status, to_status, actor)
+SELECT tenant_id, id, event_seq, user_id, next_user_seq(tenant_id, user_id, 1), 'job.deleted', status, status, :actor
+FROM job
+RETURNING job_id
+
 -- name: look
 -- Also how an earlier cycle ended: the n-th retry began where the n-th cycle had come to.
 SELECT j.status, j.charge_cycle, j.lease_seq, j.event_seq, CASE WHEN j.charge_cycle > :charge_cycle::integer THEN (
@@ -264,7 +293,7 @@ ORDER BY asked.place, event.seq
 SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq, cost, workflow_id, stage, provider,
     concurrency_identifier, priority, max_attempts, lease_seconds, run_limit_seconds, provider_job_id, idempotency_key,
     created_at, submitted_at, deadline_at, started_at, completed_at, effect_id, video_id, input_file_ids, actor,
-    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error
+    queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at
 FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: payload_of_job
@@ -314,7 +343,7 @@ SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, cost, work
 FROM ai_jobs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
-  AND (:status::text IS NULL OR status = :status)
+  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_jobs_of_run
@@ -328,7 +357,7 @@ FROM ai_jobs
 WHERE (run_id, id) >= (:run_id, '00000000-0000-0000-0000-000000000000'::uuid)
   AND (run_id, id) < (:run_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
   AND run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND user_id IS NOT DISTINCT FROM :user_id
-  AND (:status::text IS NULL OR status = :status)
+  AND (:status::text IS NULL OR status = :status) AND deleted_at IS NULL
 ORDER BY run_id DESC, id DESC LIMIT :limit
 
 -- name: lock_wallet

@@ -13,6 +13,7 @@ import asyncpg
 
 from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits, CountedAs, counted_as
+from callsheet.jobs.descriptions import Description
 from callsheet.jobs.journal import Journal
 from callsheet.jobs.mover import Mover
 from callsheet.jobs.moves import SQL
@@ -102,6 +103,10 @@ class NewJob:
     idempotency_key: str | None = None
     task: NewTask | None = None
     slot: NewSlot | None = None
+    # What lists show of it. None: its kind, and nothing that a search could find.
+    description: Description | None = None
+    # Of a job of an effect: `input_payload` as its user sent it.
+    sent: Mapping[str, Any] | None = None
     actor: str = field(default="user", compare=False)
 
     @property
@@ -304,6 +309,8 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "task_actor": new.task.actor if new.task else None,
         "queue_name": new.task.queue_name if new.task else None,
         "workflow_run_id": new.task.workflow_run_id if new.task else None,
+        "sent": new.sent,
+        **(new.description.as_json() if new.description else {}),
         **(_slot_as_json(new.slot) if new.slot else {}),
     }
 

@@ -52,7 +52,7 @@ class Deletion:
             await SQL["delete_video"].run(connection, tenant_id=owner.tenant_id, video_id=video_id)
             shown = await self._shown(connection, owner, files)
             gone = await self._mark(connection, owner, files - shown)
-        await self._remove(gone)
+        await self.remove(gone)
 
     async def file(self, pool: Database, owner: Owner, file_id: UUID) -> None:
         """One that no video shows. That it is the owner's is for the caller to know."""
@@ -65,7 +65,16 @@ class Deletion:
             gone = await self._mark(connection, owner, [file_id])
         if not gone:
             raise NotFound("There is no such file.")
-        await self._remove(gone)
+        await self.remove(gone)
+
+    async def mark_outputs(self, connection: Connection, owner: Owner, job_id: UUID) -> Sequence[Row]:
+        """What a job made, except what a video shows; the owner is locked. `remove` them after the commit."""
+        made = {
+            row["id"] for row in await SQL["outputs_of_job"].rows(connection, tenant_id=owner.tenant_id, job_id=job_id)
+        }
+        if await self._needed(connection, owner, made):
+            raise InUse("A job works on what this job made. Wait for it, or cancel it.")
+        return await self._mark(connection, owner, made - await self._shown(connection, owner, made))
 
     @staticmethod
     async def _lock(connection: Connection, owner: Owner) -> None:
@@ -88,7 +97,8 @@ class Deletion:
     async def _mark(connection: Connection, owner: Owner, file_ids: Iterable[UUID]) -> Sequence[Row]:
         return await SQL["mark_deleted"].rows(connection, tenant_id=owner.tenant_id, file_ids=list(file_ids))
 
-    async def _remove(self, files: Sequence[Row]) -> None:
+    async def remove(self, files: Sequence[Row]) -> None:
+        """The objects of files that were marked."""
         # Objects of a backend that is not in use any more cannot be reached from here.
         paths = [row["path"] for row in files if row["disk"] == self._disk]
         await hit(Failpoint.MEDIA_DELETE_BEFORE_OBJECTS)

@@ -99,6 +99,9 @@ SELECT made.id FROM ai_jobs j CROSS JOIN LATERAL (
 ) made
 WHERE j.video_id = :video_id AND j.tenant_id IS NOT DISTINCT FROM :tenant_id
 
+-- name: outputs_of_job
+SELECT id FROM files WHERE job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND deleted_at IS NULL
+
 -- name: delete_video
 DELETE FROM videos WHERE tenant_id = :tenant_id AND id = :video_id
 

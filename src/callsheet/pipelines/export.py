@@ -11,12 +11,11 @@ from typing import IO, Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
+from callsheet.media.archive import Entry, begun, zipped
 from callsheet.media.files import Files
-from callsheet.pipelines.archive import Entry, zipped
 from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row
-from callsheet.wire.errors import NotFound
 from callsheet.wire.pipelines import CandidateStatus
 
 PAGE = 200
@@ -62,7 +61,7 @@ class Exports:
             first = True
             async for row in self._candidates(principal, run, status, last):
                 name = None
-                if (content := await self._content(row)) is not None:
+                if (content := await begun(self._files, row)) is not None:
                     # A path in storage is segments of slugs; the last one is the candidate and its time.
                     name = f"{root}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
                     yield Entry(name, row["created_at"], content, size=row["size"])
@@ -71,17 +70,6 @@ class Exports:
             manifest.write(b"\n]}\n")
             manifest.seek(0)
             yield Entry(f"{root}/{MANIFEST}", now, _read(manifest), packed=True)
-
-    async def _content(self, row: Row) -> AsyncIterator[bytes] | None:
-        """None where it is gone. It is begun here: an object that is missing must not break off a zip half-way."""
-        if row["path"] is None or row["disk"] != self._files.disk:
-            return None
-        pieces = self._files.storage.stream(row["path"])
-        try:
-            first = await anext(pieces, b"")
-        except NotFound:
-            return None
-        return _chained(first, pieces)
 
     async def _candidates(
         self, principal: Principal, run: Row, status: CandidateStatus | None, last: int
@@ -133,12 +121,6 @@ def _json(value: Any) -> bytes:
 
 def _plain(value: object) -> str:
     return value.isoformat() if isinstance(value, datetime) else str(value)
-
-
-async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
-    yield first
-    async for piece in rest:
-        yield piece
 
 
 async def _read(file: IO[bytes]) -> AsyncIterator[bytes]:

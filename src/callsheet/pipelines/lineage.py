@@ -8,6 +8,7 @@ from uuid import UUID
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.submission import NewJob, Submission, Submitted
 from callsheet.jobs.task_files import REPLAY, without_files
 from callsheet.pipelines.gallery import SQL, Gallery
@@ -88,6 +89,7 @@ class Lineages:
             refund_on_cancel=recipe.refund_on_cancel,
             effect_id=job["effect_id"],
             input_file_ids=tuple(job["input_file_ids"]),
+            description=Description(recipe.name, medium=medium_of(recipe.output_mime_type)),
             actor=f"user:{principal.user_id}",
         )
 

@@ -14,6 +14,7 @@ from callsheet.catalog.effects import Recipe
 from callsheet.catalog.graphs import Graph
 from callsheet.catalog.payloads import FIELD, InputFile, check_file, filled, resolve
 from callsheet.catalog.room import CatalogRoom
+from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.submission import NewJob
 from callsheet.jobs.task_files import PIPELINE
 from callsheet.pipelines.payload_templates import variables_in
@@ -147,6 +148,12 @@ class StepJobs:
             max_attempts=recipe.max_attempts,
             effect_id=recipe.effect_id,
             input_file_ids=tuple(files),
+            description=Description(
+                recipe.name,
+                tuple(file.name for file in files.values()),
+                {"prompt": run["prompt"] or ""},
+                medium_of(recipe.output_mime_type),
+            ),
             actor=f"run:{run['id']}",
         )
         return job, _seed_of(whole, resolved.values, seed)

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from callsheet.providers.media import Callback, Concurrency, EffectUse, Finish, MadeFile, SayProgress
 
-__all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task"]
+__all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task", "title_of"]
 
 # Of tasks that need no provider: they run on our own machines.
 OWN = "self_hosted"
@@ -89,3 +89,9 @@ class Actor(Protocol):
         blocks belongs in a thread (`asyncio.to_thread`) or a process.
         """
         ...
+
+
+def title_of(actor: Actor) -> str:
+    """What people read. An actor may say it as `title`; otherwise it is made of its name."""
+    title = getattr(actor, "title", None)
+    return title if isinstance(title, str) and title else actor.name.replace("_", " ").capitalize()

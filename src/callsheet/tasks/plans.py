@@ -9,9 +9,10 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from callsheet.identity.principal import Owner
+from callsheet.jobs.descriptions import Description, texts_of
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.submission import NewJob, NewTask
-from callsheet.providers.actor import Actor, EffectUse, Plan
+from callsheet.providers.actor import Actor, EffectUse, Plan, title_of
 from callsheet.providers.media import Finish
 from callsheet.settings import TaskSettings
 from callsheet.tasks.actors import Actors, ActorWorkflow
@@ -70,7 +71,9 @@ class Plans:
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
-            new = self._for_actor(principal, wanted, plan, workflow, self._actors.prices.of(actor, plan))
+            described = Description(title_of(actor), texts=texts_of(wanted.payload))
+            cost = self._actors.prices.of(actor, plan)
+            new = replace(self._for_actor(principal, wanted, plan, workflow, cost), description=described)
         if plan.concurrency is not None:
             await self._limits.declare(plan.concurrency.identifier, plan.concurrency.limit)
             new = replace(new, concurrency_identifier=plan.concurrency.identifier)

@@ -10,7 +10,7 @@ FROM ai_jobs
 WHERE user_id = :user_id AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor IS NOT NULL
   AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
   AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
-  AND (:queue_name::text IS NULL OR queue_name = :queue_name)
+  AND (:queue_name::text IS NULL OR queue_name = :queue_name) AND deleted_at IS NULL
 ORDER BY id DESC LIMIT :limit
 
 -- name: list_tasks_of_run
@@ -26,7 +26,7 @@ WHERE (workflow_run_id, user_id, id) >= (:workflow_run_id, :user_id, '00000000-0
     < (:workflow_run_id, :user_id, coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid))
   AND workflow_run_id IS NOT NULL AND tenant_id IS NOT DISTINCT FROM :tenant_id AND actor IS NOT NULL
   AND (:status::text IS NULL OR status = :status) AND (:actor::text IS NULL OR actor = :actor)
-  AND (:queue_name::text IS NULL OR queue_name = :queue_name)
+  AND (:queue_name::text IS NULL OR queue_name = :queue_name) AND deleted_at IS NULL
 ORDER BY workflow_run_id DESC, user_id DESC, id DESC LIMIT :limit
 
 -- name: get_product

@@ -23,6 +23,7 @@ def recipe(overrides: dict[str, Any] | None = None, *more: dict[str, Any]) -> Re
     chosen = [PRIMARY, PROMPT, STYLE, SEED, STRENGTH, TILED, overlay(str(ASSET)), *more]
     return Recipe(
         effect_id=uuid7(),
+        name="An effect",
         has_jobs=False,
         workflow_id=1,
         is_active=True,

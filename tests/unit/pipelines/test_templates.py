@@ -30,6 +30,7 @@ GRAPH: dict[str, Any] = {
 }
 RECIPE = Recipe(
     effect_id=UUID(int=1),
+    name="An effect",
     has_jobs=True,
     workflow_id=1,
     is_active=True,

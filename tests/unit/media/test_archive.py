@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.pipelines.archive import LONG, Entry, zipped
+from callsheet.media.archive import LONG, Entry, zipped
 from callsheet.pipelines.export import folder_in_archive
 
 AT = datetime(2026, 5, 4, 3, 2, 2, tzinfo=UTC)

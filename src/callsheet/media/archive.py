@@ -8,6 +8,10 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from callsheet.media.files import Files
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import NotFound
+
 # More than this needs the longer form of an entry, which must be chosen before the first byte.
 LONG = 2**31 - 2**20
 # What the format cannot say is said as the nearest it can.
@@ -56,6 +60,25 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
                         target.write(piece)
                         yield sink.taken()
     yield sink.taken()
+
+
+async def begun(files: Files, row: Row) -> AsyncIterator[bytes] | None:
+    """What a file has in storage; None where it is gone. It is begun here: an object that is missing must not break off
+    a zip half-way."""
+    if row["path"] is None or row["disk"] != files.disk:
+        return None
+    pieces = files.storage.stream(row["path"])
+    try:
+        first = await anext(pieces, b"")
+    except NotFound:
+        return None
+    return _chained(first, pieces)
+
+
+async def _chained(first: bytes, rest: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    yield first
+    async for piece in rest:
+        yield piece
 
 
 def _info(entry: Entry) -> zipfile.ZipInfo:

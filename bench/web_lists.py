@@ -1,0 +1,184 @@
+"""The list of a user's jobs, as the library page asks for it: 10,000 of a million jobs are the user's, spread among
+those of others. Beside each: one page of the same user by key, without filters."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import asyncpg
+
+from bench.ground import Ground, open_ground
+from bench.processes import fresh_home
+from bench.results import Result
+from callsheet.catalog.effects import Effects
+from callsheet.identity.principal import Principal
+from callsheet.jobs.moves import SQL
+from callsheet.library.lists import JobLists
+from callsheet.library.search import Filters
+from callsheet.media.files import Files
+from callsheet.media.storage import open_storage
+from callsheet.media.storage.owner import StorageOwner
+from callsheet.plumbing.secrets import master_secret
+from callsheet.settings import load_settings
+from callsheet.wire.identity import Role
+from callsheet.wire.jobs import JobStatus
+from callsheet.wire.library import Medium
+
+name = "web.lists"
+JOBS, SHARE, LIMIT = 1_000_000, 100, 50
+TARGET_MS = 100.0
+WARM_UP = 3
+short = {"jobs": 5_000}
+# A hundredth of all jobs is the user's. Prompts have 300 characters, payloads a kilobyte; one job in a thousand of the
+# user's has a word that no other has.
+FILL = """
+WITH filled AS (
+    INSERT INTO ai_jobs (tenant_id, id, user_id, kind, status, lease_seq, event_seq, cost, workflow_id, stage, provider,
+        lifetime_seconds, payload, deadline_at, completed_at, created_at, submitted_at, medium, input_file_ids,
+        output_file_id, error, outcome, outcome_cycle)
+    SELECT $1::uuid, ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid,
+        CASE WHEN n % $3::integer = 0 THEN $2::uuid
+            ELSE ('bbbbbbbb-0000-7000-8000-' || lpad(to_hex(n % 1000), 12, '0'))::uuid END,
+        'effect', status, 1, 3, 5, 1, 'production', 'self_hosted', 86400,
+        jsonb_build_object('workflow', (SELECT string_agg(md5((n + i)::text), '') FROM generate_series(1, 32) i)),
+        now() + interval '1 day', CASE WHEN status <> 'processing' THEN now() END, now(), now(),
+        CASE WHEN n % 300 = 0 THEN 'image' ELSE 'video' END,
+        ARRAY[('cccccccc-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid],
+        CASE WHEN status = 'completed' THEN ('dddddddd-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid END,
+        CASE WHEN status = 'failed' THEN '{"type": "engine_error", "message": "It broke."}'::jsonb END,
+        CASE WHEN status <> 'processing' THEN status END, CASE WHEN status <> 'processing' THEN 1 END
+    FROM generate_series($4::integer, $5::integer) n CROSS JOIN LATERAL (
+        SELECT CASE WHEN n % 5000 = 0 THEN 'failed' WHEN n % 400000 = 0 THEN 'processing' ELSE 'completed' END AS status
+    ) kind
+    ORDER BY n
+    RETURNING tenant_id, user_id, id, ('x' || right(id::text, 8))::bit(32)::integer AS n
+)
+INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text, sent)
+SELECT tenant_id, user_id, id, 'Claymation', 'clip-' || n || '.mp4', words.text,
+    'claymation clip-' || n || '.mp4 ' || words.text, jsonb_build_object('prompt', words.text)
+FROM filled CROSS JOIN LATERAL (
+    SELECT left('a fox of clay walks over the moon ' || md5(n::text) || md5((n + 1)::text) || md5((n + 2)::text) ||
+        CASE WHEN n % 100000 = 0 THEN ' unicorn ' ELSE ' ' END || md5((n + 3)::text) || md5((n + 4)::text) ||
+        md5((n + 5)::text), 300) AS text
+) words
+"""
+FILES = """
+INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size, job_id, ready_at)
+SELECT $1::uuid, (prefix || '-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid, $2::uuid, purpose, 'ready', 'local',
+    'tenants/bench/' || prefix || n, 'clip-' || n || '.mp4', 'video/mp4', 1000,
+    CASE WHEN purpose = 'output' THEN ('01900000-0000-7000-8000-' || lpad(to_hex(n), 12, '0'))::uuid END, now()
+FROM generate_series($3::integer, $4::integer, $3::integer) n,
+    (VALUES ('cccccccc', 'upload'), ('dddddddd', 'output')) AS kind (prefix, purpose)
+"""
+AT_ONCE = 50_000
+
+
+async def run(seconds: float, jobs: int = JOBS) -> list[Result]:
+    async with open_ground() as ground:
+        [user_id] = await ground.add_users(1)
+        await _fill(ground, user_id, jobs)
+        principal = _principal(ground, user_id)
+        with fresh_home() as home:
+            settings = load_settings(home=home)
+            storage = open_storage(settings, master_secret(settings), StorageOwner(ground.databases))
+            try:
+                lists = JobLists(
+                    ground.databases, Effects(ground.databases), Files(ground.databases, storage, settings)
+                )
+                return await _measure(ground, lists, principal, seconds)
+            finally:
+                await storage.close()
+
+
+async def _measure(ground: Ground, lists: JobLists, principal: Principal, seconds: float) -> list[Result]:
+    middle = UUID("01900000-0000-7000-8000-000000080000")
+
+    async def plain() -> None:
+        async with ground.pool.connection() as connection:
+            await SQL["list_jobs"].rows(
+                connection,
+                tenant_id=principal.tenant_id,
+                user_id=principal.user_id,
+                before=None,
+                status=None,
+                limit=LIMIT + 1,
+            )
+
+    def page(filters: Filters, cursor: UUID | None = None) -> Callable[[], Awaitable[object]]:
+        return lambda: lists.page(principal, filters, cursor, LIMIT)
+
+    asked: dict[str, Callable[[], Awaitable[object]]] = {
+        "": page(Filters()),
+        ".far": page(Filters(), middle),
+        ".search": page(Filters(text="unicorn")),
+        ".nothing": page(Filters(text="clay nowhere")),
+        ".filters": page(Filters(text="moon fox", statuses=[JobStatus.FAILED], media=[Medium.IMAGE])),
+        ".counts": lambda: lists.counts(principal, Filters(text="fox")),
+    }
+    results = []
+    for kind, ask in asked.items():
+        ours, peer = await _timed(ask, plain, seconds / len(asked))
+        results.append(
+            Result(
+                name=name + kind,
+                value=statistics.median(ours),
+                unit="ms",
+                ceiling=statistics.median(peer),
+                target=TARGET_MS,
+                p50_ms=statistics.median(ours),
+                p99_ms=sorted(ours)[int(len(ours) * 0.99)],
+            )
+        )
+    return results
+
+
+async def _timed(
+    ask: Callable[[], Awaitable[object]], plain: Callable[[], Awaitable[object]], seconds: float
+) -> tuple[list[float], list[float]]:
+    ours: list[float] = []
+    peer: list[float] = []
+    for _ in range(WARM_UP):
+        await ask()
+        await plain()
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(ours) < WARM_UP:
+        for call, times in ((ask, ours), (plain, peer)):
+            began = time.perf_counter()
+            await call()
+            times.append((time.perf_counter() - began) * 1000)
+    return ours, peer
+
+
+async def _fill(ground: Ground, user_id: UUID, jobs: int) -> None:
+    async with ground.pool.transaction() as connection:
+        await connection.execute("SET LOCAL session_replication_role = replica; SET LOCAL statement_timeout = 0")
+        for first in range(1, jobs + 1, AT_ONCE):
+            last = min(first + AT_ONCE - 1, jobs)
+            await connection.execute(FILL, ground.tenant_id, user_id, SHARE, first, last, timeout=600)
+        await connection.execute(FILES, ground.tenant_id, user_id, SHARE, jobs, timeout=600)
+    await _vacuum(ground.pool.dsn)
+
+
+async def _vacuum(dsn: str) -> None:
+    """What autovacuum does when a twentieth of the table is new."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute("VACUUM (ANALYZE) ai_jobs, job_descriptions, files", timeout=600)
+    finally:
+        await connection.close()
+
+
+def _principal(ground: Ground, user_id: UUID) -> Principal:
+    return Principal(
+        user_id=user_id,
+        tenant_id=ground.tenant_id,
+        tenant="bench",
+        pool=ground.pool.name,
+        email="bench@example.com",
+        name="",
+        role=Role.USER,
+        signed_in_with="api_key",
+    )

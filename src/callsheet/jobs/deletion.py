@@ -1,0 +1,46 @@
+"""Deleting a job: its user does not see it any more, and what it made is gone. Ledger and history keep its id."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.journal import Journal
+from callsheet.jobs.moves import SQL
+from callsheet.media.deletion import Deletion, Owner
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.errors import NotFound, WrongState
+from callsheet.wire.jobs import ACTIVE, JobStatus
+
+
+class JobDeletion:
+    def __init__(self, databases: Databases, media: Deletion, journal: Journal):
+        self._databases = databases
+        self._media = media
+        self._journal = journal
+
+    async def delete(self, principal: Principal, job_id: UUID) -> bool:
+        """An ended job of the principal's own. False where it was deleted before."""
+        owner = Owner(principal.tenant_id, principal.user_id)
+        names = {"tenant_id": principal.tenant_id, "job_id": job_id}
+        pool = await self._databases.pool(principal.pool)
+        async with pool.transaction() as connection:
+            # Before the job, like everything that moves a user's money or files: a retry comes first or finds it gone.
+            await SQL["lock_wallet"].run(connection, tenant_id=principal.tenant_id, user_id=principal.user_id)
+            row = await SQL["lock_job"].row(connection, **names)
+            if row is None or row["user_id"] != principal.user_id:
+                raise NotFound("There is no such job.")
+            if row["deleted_at"] is not None:
+                return False
+            if JobStatus(row["status"]) in ACTIVE:
+                raise WrongState(f"The job is {row['status']}. Cancel it first, or wait for its end.")
+            if row["run_id"] is not None:
+                raise WrongState(
+                    f"This job belongs to run {row['run_id']}, whose tree shows what it made. Kill its candidate "
+                    "instead."
+                )
+            gone = await self._media.mark_outputs(connection, owner, job_id)
+            await SQL["delete_job"].run(connection, **names, actor=f"user:{principal.user_id}")
+        self._journal.deleted(principal.tenant_id, principal.user_id, job_id)
+        await self._media.remove(gone)
+        return True

@@ -1,0 +1,80 @@
+"""What lists show of a job and what it is found by: decided when it is submitted. Pure."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+# Of what a search reads of a job. It stands in an index, which holds no more (migration 0020 of the pools).
+MOST_SEARCH_BYTES = 2000
+LONGEST_PROMPT = 2000
+LONGEST_TITLE = 200
+# Members of a payload that are what a person would call the prompt, the best first.
+PROMPTS = ("prompt", "positive_prompt", "text", "script", "message", "brief", "description", "url")
+_MEDIA = ("image", "video", "audio", "text")
+_DEEPEST = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Description:
+    title: str
+    # Names of the files that it reads, the primary input first.
+    input_names: tuple[str, ...] = ()
+    # The texts that its user wrote, by the name of their field.
+    texts: Mapping[str, str] | None = None
+    medium: str | None = None
+
+    @property
+    def prompt(self) -> str | None:
+        texts = self.texts or {}
+        named = next((texts[name] for name in PROMPTS if texts.get(name)), None)
+        found = named or max(texts.values(), key=len, default="")
+        return found[:LONGEST_PROMPT] or None
+
+    @property
+    def search_text(self) -> str:
+        parts = (self.title, *self.input_names, *(self.texts or {}).values())
+        return folded(" ".join(parts)).encode()[:MOST_SEARCH_BYTES].decode(errors="ignore")
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "title": self.title[:LONGEST_TITLE],
+            "input_name": self.input_names[0] if self.input_names else None,
+            "prompt": self.prompt,
+            "medium": self.medium,
+            "search_text": self.search_text,
+        }
+
+
+def folded(text: str) -> str:
+    """As texts are compared: upper and lower case, and forms of a letter that look alike, are the same."""
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def medium_of(mime_type: str) -> str:
+    """As the function of this name in the pools."""
+    medium = mime_type.split("/")[0]
+    return medium if medium in _MEDIA else "other"
+
+
+def texts_of(payload: Mapping[str, Any]) -> dict[str, str]:
+    """The texts in what a user sent to an actor, by the name of their member; the first of a name counts."""
+    found: dict[str, str] = {}
+    for name, text in _texts("", payload, 0):
+        found.setdefault(name, text)
+    return found
+
+
+def _texts(name: str, value: object, depth: int) -> Iterator[tuple[str, str]]:
+    members: Iterable[tuple[str, object]] = ()
+    match value:
+        case str() if value.strip():
+            yield name, value
+        case dict() if depth < _DEEPEST:
+            members = value.items()
+        case list() if depth < _DEEPEST:
+            members = ((name, item) for item in value)
+    for member, inner in members:
+        yield from _texts(member, inner, depth + 1)

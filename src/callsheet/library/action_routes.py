@@ -1,0 +1,69 @@
+"""`/api/library`: actions on several jobs, and what they made as a zip; `DELETE /api/ai-jobs/{job_id}`."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Query
+from fastapi.responses import StreamingResponse
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.jobs.deletion import JobDeletion
+from callsheet.library.bulk import BulkActions
+from callsheet.library.downloads import Downloads
+from callsheet.media.storage.responses import content_disposition
+from callsheet.wire.library import MOST_JOBS, JobOutcomes, ManyJobs
+
+ZIP = "application/zip"
+ARCHIVE: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The archive.", "content": {ZIP: {"schema": {"type": "string", "format": "binary"}}}}
+}
+
+
+def library_action_router(bulk: BulkActions, downloads: Downloads, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/library", tags=["library"])
+
+    @router.post("/cancel")
+    async def cancel_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:
+        """Cancels several of your jobs, each as `POST /api/ai-jobs/{job_id}/cancel` does."""
+        return await bulk.cancel(principal, body.job_ids)
+
+    @router.post("/retry")
+    async def retry_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:
+        """Retries several of your jobs, each as `POST /api/ai-jobs/{job_id}/retry` does: its cost is reserved again."""
+        return await bulk.retry(principal, body.job_ids)
+
+    @router.post("/delete")
+    async def delete_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:
+        """Deletes several of your jobs, each as `DELETE /api/ai-jobs/{job_id}` does."""
+        return await bulk.delete(principal, body.job_ids)
+
+    @router.get("/download", response_class=StreamingResponse, responses=ARCHIVE)
+    async def download_jobs(
+        job_id: list[UUID] = Query(min_length=1, max_length=MOST_JOBS, description="Jobs of yours, in this order."),
+        principal: Principal = Depends(authentication.user),
+    ) -> StreamingResponse:
+        """The files that these jobs made, as a zip. Jobs that made none are left out."""
+        content = await downloads.open(principal, job_id)
+        name = f"callsheet-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip"
+        headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}
+        return StreamingResponse(content, media_type=ZIP, headers=headers)
+
+    return router
+
+
+def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+
+    @router.delete("/{job_id}", status_code=204)
+    async def delete_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
+        """Deletes a job that has ended, with its prompt and result, and the files it made that no video shows.
+
+        Public links to it end. The wallet's transactions stay. Deleting it again changes nothing.
+        """
+        await deletion.delete(principal, job_id)
+
+    return router

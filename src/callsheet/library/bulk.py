@@ -1,0 +1,65 @@
+"""One action on several jobs: each is a use case of its own, with its own outcome. Repeating a request is safe."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from uuid import UUID
+
+from callsheet.identity.principal import Principal
+from callsheet.jobs.deletion import JobDeletion
+from callsheet.jobs.endings import Endings
+from callsheet.jobs.reader import JobReader
+from callsheet.wire.errors import Refusal
+from callsheet.wire.jobs import ACTIVE, JobStatus
+from callsheet.wire.library import JobOutcome, JobOutcomes
+
+Act = Callable[[Principal, UUID], Awaitable[JobOutcome]]
+
+
+class BulkActions:
+    def __init__(self, reader: JobReader, endings: Endings, deletion: JobDeletion):
+        self._reader = reader
+        self._endings = endings
+        self._deletion = deletion
+
+    async def cancel(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
+        return await _each(self._cancel, principal, job_ids)
+
+    async def retry(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
+        return await _each(self._retry, principal, job_ids)
+
+    async def delete(self, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
+        return await _each(self._delete, principal, job_ids)
+
+    async def _cancel(self, principal: Principal, job_id: UUID) -> JobOutcome:
+        status = await self._status(principal, job_id)
+        if status is JobStatus.CANCELED:
+            return JobOutcome(job_id=job_id, outcome="unchanged", status=status)
+        job = await self._endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        return JobOutcome(job_id=job_id, outcome="done", status=job.status)
+
+    async def _retry(self, principal: Principal, job_id: UUID) -> JobOutcome:
+        status = await self._status(principal, job_id)
+        if status in ACTIVE:
+            return JobOutcome(job_id=job_id, outcome="unchanged", status=status)
+        job = await self._endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
+        return JobOutcome(job_id=job_id, outcome="done", status=job.status)
+
+    async def _delete(self, principal: Principal, job_id: UUID) -> JobOutcome:
+        is_new = await self._deletion.delete(principal, job_id)
+        return JobOutcome(job_id=job_id, outcome="done" if is_new else "unchanged")
+
+    async def _status(self, principal: Principal, job_id: UUID) -> JobStatus:
+        return JobStatus((await self._reader.row(principal, job_id))["status"])
+
+
+async def _each(act: Act, principal: Principal, job_ids: Sequence[UUID]) -> JobOutcomes:
+    """One after the other: all of them wait for the user's wallet anyway."""
+    return JobOutcomes(items=[await _outcome(act, principal, job_id) for job_id in dict.fromkeys(job_ids)])
+
+
+async def _outcome(act: Act, principal: Principal, job_id: UUID) -> JobOutcome:
+    try:
+        return await act(principal, job_id)
+    except Refusal as refusal:
+        return JobOutcome(job_id=job_id, outcome="refused", code=refusal.code, message=str(refusal))

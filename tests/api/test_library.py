@@ -1,0 +1,224 @@
+"""`/api/library`: a user's jobs as lists show them, found by words and filters, page by page, and counted."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.principal import Principal
+from callsheet.library.lists import JobLists
+from callsheet.library.search import Filters
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.identity import Role
+from tests.support.answers import assert_refused
+from tests.support.catalog import Studio
+from tests.support.people import People, Person
+from tests.support.scripted_worker import ScriptedWorker, described
+from tests.support.troupe import Troupe
+from tests.support.workshop import OUTPUT, Workshop
+
+
+@pytest.fixture
+async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
+    return await Studio.open(plane, client, people)
+
+
+@pytest.fixture
+async def ann(studio: Studio) -> Person:
+    return await studio.person()
+
+
+async def listed(studio: Studio, person: Person, **query: Any) -> list[dict[str, Any]]:
+    answer = await studio.client.get("/api/library/jobs", params=query, headers=person.headers)
+    assert answer.status_code == 200, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+async def found(studio: Studio, person: Person, **query: Any) -> list[str]:
+    return [item["id"] for item in await listed(studio, person, **query)]
+
+
+async def test_a_row_has_what_a_list_shows_and_no_payload(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect(name="Claymation", credits_cost=7)
+    file_id = await studio.file(ann, name="Fox & Hound.mp4")
+    prompt = "A FOX " + "on the moon " * 40
+    job = await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": prompt})
+    [row] = await listed(studio, ann)
+    assert {name: row[name] for name in ("id", "kind", "status", "title", "input_name", "medium", "cost")} == {
+        "id": job["id"],
+        "kind": "effect",
+        "status": "queued",
+        "title": "Claymation",
+        "input_name": "Fox & Hound.mp4",
+        "medium": "video",
+        "cost": 7,
+    }
+    assert row["prompt"] == prompt[:200]
+    assert (row["effect_slug"], row["task_id"], row["output"], row["output_count"]) == (effect["slug"], None, None, 0)
+    assert row["input"]["id"] == file_id
+    assert (await studio.client.get(row["input"]["url"])).status_code == 200
+    assert {"payload", "result", "sent", "search_text"}.isdisjoint(row)
+    one = await studio.client.get(f"/api/library/jobs/{job['id']}", headers=ann.headers)
+    assert {**one.json(), "input": None} == {**row, "input": None}
+
+
+async def test_a_row_follows_its_job_to_its_output(shop: Workshop) -> None:
+    ann = await shop.desk.person(tokens=100)
+    job = await shop.engine_job(ann)
+    worker: ScriptedWorker = await shop.worker()
+    lease = await worker.job()
+    await worker.heartbeat(lease, progress={"percent": 40, "message": "Sampling"})
+    [row] = (await shop.desk.get(ann, "/api/library/jobs")).json()["items"]
+    assert (row["status"], row["progress"]["percent"], row["progress"]["message"]) == ("processing", 40, "Sampling")
+    await worker.deliver(lease, OUTPUT)
+    assert (await worker.complete(lease, output=described(OUTPUT, "video/mp4"))).status_code == 200
+    [row] = (await shop.desk.get(ann, "/api/library/jobs")).json()["items"]
+    assert (row["id"], row["status"], row["medium"], row["output_count"]) == (job["id"], "completed", "video", 1)
+    assert (await shop.client.get(row["output"]["url"])).content == OUTPUT
+    assert row["progress"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "finds"),
+    [
+        ("MOON", ["fox"]),
+        ("moon fox", ["fox"]),
+        ("moon cat", []),
+        ("hound", ["fox"]),
+        ("Claymation", ["fox", "cat"]),
+        ("clay cat", ["cat"]),
+        ("100%", ["cat"]),
+        ("100_", []),
+        ("STRASSE", ["cat"]),
+        ("\uff46\uff4f\uff58", ["fox"]),
+        ("  ", ["fox", "cat"]),
+    ],
+)
+async def test_words_are_found_in_prompts_and_names(studio: Studio, ann: Person, words: str, finds: list[str]) -> None:
+    effect = await studio.effect(name="Claymation")
+    fox = await studio.file(ann, name="hound.mp4")
+    cat = await studio.file(ann, name="b.mp4")
+    jobs = {
+        "fox": await studio.submit(ann, effect, input_file_id=fox, input_payload={"prompt": "A Fox on the Moon"}),
+        "cat": await studio.submit(ann, effect, input_file_id=cat, input_payload={"prompt": "cat 100% in der Straße"}),
+    }
+    assert set(await found(studio, ann, q=words)) == {jobs[name]["id"] for name in finds}
+
+
+async def test_filters_work_together_and_counts_ignore_the_status(studio: Studio, ann: Person) -> None:
+    first, second = [await studio.effect(credits_cost=1) for _ in range(2)]
+    file_id = await studio.file(ann)
+    kept, dropped = [await studio.submit(ann, first, input_file_id=file_id) for _ in range(2)]
+    other = await studio.submit(ann, second, input_file_id=file_id)
+    assert (await studio.call("POST", f"/api/ai-jobs/{dropped['id']}/cancel", person=ann)).status_code == 200
+    everything = {kept["id"], dropped["id"], other["id"]}
+    assert set(await found(studio, ann, status=["queued", "canceled"])) == everything
+    assert await found(studio, ann, status="canceled") == [dropped["id"]]
+    assert set(await found(studio, ann, effect=first["slug"])) == {kept["id"], dropped["id"]}
+    assert await found(studio, ann, effect=[first["id"]], status="queued", q="cat", medium="video") == [kept["id"]]
+    assert set(await found(studio, ann, effect=[first["slug"], second["id"]])) == everything
+    assert await found(studio, ann, effect="no-such-effect") == []
+    assert await found(studio, ann, medium="image") == []
+    assert await found(studio, ann, kind="task") == []
+    assert set(await found(studio, ann, kind=["task", "effect"])) == everything
+    assert await found(studio, ann, run_id=str(uuid7())) == []
+    counts = await studio.shown(ann, f"/api/library/counts?effect={first['slug']}&status=failed")
+    assert (counts["total"], counts["by_status"]["queued"], counts["by_status"]["canceled"]) == (2, 1, 1)
+    assert (counts["by_status"]["failed"], counts["is_partial"]) == (0, False)
+
+
+async def test_a_range_of_time_is_exact(studio: Studio, ann: Person) -> None:
+    effect, file_id = await studio.effect(), await studio.file(ann)
+    jobs = [await studio.submit(ann, effect, input_file_id=file_id) for _ in range(3)]
+    middle = jobs[1]["created_at"]
+    assert await found(studio, ann, created_from=middle) == [jobs[2]["id"], jobs[1]["id"]]
+    assert await found(studio, ann, created_to=middle) == [jobs[0]["id"]]
+    assert await found(studio, ann, created_from=middle, created_to=jobs[2]["created_at"]) == [jobs[1]["id"]]
+    assert await found(studio, ann, created_from=(datetime.now(UTC) + timedelta(days=9)).isoformat()) == []
+    assert await found(studio, ann, created_to="0001-01-01T00:00:00Z") == []
+
+
+async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
+    plane: ControlPlane, studio: Studio, ann: Person
+) -> None:
+    effect, file_id = await studio.effect(), await studio.file(ann)
+    jobs = [
+        (await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"number {n}"}))["id"]
+        for n in range(5)
+    ]
+    newest = [*reversed(jobs)]
+    first = await studio.shown(ann, "/api/library/jobs?limit=2")
+    second = await studio.shown(ann, f"/api/library/jobs?limit=2&cursor={first['next_cursor']}")
+    third = await studio.shown(ann, f"/api/library/jobs?limit=2&cursor={second['next_cursor']}")
+    assert [item["id"] for page in (first, second, third) for item in page["items"]] == newest
+    assert third["next_cursor"] is None
+    lists = JobLists(plane.databases, plane.catalog.effects, plane.media.files)
+    principal = Principal(
+        user_id=ann.user.id,
+        tenant_id=ann.tenant.id,
+        tenant=ann.tenant.slug,
+        pool=ann.tenant.pool,
+        email=ann.user.email,
+        name="",
+        role=Role.USER,
+        signed_in_with="api_key",
+    )
+    short = await lists.page(principal, Filters("number 1"), None, 10, looked_at=3)
+    assert (short.items, short.next_cursor) == ([], newest[2])
+    rest = await lists.page(principal, Filters("number 1"), UUID(short.next_cursor), 10, looked_at=3)
+    assert ([str(item.id) for item in rest.items], rest.next_cursor) == ([jobs[1]], None)
+    counted = await lists.counts(principal, Filters(), looked_at=3)
+    assert (counted.total, counted.is_partial) == (3, True)
+
+
+async def test_tasks_stand_in_the_same_list_and_are_found_by_actor_and_words(troupe: Troupe) -> None:
+    ann = await troupe.person()
+    echo = await troupe.submit(ann, "echo", {"prompt": "hello there", "deep": {"er": ["General", 7]}})
+    painter = await troupe.submit(ann, "painter", {"text": "a picture"})
+    await troupe.ended(ann, echo)
+    await troupe.ended(ann, painter)
+
+    async def ids(**query: Any) -> list[str]:
+        answer = await troupe.client.get("/api/library/jobs", params=query, headers=ann.headers)
+        return [item["task_id"] for item in answer.json()["items"]]
+
+    assert await ids() == [painter["task_id"], echo["task_id"]]
+    assert await ids(actor="echo") == [echo["task_id"]]
+    assert await ids(q="general hello") == [echo["task_id"]]
+    assert await ids(medium="image") == [painter["task_id"]]
+    [row] = (await troupe.ask(ann, "GET", "/api/library/jobs?actor=echo")).json()["items"]
+    assert (row["title"], row["prompt"], row["actor"]) == ("Echo", "hello there", "echo")
+
+
+async def test_others_find_nothing(studio: Studio, ann: Person) -> None:
+    job = await studio.submit(ann, await studio.effect(), input_file_id=await studio.file(ann))
+    for other in (await studio.person(tenant_of=ann), await studio.person("pool_2")):
+        assert await found(studio, other, q="cat") == []
+        assert (await studio.shown(other, "/api/library/counts"))["total"] == 0
+        answer = await studio.call("GET", f"/api/library/jobs/{job['id']}", person=other)
+        assert_refused(answer, 404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("query", "field"),
+    [
+        ("q=%07", "q"),
+        ("q=" + "x" * 201, "q"),
+        ("status=lost", "status"),
+        ("medium=smell", "medium"),
+        ("created_from=2026-01-01T00:00:00", "created_from"),
+        ("cursor=5", "cursor"),
+        ("limit=201", "limit"),
+        ("&".join(f"kind=k{n}" for n in range(51)), "kind"),
+    ],
+)
+async def test_bad_filters_are_named(studio: Studio, ann: Person, query: str, field: str) -> None:
+    answer = await studio.call("GET", f"/api/library/jobs?{query}", person=ann)
+    assert answer.status_code == 422
+    assert [error["field"].split(".")[:2] for error in answer.json()["errors"]] == [["query", field]]

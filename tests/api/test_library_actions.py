@@ -1,0 +1,150 @@
+"""Canceling, retrying and deleting several jobs at once, and what they made as a zip."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.reports import Failure
+from callsheet.toolbox.ids import uuid7
+from tests.support.answers import assert_refused
+from tests.support.core import report
+from tests.support.media import CLIP, Studio
+
+
+@pytest.fixture
+async def ann(plane: ControlPlane) -> AsyncIterator[Studio]:
+    async with Studio.opened(plane) as studio:
+        yield studio
+
+
+async def act(person: Studio, action: str, *job_ids: object) -> list[dict[str, Any]]:
+    answer = await person.ask("POST", f"/api/library/{action}", {"job_ids": [str(each) for each in job_ids]})
+    assert answer.status_code == 200, answer.text
+    items: list[dict[str, Any]] = answer.json()["items"]
+    return items
+
+
+async def made(ann: Studio, *outputs: bytes) -> str:
+    """A job that has completed with these."""
+    job = await ann.desk.submit(ann.person)
+    await ann.complete(await ann.desk.start(), *outputs)
+    return str(job["id"])
+
+
+async def failed(ann: Studio, cost: int = 10) -> str:
+    job = await ann.desk.submit(ann.person, cost=cost)
+    started = await ann.desk.start()
+    await ann.desk.core.room.execution.fail(report(started), Failure("broken", "It broke."))
+    return str(job["id"])
+
+
+async def balance(ann: Studio) -> int:
+    return int((await ann.ask("GET", "/api/wallet")).json()["balance"])
+
+
+async def test_each_job_has_an_outcome_and_a_repeated_request_changes_nothing(ann: Studio) -> None:
+    done, before = await made(ann), await balance(ann)
+    waiting, nobodys = (await ann.desk.submit(ann.person))["id"], str(uuid7())
+    colleague = await ann.colleague()
+    others = (await ann.desk.submit(colleague.person, cost=0))["id"]
+    first = await act(ann, "cancel", waiting, done, waiting, nobodys, others)
+    assert [(item["job_id"], item["outcome"], item["status"], item["code"]) for item in first] == [
+        (waiting, "done", "canceled", None),
+        (done, "refused", None, "invalid_transition"),
+        (nobodys, "refused", None, "not_found"),
+        (others, "refused", None, "not_found"),
+    ]
+    assert await balance(ann) == before
+    again = await act(ann, "cancel", waiting)
+    assert [(item["outcome"], item["status"]) for item in again] == [("unchanged", "canceled")]
+    assert await balance(ann) == before
+    assert (await colleague.ask("GET", f"/api/ai-jobs/{others}")).json()["status"] == "queued"
+
+
+async def test_a_retry_of_several_reserves_each_once_and_stops_where_the_tokens_end(ann: Studio) -> None:
+    dear, cheap = await failed(ann, 990), await failed(ann, 20)
+    first = await act(ann, "retry", dear, cheap)
+    assert [(item["outcome"], item["code"]) for item in first] == [("done", None), ("refused", "insufficient_tokens")]
+    again = await act(ann, "retry", dear)
+    assert [(item["outcome"], item["status"]) for item in again] == [("unchanged", "queued")]
+    assert await balance(ann) == 10
+
+
+async def test_a_deleted_job_is_gone_for_its_user_with_its_files_and_words(ann: Studio) -> None:
+    job_id = await made(ann, CLIP, CLIP + b"second")
+    balance_before = await balance(ann)
+    assert len(await ann.paths()) == 2
+    assert [item["outcome"] for item in await act(ann, "delete", job_id)] == ["done"]
+    for path in ("ai-jobs/{}", "library/jobs/{}", "ai-jobs/{}/events"):
+        assert_refused(await ann.ask("GET", "/api/" + path.format(job_id)), 404, "not_found")
+    assert (await ann.ask("GET", "/api/library/jobs")).json()["items"] == []
+    assert (await ann.ask("GET", "/api/ai-jobs")).json()["items"] == []
+    assert await ann.paths() == set()
+    [row] = await ann.desk.core.rows(ann.pool, "SELECT * FROM ai_jobs WHERE tenant_id = $1", ann.tenant_id)
+    assert (row["payload"], row["result"], row["status"]) == ({}, None, "completed")
+    # Money and its lines stay.
+    assert await balance(ann) == balance_before
+    lines = (await ann.ask("GET", "/api/wallet/transactions")).json()["items"]
+    assert [line["type"] for line in lines if line["job_id"] == job_id] == ["JOB_CONSUME", "JOB_RESERVE"]
+    assert [item["outcome"] for item in await act(ann, "delete", job_id)] == ["unchanged"]
+    assert (await ann.ask("DELETE", f"/api/ai-jobs/{job_id}")).status_code == 204
+    assert [item["code"] for item in await act(ann, "retry", job_id)] == ["not_found"]
+
+
+async def test_a_job_that_has_not_ended_is_not_deleted(ann: Studio) -> None:
+    job = await ann.desk.submit(ann.person)
+    [item] = await act(ann, "delete", job["id"])
+    assert (item["outcome"], item["code"]) == ("refused", "wrong_state")
+    assert_refused(await ann.ask("DELETE", f"/api/ai-jobs/{job['id']}"), 409, "wrong_state")
+    assert (await ann.ask("GET", f"/api/ai-jobs/{job['id']}")).status_code == 200
+
+
+async def test_what_a_video_shows_stays_when_its_job_is_deleted(ann: Studio) -> None:
+    video = await ann.video()
+    [output] = await ann.run(video, CLIP + b"made")
+    job_id = (await ann.look(video))["job_id"]
+    assert (await ann.ask("DELETE", f"/api/ai-jobs/{job_id}")).status_code == 204
+    shown = await ann.look(video)
+    assert (shown["status"], shown["processed_file_id"]) == ("completed", str(output.file_id))
+    assert (await ann.desk.client.get(shown["processed_file_url"])).content == CLIP + b"made"
+
+
+async def test_what_an_active_job_reads_is_not_deleted(ann: Studio) -> None:
+    job_id = await made(ann, CLIP)
+    [file] = [row for row in await ann.file_rows() if row["purpose"] == "output"]
+    await ann.desk.core.submit(ann.member, input_file_ids=(file["id"],))
+    [item] = await act(ann, "delete", job_id)
+    assert (item["outcome"], item["code"]) == ("refused", "in_use")
+    assert (await ann.ask("GET", f"/api/ai-jobs/{job_id}")).json()["status"] == "completed"
+
+
+async def test_results_of_several_jobs_come_as_one_zip(ann: Studio) -> None:
+    first, second = await made(ann, CLIP, CLIP + b"second"), await made(ann, CLIP + b"third")
+    unfinished = (await ann.desk.submit(ann.person))["id"]
+    answer = await ann.ask("GET", f"/api/library/download?job_id={second}&job_id={first}&job_id={unfinished}")
+    assert (answer.status_code, answer.headers["content-type"]) == (200, "application/zip")
+    assert answer.headers["cache-control"] == "no-store"
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert archive.testzip() is None
+        names = archive.namelist()
+        assert [archive.read(name) for name in names] == [CLIP + b"third", CLIP, CLIP + b"second"]
+    assert len(set(names)) == 3
+    assert all(name.endswith(".mp4") and "/" not in name for name in names)
+    stranger = await ann.stranger("pool_2")
+    assert_refused(await stranger.ask("GET", f"/api/library/download?job_id={first}"), 404, "not_found")
+
+
+@pytest.mark.parametrize("count", [0, 101])
+async def test_a_request_names_one_to_a_hundred_jobs(ann: Studio, count: int) -> None:
+    ids = [str(uuid7()) for _ in range(count)]
+    for action in ("cancel", "retry", "delete"):
+        answer = await ann.ask("POST", f"/api/library/{action}", {"job_ids": ids})
+        assert_refused(answer, 422, "invalid_request", "job_ids")
+    answer = await ann.ask("GET", "/api/library/download?" + "&".join(f"job_id={each}" for each in ids))
+    assert_refused(answer, 422, "invalid_request", "query.job_id")

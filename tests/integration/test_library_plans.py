@@ -1,0 +1,117 @@
+"""What a list of the library costs does not grow with the tables: everything it filters by is in an index (G11)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from callsheet.library.lists import SQL
+from callsheet.library.search import Filters
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.plumbing.sql import Connection
+from callsheet.wire.library import Medium
+from tests.support.crowd import TENANT, fill_pool, job_id, quiet, user_id
+from tests.support.installation import opened
+from tests.support.plans import Seen, explain, literal, prepare
+
+ROWS = 30_000
+# The first user has a tenth of all jobs.
+OWN = ROWS // 10
+WHENS = ["planned while empty", "analyzed"]
+# Jobs as they are submitted and ended today: with an outcome and a text; few of them say something else, or have a run.
+DESCRIBED = f"""
+    UPDATE ai_jobs SET outcome = status, outcome_cycle = 1, medium = 'video',
+        run_id = CASE WHEN ('x' || right(id::text, 8))::bit(32)::int % 1000 = 1 THEN '{UUID(int=7)}'::uuid END,
+        step_id = CASE WHEN ('x' || right(id::text, 8))::bit(32)::int % 1000 = 1 THEN '{UUID(int=7)}'::uuid END
+    WHERE completed_at IS NOT NULL;
+    INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, prompt, search_text)
+    SELECT tenant_id, user_id, id, 'Claymation', 'a fox', 'claymation ' || repeat('a fox of clay ', 20) ||
+        CASE WHEN ('x' || right(id::text, 8))::bit(32)::int % 10000 = 1 THEN 'unicorn' ELSE '' END
+    FROM ai_jobs ORDER BY id
+"""
+# A page of the index holds some twenty jobs, or ten texts; each job that is shown costs some lookups by key.
+LISTED, TEXTS, SHOWN = OWN // 15, OWN // 10, 21 * 50
+CASES: dict[str, tuple[str, Filters, UUID | None, set[str], int]] = {
+    "first page": ("list_jobs", Filters(), None, {"jobs_of_user"}, SHOWN),
+    "far back": ("list_jobs", Filters(), UUID(job_id(2000)), {"jobs_of_user"}, SHOWN),
+    "rare word": (
+        "list_jobs",
+        Filters("unicorn"),
+        None,
+        {"jobs_of_user", "job_descriptions_pkey"},
+        LISTED + TEXTS + SHOWN,
+    ),
+    "no such word": ("list_jobs", Filters("nowhere"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
+    "no such medium": ("list_jobs", Filters(media=[Medium.AUDIO]), None, {"jobs_of_user"}, LISTED),
+    "of a run": ("list_jobs", Filters(run_id=UUID(int=7)), None, {"jobs_of_user"}, LISTED + SHOWN),
+    "counts": ("count_jobs", Filters(), None, {"jobs_of_user"}, LISTED),
+    "counts of a word": ("count_jobs", Filters("fox"), None, {"jobs_of_user", "job_descriptions_pkey"}, LISTED + TEXTS),
+    "last looked at": ("last_looked_at", Filters(), None, {"jobs_of_user"}, LISTED),
+}
+
+
+def arguments(case: str) -> list[object]:
+    name, filters, cursor, _, _ = CASES[case]
+    values: dict[str, Any] = {"tenant_id": TENANT, "user_id": user_id(1), **filters.parameters(cursor)}
+    values |= {"statuses": None, "looked_at": 20_000, "limit": 21}
+    return [values[parameter] for parameter in SQL[name].parameters]
+
+
+@pytest.fixture(scope="module")
+async def seen(
+    postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[Mapping[tuple[str, str], Seen]]:
+    async with opened(postgres, templates, tmp_path_factory.mktemp("library_crowd")) as databases:
+        yield await _everything(databases)
+
+
+async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
+    found: dict[tuple[str, str], Seen] = {}
+    pool = await databases.pool("pool_1")
+    await quiet(pool, "ai_jobs", "job_descriptions")
+    async with pool.connection() as connection:
+        for when in WHENS:
+            await _plan(connection)
+            if when == WHENS[0]:
+                await fill_pool(pool, ROWS)
+                async with pool.transaction() as filling:
+                    await filling.execute("SET LOCAL session_replication_role = replica; SET LOCAL enable_seqscan = on")
+                    await filling.execute(DESCRIBED)
+                await connection.execute("VACUUM ai_jobs, job_descriptions")
+            found |= {(name, when): one for name, one in (await _measure(connection)).items()}
+            await connection.execute("; ".join(f"DEALLOCATE library_{number}" for number in range(len(CASES))))
+            await connection.execute("ANALYZE")
+    return found
+
+
+async def _plan(connection: Connection) -> None:
+    """The plans that are made now are kept."""
+    for number, (case, (name, *_)) in enumerate(CASES.items()):
+        await prepare(connection, f"library_{number}", SQL[name].text)
+        await connection.execute(
+            f"EXPLAIN EXECUTE library_{number}({', '.join(literal(value) for value in arguments(case))})"
+        )
+
+
+async def _measure(connection: Connection) -> dict[str, Seen]:
+    measured = {}
+    for number, case in enumerate(CASES):
+        transaction = connection.transaction()
+        await transaction.start()
+        measured[case] = await explain(connection, f"library_{number}", arguments(case))
+        await transaction.rollback()
+    return measured
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("case", CASES)
+def test_a_list_reads_its_indexes_and_few_blocks(seen: Mapping[tuple[str, str], Seen], case: str, when: str) -> None:
+    _, _, _, indexes, most = CASES[case]
+    found = seen[case, when]
+    assert indexes <= found.indexes
+    assert not found.scanned & {"ai_jobs", "job_descriptions", "files"}
+    assert found.buffers <= most
