@@ -39,7 +39,7 @@ from callsheet.identity.link_pages import link_page_router
 from callsheet.identity.link_routes import admin_link_router, link_router
 from callsheet.identity.management_routes import tenant_management_router, user_management_router
 from callsheet.identity.room import IdentityRoom, open_identity
-from callsheet.identity.routes import account_router, key_router, session_router
+from callsheet.identity.routes import account_router, key_router, session_list_router, session_router
 from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
@@ -383,6 +383,7 @@ def _user_routers(
     task_reader = TaskReader(reader, rooms.presenter)
     return [
         session_router(identity.sessions, authentication, settings, rooms.media.usage.of),
+        session_list_router(identity.sessions, authentication, settings),
         key_router(identity.keys, authentication),
         link_router(identity.links, authentication),
         link_page_router(identity.links),

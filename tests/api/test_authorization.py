@@ -115,9 +115,12 @@ TABLE: dict[Access, str] = {
     """,
     SESSION: """
         POST /api/keys
+        DELETE /api/sessions
+        DELETE /api/sessions/{session_id}
     """,
     USER: """
         GET /api/keys
+        GET /api/sessions
         POST /api/videos/uploads
         POST /api/videos
         GET /api/videos
@@ -312,6 +315,7 @@ TABLE: dict[Access, str] = {
 ACCESS = {line.strip(): access for access, lines in TABLE.items() for line in lines.splitlines() if line.strip()}
 # Where an owner's own request meets no success: nothing is there yet, or the job's state forbids it.
 NOT_NOW = {
+    "DELETE /api/sessions/{session_id}": 404,
     "GET /api/videos/{video_id}/preview": 404,
     "DELETE /api/videos/{video_id}": 409,
     "POST /api/ai-jobs/{job_id}/retry": 409,
@@ -340,6 +344,10 @@ NAMED: dict[str, dict[str, str]] = {
 }
 # The same where the address is the owner's already: for others nothing is there, whatever the body names.
 BODIES: dict[str, dict[str, str]] = {
+    # An outcome for each job: tests/api/test_library_actions.py.
+    "POST /api/library/cancel": {"job_ids": "job_id"},
+    "POST /api/library/retry": {"job_ids": "job_id"},
+    "POST /api/library/delete": {"job_ids": "job_id"},
     "POST /api/runs/{run_id}/votes": {"winner_id": "candidate_id", "loser_id": "rival_id"},
 }
 # What a body needs to be looked at any further.

@@ -116,6 +116,7 @@ class World:
                 "key": "tenants/nobody/has/this.mp4",
                 "provider": "replicate",
                 "callback_id": "A" * 43,
+                "session_id": "01900000-0000-7000-8000-000000000000",
                 **made,
             },
             {"dispatch_id": lease["dispatch_id"], "lease_token": lease["lease_token"]},

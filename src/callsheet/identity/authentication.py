@@ -105,6 +105,18 @@ class Authentication:
             raise Forbidden("An API key cannot create keys. Sign in with your password: POST /api/auth/login.")
         return principal
 
+    async def own_session(
+        self,
+        request: Request,
+        credentials: HTTPAuthorizationCredentials | None = Security(bearer),
+        session: str | None = Security(cookie),
+    ) -> Principal:
+        """Whoever has signed in with a browser, whatever the role, for what concerns the sessions themselves."""
+        principal = await self.caller(request, credentials, session)
+        if principal.signed_in_with != "session":
+            raise Forbidden("An API key cannot end sessions. Sign in with your password: POST /api/auth/login.")
+        return principal
+
     def may(self, permission: Permission) -> Any:
         """A dependency that lets through who has the permission in every tenant: `principal: Principal = may(…)`."""
         return self._everywhere[permission]
@@ -198,6 +210,7 @@ class Authentication:
         given = request.headers.get("x-csrf-token", "")
         if request.method not in SAFE_METHODS and not self._sessions.csrf_matches(token, given):
             raise CsrfFailed("Send csrf_token of GET /api/me as the header X-CSRF-Token.")
+        self._usage.record_session(hash_secret(token))
         return principal
 
     def check_origin(self, request: Request) -> None:

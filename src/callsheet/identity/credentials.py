@@ -29,10 +29,11 @@ async def end_all(connection: Connection, user_id: UUID, kept_session: bytes | N
     return revoked
 
 
-async def end_sessions(connection: Connection, user_id: UUID) -> None:
-    """The keys stay, for a user who is refused as long as the account is disabled."""
-    await SQL["end_sessions"].run(connection, user_id=user_id, kept=None)
+async def end_sessions(connection: Connection, user_id: UUID, kept: bytes | None = None) -> int:
+    """All but the one of this hash. The keys stay. Returns how many there were."""
+    ended = await SQL["end_sessions"].run(connection, user_id=user_id, kept=kept)
     await announce(connection, user_id)
+    return ended
 
 
 async def end_sessions_of_tenant(connection: Connection, tenant_id: UUID) -> None:

@@ -145,7 +145,8 @@ class Keys:
 
 
 class KeyUsage(Loop):
-    """Writes `last_used_at` behind the requests, once a minute for all keys: a request must not wait for a write."""
+    """Writes when keys and sessions were used last, behind the requests and once a minute for all of them: a request
+    must not wait for a write."""
 
     name = "key_usage"
     interval_seconds = 60.0
@@ -154,19 +155,25 @@ class KeyUsage(Loop):
         super().__init__()
         self._databases = databases
         self._used: dict[UUID, datetime] = {}
+        self._seen: dict[bytes, datetime] = {}
 
     def record(self, key_id: UUID) -> None:
         self._used[key_id] = self._clock.now()
 
+    def record_session(self, id_hash: bytes) -> None:
+        self._seen[id_hash] = self._clock.now()
+
     async def tick(self, now: datetime) -> None:
         used, self._used = self._used, {}
-        if not used:
+        seen, self._seen = self._seen, {}
+        if not used and not seen:
             return
         try:
             async with self._databases.central.transaction() as connection:
                 await SQL["touch_keys"].run(connection, ids=list(used.keys()), times=list(used.values()))
+                await SQL["touch_sessions"].run(connection, id_hashes=list(seen.keys()), times=list(seen.values()))
         except BaseException:
-            self._used = {**used, **self._used}
+            self._used, self._seen = {**used, **self._used}, {**seen, **self._seen}
             raise
 
     async def stop(self) -> None:

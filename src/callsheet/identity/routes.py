@@ -23,9 +23,11 @@ from callsheet.wire.identity import (
     CreateKeyRequest,
     CreateTenantRequest,
     CreateUserRequest,
+    EndedSessions,
     Key,
     LoginRequest,
     Me,
+    Session,
     Tenant,
     User,
 )
@@ -44,7 +46,12 @@ def session_router(
     async def login(body: LoginRequest, request: Request, response: Response) -> Me:
         """Signs in with a password and sets the session cookie."""
         authentication.check_origin(request)
-        opened = await sessions.sign_in(body.email, body.password, authentication.client_address(request))
+        opened = await sessions.sign_in(
+            body.email,
+            body.password,
+            authentication.client_address(request),
+            request.headers.get("user-agent"),
+        )
         response.set_cookie(
             COOKIE,
             opened.token,
@@ -72,6 +79,45 @@ def session_router(
 
     async def shown(principal: Principal) -> Me:
         return me_of(principal, await storage_of(principal.tenant_id, principal.user_id, principal.pool))
+
+    return router
+
+
+def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:
+    router = APIRouter(prefix="/api/sessions", tags=["identity"])
+
+    def forget_cookie(response: Response) -> None:
+        response.delete_cookie(COOKIE, secure=settings.cookie_secure, httponly=True, samesite="lax")
+
+    @router.get("")
+    async def list_sessions(request: Request, principal: Principal = Depends(authentication.user)) -> list[Session]:
+        """Your browser sessions, newest first."""
+        token = request.cookies.get(COOKIE) if principal.signed_in_with == "session" else None
+        return await sessions.list(principal.user_id, token)
+
+    @router.delete("")
+    async def end_sessions(
+        request: Request,
+        response: Response,
+        keep_current: bool = Query(True, description="Whether the session that sends the request stays."),
+        principal: Principal = Depends(authentication.own_session),
+    ) -> EndedSessions:
+        """Signs you out everywhere else, or everywhere. Live streams of these sessions end at once; API keys stay."""
+        ended = await sessions.end_all(principal, request.cookies[COOKIE], keep_current=keep_current)
+        if not keep_current:
+            forget_cookie(response)
+        return EndedSessions(ended=ended)
+
+    @router.delete("/{session_id}", status_code=204)
+    async def end_session(
+        session_id: UUID,
+        request: Request,
+        response: Response,
+        principal: Principal = Depends(authentication.own_session),
+    ) -> None:
+        """Ends one of your sessions. Its live streams end at once."""
+        if await sessions.end(principal, session_id, request.cookies[COOKIE]):
+            forget_cookie(response)
 
     return router
 

@@ -7,22 +7,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from hmac import compare_digest
+from uuid import UUID
 
 import asyncpg
 
 from callsheet.identity.attempts import Attempts
-from callsheet.identity.credentials import announce
+from callsheet.identity.audit import record, user_actor
+from callsheet.identity.credentials import announce, end_sessions
+from callsheet.identity.devices import device_of
 from callsheet.identity.keys import hash_secret
 from callsheet.identity.login_audit import LoginAudit
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import IdentitySettings
 from callsheet.toolbox.ids import secret_token
 from callsheet.toolbox.loops import Loop
 from callsheet.toolbox.signing import Master, SigningKeys
-from callsheet.wire.errors import InvalidCredentials
+from callsheet.wire.errors import InvalidCredentials, NotFound
+from callsheet.wire.identity import Session
 
 SQL = statements("callsheet.identity")
 LINKS = statements("callsheet.identity", "links_statements.sql")
@@ -49,7 +54,7 @@ class Sessions:
         self._attempts = Attempts(databases, settings, secret)
         self._audit = LoginAudit(databases, self._attempts)
 
-    async def sign_in(self, email: str, password: str, address: str) -> OpenedSession:
+    async def sign_in(self, email: str, password: str, address: str, user_agent: str | None = None) -> OpenedSession:
         """Counts the attempt first, so that parallel guesses cannot pass the limit, and forgives it on success.
 
         `email` is an `AnyEmail`: PostgreSQL would refuse to compare with a NUL."""
@@ -72,6 +77,8 @@ class Sessions:
                 checked=checked,
                 fresh=fresh,
                 hours=self._settings.session_hours,
+                address=address,
+                device=device_of(user_agent),
             )
             if not created:
                 raise InvalidCredentials()
@@ -86,6 +93,38 @@ class Sessions:
             user_id = await SQL["delete_session"].value(connection, id_hash=hash_secret(token))
             if user_id is not None:
                 await announce(connection, user_id)
+
+    async def list(self, user_id: UUID, token: str | None) -> list[Session]:
+        """Newest first; `token` is that of the session that asks."""
+        current = hash_secret(token) if token else None
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["list_sessions"].rows(connection, user_id=user_id, current=current)
+        return [Session(**row) for row in rows]
+
+    async def end(self, principal: Principal, session_id: UUID, token: str) -> bool:
+        """One of the user's own. Returns whether it is the session that asks."""
+        async with self._databases.central.transaction() as connection:
+            ended = await SQL["end_session"].value(connection, id=session_id, user_id=principal.user_id)
+            if ended is None:
+                raise NotFound("There is no such session.")
+            await announce(connection, principal.user_id)
+            is_current = compare_digest(ended, hash_secret(token))
+            if not is_current:
+                await self._record_end(connection, principal, 1)
+        return is_current
+
+    async def end_all(self, principal: Principal, token: str, *, keep_current: bool) -> int:
+        """Every session of the user, or every other one. Returns how many there were."""
+        async with self._databases.central.transaction() as connection:
+            ended = await end_sessions(connection, principal.user_id, hash_secret(token) if keep_current else None)
+            if ended:
+                await self._record_end(connection, principal, ended)
+        return ended
+
+    @staticmethod
+    async def _record_end(connection: Connection, principal: Principal, sessions: int) -> None:
+        actor, user_id = user_actor(principal.user_id), principal.user_id
+        await record(connection, actor, "user.end_sessions", "user", user_id, principal.tenant_id, sessions=sessions)
 
     async def find(self, token: str) -> Principal | None:
         async with self._databases.central.connection() as connection:

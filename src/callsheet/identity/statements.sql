@@ -52,8 +52,8 @@ WITH signed_in AS (
     WHERE id = :user_id AND password_hash = :checked AND disabled_at IS NULL
     RETURNING id
 )
-INSERT INTO browser_sessions (id_hash, user_id, expires_at)
-SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours) FROM signed_in
+INSERT INTO browser_sessions (id_hash, user_id, expires_at, address, device)
+SELECT :id_hash, id, clock_timestamp() + make_interval(hours => :hours), :address, :device FROM signed_in
 
 -- name: end_oldest_sessions
 DELETE FROM browser_sessions WHERE id_hash IN (
@@ -62,6 +62,19 @@ DELETE FROM browser_sessions WHERE id_hash IN (
 
 -- name: delete_session
 DELETE FROM browser_sessions WHERE id_hash = :id_hash RETURNING user_id
+
+-- name: list_sessions
+SELECT id, created_at, expires_at, greatest(created_at, last_seen_at) AS last_seen_at, address, device,
+    id_hash IS NOT DISTINCT FROM :current AS is_current
+FROM browser_sessions WHERE user_id = :user_id AND expires_at > clock_timestamp()
+ORDER BY created_at DESC, id
+
+-- name: end_session
+DELETE FROM browser_sessions WHERE id = :id AND user_id = :user_id RETURNING id_hash
+
+-- name: touch_sessions
+UPDATE browser_sessions s SET last_seen_at = greatest(s.last_seen_at, seen.at)
+FROM unnest(:id_hashes::bytea[], :times::timestamptz[]) AS seen (id_hash, at) WHERE s.id_hash = seen.id_hash
 
 -- name: sweep_sessions
 DELETE FROM browser_sessions WHERE expires_at < :now

@@ -87,6 +87,22 @@ class Me(Answer):
     )
 
 
+class Session(Answer):
+    """A browser that is signed in."""
+
+    id: UUID = Field(description="Names the session. It opens nothing.")
+    created_at: datetime
+    expires_at: datetime
+    last_seen_at: datetime = Field(description="Exact to about a minute.")
+    address: str | None = Field(None, description="Network address that it was signed in from.")
+    device: str | None = Field(None, description="Browser and system, for example `Firefox on Linux`.")
+    is_current: bool = Field(description="Whether it is the session that asks.")
+
+
+class EndedSessions(Answer):
+    ended: int = Field(description="How many sessions were ended.")
+
+
 class CreateKeyRequest(UserRequest):
     name: Line
     scopes: list[KeyScope] | None = Field(

@@ -1,0 +1,37 @@
+"""What a person recognises of a User-Agent: browser and system. Pure."""
+
+from __future__ import annotations
+
+# The first that is there counts: Edge and Opera also say Chrome, Chrome also says Safari.
+_BROWSERS = (
+    ("Edg", "Edge"),
+    ("OPR/", "Opera"),
+    ("SamsungBrowser", "Samsung Internet"),
+    ("Firefox/", "Firefox"),
+    ("FxiOS", "Firefox"),
+    ("CriOS", "Chrome"),
+    ("HeadlessChrome", "Chrome"),
+    ("Chrome/", "Chrome"),
+    ("Safari/", "Safari"),
+    ("curl/", "curl"),
+    ("python-httpx", "Python"),
+    ("callsheet", "callsheet"),
+)
+# Android also says Linux, an iPhone also says Mac OS X.
+_SYSTEMS = (
+    ("Windows", "Windows"),
+    ("Android", "Android"),
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Macintosh", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
+
+
+def device_of(user_agent: str | None) -> str | None:
+    """None where nothing is known. What the client sent is never repeated."""
+    sent = user_agent or ""
+    browser = next((name for sign, name in _BROWSERS if sign in sent), None)
+    system = next((name for sign, name in _SYSTEMS if sign in sent), None)
+    return f"{browser} on {system}" if browser and system else browser or system

@@ -1,0 +1,131 @@
+"""`/api/sessions`: the browsers that are signed in, and signing them out."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.identity.authentication import COOKIE
+from callsheet.identity.devices import device_of
+from callsheet.identity.keys import KeyUsage
+from callsheet.wire.identity import Role
+from tests.support.answers import assert_refused
+from tests.support.people import PASSWORD, People, Person
+
+FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"
+IPHONE = (
+    "Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) AppleWebKit/605.1 Version/18.0 Mobile/15E148 Safari/604.1"
+)
+
+
+@asynccontextmanager
+async def browser(plane: ControlPlane, person: Person, user_agent: str = FIREFOX) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False, timeout=30) as client:
+        client.headers["user-agent"] = user_agent
+        answer = await client.post("/api/auth/login", json={"email": person.user.email, "password": PASSWORD})
+        client.headers["x-csrf-token"] = answer.json()["csrf_token"]
+        yield client
+
+
+async def listed(client: httpx.AsyncClient) -> list[dict[str, Any]]:
+    answer = await client.get("/api/sessions")
+    assert answer.status_code == 200, answer.text
+    sessions: list[dict[str, Any]] = answer.json()
+    return sessions
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "device"),
+    [
+        (FIREFOX, "Firefox on Linux"),
+        (IPHONE, "Safari on iPhone"),
+        ("Mozilla/5.0 (Windows NT 10.0) AppleWebKit/537.36 Chrome/130.0 Safari/537.36 Edg/130.0", "Edge on Windows"),
+        ("Mozilla/5.0 (Linux; Android 15) AppleWebKit/537.36 Chrome/130.0 Mobile Safari/537.36", "Chrome on Android"),
+        ("Mozilla/5.0 (Macintosh; Intel Mac OS X) AppleWebKit/605.1 Version/18.0 Safari/605.1", "Safari on macOS"),
+        ("curl/8.1", "curl"),
+        ("<script>alert(1)</script>", None),
+        (None, None),
+    ],
+)
+def test_a_device_is_what_a_person_recognises(user_agent: str | None, device: str | None) -> None:
+    assert device_of(user_agent) == device
+
+
+async def test_a_person_sees_the_own_sessions_and_which_one_asks(plane: ControlPlane, people: People) -> None:
+    ann, bob = await people.user(), await people.user()
+    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
+        newest, oldest = await listed(desk)
+        assert (newest["device"], newest["is_current"]) == ("Safari on iPhone", False)
+        assert (oldest["device"], oldest["is_current"]) == ("Firefox on Linux", True)
+        assert newest["address"] == "127.0.0.1"
+        assert newest["expires_at"] > newest["last_seen_at"] >= newest["created_at"]
+        assert [each["is_current"] for each in await listed(phone)] == [True, False]
+        assert len(await listed(others)) == 1
+        by_key = await desk.get("/api/sessions", headers={**ann.headers, "cookie": ""})
+        assert [each["is_current"] for each in by_key.json()] == [False, False]
+        text = str(by_key.json())
+        assert desk.cookies[COOKIE] not in text
+        assert FIREFOX not in text
+
+
+async def test_when_a_session_was_seen_last_is_written_behind_the_requests(plane: ControlPlane, people: People) -> None:
+    ann = await people.user()
+    async with browser(plane, ann) as desk:
+        [before] = await listed(desk)
+        await next(loop for loop in plane.loops if isinstance(loop, KeyUsage)).tick(datetime.now(UTC))
+        [after] = await listed(desk)
+    assert after["last_seen_at"] > before["last_seen_at"]
+
+
+async def test_one_session_is_ended_and_the_others_stay(plane: ControlPlane, people: People) -> None:
+    ann, bob = await people.user(), await people.user()
+    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone, browser(plane, bob) as others:
+        [session] = [each for each in await listed(desk) if not each["is_current"]]
+        assert_refused(await others.delete(f"/api/sessions/{session['id']}"), 404, "not_found")
+        assert (await desk.delete(f"/api/sessions/{session['id']}")).status_code == 204
+        assert_refused(await phone.get("/api/me"), 401, "not_authenticated")
+        assert (await desk.get("/api/me")).status_code == 200
+        [own] = await listed(desk)
+        ended = await desk.delete(f"/api/sessions/{own['id']}")
+        assert (ended.status_code, COOKIE in desk.cookies) == (204, False)
+
+
+@pytest.mark.parametrize("keep_current", [True, False])
+async def test_signing_out_everywhere_ends_streams_at_once(
+    plane: ControlPlane, people: People, keep_current: bool
+) -> None:
+    ann = await people.user()
+    async with browser(plane, ann) as desk, browser(plane, ann, IPHONE) as phone:
+        async with phone.stream("GET", "/api/ai-jobs/stream") as stream:
+            pieces = stream.aiter_raw()
+            assert b"open" in await anext(pieces)
+            answer = await desk.delete(f"/api/sessions?keep_current={str(keep_current).lower()}")
+            assert answer.json() == {"ended": 1 if keep_current else 2}
+            async with asyncio.timeout(10):
+                assert [piece async for piece in pieces if b"data" in piece] == []
+        assert (await desk.get("/api/me")).status_code == (200 if keep_current else 401)
+        assert (await phone.get("/api/me")).status_code == 401
+    assert (await phone_key(plane, ann)).status_code == 200
+
+
+async def phone_key(plane: ControlPlane, person: Person) -> httpx.Response:
+    """The key of the person still works."""
+    async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False) as client:
+        return await client.get("/api/me", headers=person.headers)
+
+
+async def test_a_key_ends_no_session_and_a_viewer_ends_its_own(plane: ControlPlane, people: People) -> None:
+    viewer = await people.user(role=Role.VIEWER)
+    async with browser(plane, viewer) as desk, browser(plane, viewer, IPHONE):
+        async with httpx.AsyncClient(base_url=plane.settings.public_url, trust_env=False) as client:
+            assert_refused(await client.delete("/api/sessions", headers=viewer.headers), 403, "forbidden")
+        assert (await desk.delete("/api/sessions")).json() == {"ended": 1}
+        del desk.headers["x-csrf-token"]
+        assert_refused(await desk.delete("/api/sessions"), 403, "csrf_failed")
