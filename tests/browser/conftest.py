@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Browser, Page, async_playwright
 
+from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.watching import Watch
 
@@ -28,6 +29,19 @@ ARGUMENTS = [
 DESKTOP = {"width": 1440, "height": 900}
 # A page that is slow on a busy machine is not wrong.
 PATIENCE_MS = 30_000
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--screenshots", type=Path, default=None, help="where tests of the browser put pictures of pages")
+
+
+@pytest.fixture(scope="session")
+def screenshots(pytestconfig: pytest.Config) -> Screenshots:
+    directory = pytestconfig.getoption("--screenshots", default=None)
+    if directory is not None:
+        directory = pytestconfig.invocation_params.dir / directory
+        directory.mkdir(parents=True, exist_ok=True)
+    return Screenshots(directory)
 
 
 @pytest.fixture(scope="session")

@@ -117,6 +117,9 @@ class Stack:
         )
         assert answer.ok, await answer.text()
 
+    async def csrf_token(self, page: Page) -> str:
+        return str((await (await page.context.request.get("/api/me")).json())["csrf_token"])
+
 
 async def _posted(client: httpx.AsyncClient, path: str, body: dict[str, object]) -> dict[str, object]:
     answer = await client.post(path, json=body)

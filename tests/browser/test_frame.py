@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import quote
 
+import pytest
 from playwright.async_api import Page, expect
 
+from tests.browser.accessibility import assert_accessible
+from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
 
-async def test_somebody_signs_in_sees_the_frame_and_signs_out(page: Page, stack: Stack, account: Account) -> None:
+async def test_somebody_signs_in_sees_the_frame_and_signs_out(
+    page: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
     await page.goto("/jobs")
     await expect(page).to_have_url(re.compile(r"/sign-in\?next="))
+    await assert_accessible(page)
+    await screenshots.take(page, "sign-in")
     await page.get_by_label("Email").fill(account.email)
     await page.get_by_label("Password").fill("not my password")
     await page.get_by_role("button", name="Sign in").click()
@@ -32,3 +40,91 @@ async def test_somebody_signs_in_sees_the_frame_and_signs_out(page: Page, stack:
     await expect(page).to_have_url(re.compile("/sign-in$"))
     await page.goto("/effects")
     await expect(page.get_by_label("Password")).to_be_visible()
+
+
+PHONE = {"width": 360, "height": 740}
+
+
+@pytest.mark.parametrize("page", [PHONE], indirect=True, ids=["360 px"])
+async def test_a_phone_has_everything_in_reach(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+    await page.goto("/")
+    await expect(page).to_have_url(f"{stack.url}/effects")
+    await expect(page.get_by_text("1,000 tokens")).to_be_visible()
+    bar = page.get_by_role("navigation", name="Main")
+    await bar.get_by_role("link", name="Account").click()
+    await expect(page.get_by_role("heading", level=1, name="Account")).to_be_visible()
+    wide = await page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= PHONE["width"]
+    await assert_accessible(page)
+
+
+async def test_the_keyboard_leads_everywhere(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
+    page = signed_in
+    await page.goto("/jobs")
+    await expect(page.get_by_role("heading", level=1, name="Jobs")).to_be_visible()
+    await page.keyboard.press("?")
+    keys = page.get_by_role("dialog", name="Keyboard shortcuts")
+    await expect(keys).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "keys")
+    await page.keyboard.press("Escape")
+    await expect(keys).to_be_hidden()
+
+    await page.keyboard.press("g")
+    await page.keyboard.press("a")
+    await expect(page).to_have_url(f"{stack.url}/account")
+
+    await page.keyboard.press("Control+k")
+    palette = page.get_by_role("dialog", name="Command palette")
+    await expect(palette.get_by_role("option", name="Imagine")).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "palette")
+    await page.keyboard.type("imagi")
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(f"{stack.url}/effects/imagine")
+    await expect(palette).to_be_hidden()
+
+
+async def test_a_choice_of_theme_stays(signed_in: Page) -> None:
+    page = signed_in
+    await page.emulate_media(color_scheme="light")
+    await page.goto("/effects")
+    background = "getComputedStyle(document.body).backgroundColor"
+    light = await page.evaluate(background)
+    await page.get_by_role("button", name="Account").click()
+    await page.get_by_role("menuitem", name="Dark").click()
+    dark = await page.evaluate(background)
+    assert dark != light
+    await page.reload()
+    assert await page.evaluate(background) == dark
+
+
+async def test_an_unknown_path_leads_back(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+    await page.goto("/nowhere/at/all")
+    await expect(page.get_by_role("heading", name="Page not found")).to_be_visible()
+    await page.get_by_role("link", name="Go to effects").click()
+    await expect(page).to_have_url(f"{stack.url}/effects")
+
+
+async def test_a_session_that_ends_leads_back_to_the_same_page(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    await page.goto("/jobs?status=failed")
+    await expect(page.get_by_text("Live", exact=True)).to_be_visible()
+    # Signed out elsewhere: the live stream ends, and the tab learns it without being touched.
+    await page.context.request.post("/api/auth/logout", headers={"x-csrf-token": await stack.csrf_token(page)})
+    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await page.get_by_label("Email").fill(account.email)
+    await page.get_by_label("Password").fill(account.password)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page).to_have_url(re.compile(r"/jobs\?status=failed$"))
+
+
+@pytest.mark.parametrize("target", ["https://example.com/", "//example.com/", "/\\example.com", "javascript:alert(1)"])
+async def test_signing_in_leads_to_no_other_site(page: Page, stack: Stack, account: Account, target: str) -> None:
+    await page.goto(f"/sign-in?next={quote(target, safe='')}")
+    await page.get_by_label("Email").fill(account.email)
+    await page.get_by_label("Password").fill(account.password)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(page).to_have_url(f"{stack.url}/effects")

@@ -1,0 +1,32 @@
+"""Pictures of pages, to be looked at: `pytest tests/browser --screenshots DIRECTORY`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from playwright.async_api import Page
+
+from tests.browser.accessibility import THEMES
+
+SIZES = ((1440, 900), (390, 844))
+
+
+@dataclass(frozen=True, slots=True)
+class Screenshots:
+    # None: nobody asked for them.
+    directory: Path | None
+
+    async def take(self, page: Page, name: str) -> None:
+        """The page as it is now, in both themes and both sizes: `name-light-1440.png`."""
+        if self.directory is None:
+            return
+        before = page.viewport_size
+        for width, height in SIZES:
+            await page.set_viewport_size({"width": width, "height": height})
+            for theme in THEMES:
+                await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
+                await page.evaluate("document.fonts.ready")
+                await page.screenshot(path=self.directory / f"{name}-{theme}-{width}.png")
+        if before is not None:
+            await page.set_viewport_size(before)
