@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -26,14 +26,31 @@ class Quotas:
     def __init__(self, databases: Databases, settings: QuotaSettings, clock: Clock | None = None):
         self._databases = databases
         self._defaults = settings.model_dump(include=set(NAMES))
+        # Of the many tenants that have none of their own.
+        self._usual = self.limits({})
         self._clock = clock or SystemClock()
         self._remembered: dict[UUID, tuple[float, QuotaLimits]] = {}
 
     async def of(self, tenant_id: UUID) -> QuotaLimits:
-        found = self._remembered.get(tenant_id)
-        if found is None or self._clock.monotonic() - found[0] > FRESH_SECONDS:
-            found = self._remember(tenant_id, await self.changed(tenant_id))
-        return found[1]
+        return (await self.of_each([tenant_id]))[tenant_id]
+
+    async def of_each(self, tenant_ids: Iterable[UUID]) -> dict[UUID, QuotaLimits]:
+        """Of several tenants, whatever has to be read with one statement."""
+        oldest = self._clock.monotonic() - FRESH_SECONDS
+        limits: dict[UUID, QuotaLimits] = {}
+        unknown: set[UUID] = set()
+        for tenant_id in tenant_ids:
+            found = self._remembered.get(tenant_id)
+            if found is None or found[0] < oldest:
+                unknown.add(tenant_id)
+            else:
+                limits[tenant_id] = found[1]
+        if unknown:
+            async with self._databases.central.connection() as connection:
+                rows = await SQL["quotas_of_tenants"].rows(connection, tenant_ids=list(unknown))
+            own = {row["tenant_id"]: _own(row) for row in rows}
+            limits |= {tenant_id: self._remember(tenant_id, own.get(tenant_id, {})) for tenant_id in unknown}
+        return limits
 
     async def changed(self, tenant_id: UUID) -> dict[str, int]:
         """The limits that are the tenant's own."""
@@ -71,11 +88,12 @@ class Quotas:
     def limits(self, own: Mapping[str, int]) -> QuotaLimits:
         return QuotaLimits(**{**self._defaults, **own})
 
-    def _remember(self, tenant_id: UUID, own: Mapping[str, int]) -> tuple[float, QuotaLimits]:
+    def _remember(self, tenant_id: UUID, own: Mapping[str, int]) -> QuotaLimits:
         if len(self._remembered) >= MOST_REMEMBERED:
             self._remembered.clear()
-        found = self._remembered[tenant_id] = (self._clock.monotonic(), self.limits(own))
-        return found
+        limits = self.limits(own) if own else self._usual
+        self._remembered[tenant_id] = self._clock.monotonic(), limits
+        return limits
 
 
 def check_payload(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> None:

@@ -28,7 +28,9 @@ class Journal:
     def moved(self, happening: Happening, moved: Moved, move: Move) -> None:
         job_id = str(moved.job_id)
         for step in PATHS[happening][moved.from_status]:
-            log.info("job.transition", job_id=job_id, from_status=step.from_status, to_status=step.to_status)
+            log.info(
+                "job.transition", job_id=job_id, from_status=step.from_status.value, to_status=step.to_status.value
+            )
         if happening is Happening.COMPLETE:
             log.info("job.completed", job_id=job_id, output=_output(move))
         elif happening is Happening.FAIL:

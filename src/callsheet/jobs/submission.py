@@ -207,7 +207,7 @@ class Submission:
     def _inserting(self, pool: Database) -> Callable[[Sequence[Numbered]], Awaitable[Sequence[asyncpg.Record]]]:
         async def run(batch: Sequence[Numbered]) -> list[asyncpg.Record]:
             rows: dict[tuple[UUID, UUID], asyncpg.Record] = {}
-            quotas = {new.tenant_id: await self.quotas.of(new.tenant_id) for new, _ in batch}
+            quotas = await self.quotas.of_each(new.tenant_id for new, _ in batch)
             # The statement takes one job per user: what a user submits at once is counted one after the other; but
             # committed together, or a batch that fails half-way would be tried again with half of it written.
             waves = list(_one_per_user(batch))

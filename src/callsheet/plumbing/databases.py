@@ -65,6 +65,8 @@ class Databases:
     async def pool(self, name: str) -> Database:
         """The pool of that name; one that was added while this process runs is opened on the way."""
         keeper = self._keepers.get(name)
+        if keeper is not None and (served := keeper.served) is not None:
+            return served
         if keeper is None or (keeper.database is None and keeper.problem is None):
             await self.refresh_pools()
             keeper = self._keepers.get(name)

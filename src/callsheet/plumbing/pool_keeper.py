@@ -78,6 +78,12 @@ class PoolKeeper:
         return self._database if self._database.is_open else None
 
     @property
+    def served(self) -> Database | None:
+        """The database, where nothing keeps the pool from being served. Asked several times for each job."""
+        is_served = self.problem is None and not self._is_closed and self._database.is_open
+        return self._database if is_served else None
+
+    @property
     def reason(self) -> str | None:
         """Why the pool is not served; None where it is."""
         if self._is_closed:
