@@ -12,15 +12,17 @@ from uuid import UUID
 import asyncpg
 import pytest
 
+from callsheet.identity.quotas import Quotas
 from callsheet.jobs.active_limits import ActiveLimits, counted_as
 from callsheet.jobs.moves import Move
 from callsheet.jobs.room import open_jobs
 from callsheet.jobs.states import Happening
 from callsheet.jobs.submission import NewTask, Submitted
 from callsheet.plumbing.databases import Databases, open_databases
-from callsheet.settings import JobSettings, Settings
+from callsheet.settings import JobSettings, QuotaSettings, Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import IdempotencyKeyReused, InsufficientTokens, NotFound, TooManyActiveJobs
+from callsheet.wire.quotas import ChangeQuotas
 from tests.support.core import Core, Member, job_ids, open_core
 
 POOLS = pytest.mark.parametrize("pool", ["pool_1", "pool_2"])
@@ -346,3 +348,18 @@ async def test_the_same_job_id_in_two_pools_is_two_jobs(core: Core) -> None:
     await core.complete(started)
     assert (await core.status(ann, shared), await core.status(bob, shared)) == ("canceled", "completed")
     await core.check_drained()
+
+
+async def test_quotas_of_all_who_submit_together_are_read_at_once(core: Core, monkeypatch: pytest.MonkeyPatch) -> None:
+    members = [await core.member() for _ in range(3)]
+    quotas = Quotas(core.databases, QuotaSettings(user_storage_files=7))
+    await Quotas(core.databases, QuotaSettings()).change(
+        "test", members[1].tenant_id, ChangeQuotas(user_storage_files=2)
+    )
+    opened: list[None] = []
+    connection = core.databases.central.connection
+    monkeypatch.setattr(core.databases.central, "connection", lambda: opened.append(None) or connection())
+    for _ in range(2):
+        limits = await quotas.of_each(member.tenant_id for member in members)
+        assert [limits[member.tenant_id].user_storage_files for member in members] == [7, 2, 7]
+    assert len(opened) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from callsheet.dispatch.facts import Lane
@@ -29,7 +29,7 @@ class Arrival:
     def write(self) -> str:
         values: list[object] = [self.workflow_id, self.stage, self.provider]
         if self.lane is not None:
-            values += [_plain(getattr(self.lane, name)) for name in Lane.__slots__]
+            values += map(_plain, self.lane)
         return json.dumps(values, separators=(",", ":"))
 
     @classmethod
@@ -38,7 +38,7 @@ class Arrival:
         if not of_lane:
             return cls(workflow_id, stage, provider)
         lane = Lane(*of_lane)
-        lane = replace(lane, tenant_id=UUID(str(lane.tenant_id)), user_id=UUID(str(lane.user_id)))
+        lane = lane._replace(tenant_id=UUID(str(lane.tenant_id)), user_id=UUID(str(lane.user_id)))
         return cls(workflow_id, stage, provider, lane)
 
 

@@ -1,15 +1,20 @@
-"""What the queue tells its callers: facts about dispatches, never about jobs."""
+"""What the queue tells its callers: facts about dispatches, never about jobs.
+
+Those that every job needs are tuples: a frozen dataclass of fifteen fields takes four times as long to make.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 from uuid import UUID
 
 # Whose lane it is where jobs are not shared out between tenants.
 EVERYBODY = UUID(int=0)
 
+# Workflow, stage, provider.
+Route = tuple[int, str, str]
 EndStatus = Literal["completed", "failed", "canceled", "expired"]
 
 
@@ -33,8 +38,7 @@ class Entry:
     deadline_at: datetime
 
 
-@dataclass(frozen=True, slots=True)
-class Lane:
+class Lane(NamedTuple):
     """The queue of one user for one route, at one priority. Tenant and user are EVERYBODY where all share one."""
 
     lane_id: int
@@ -45,6 +49,10 @@ class Lane:
     priority: int
     tenant_id: UUID
     user_id: UUID
+
+    @property
+    def route(self) -> Route:
+        return self[1:4]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,8 +85,7 @@ class Criteria:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Lease:
+class Lease(NamedTuple):
     dispatch_id: int
     tenant_id: UUID
     job_id: UUID
@@ -177,8 +184,7 @@ class Returned:
     priority: int
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(NamedTuple):
     dispatch_id: int
     status: EndStatus
     token: UUID | None = None
@@ -186,8 +192,7 @@ class Ending:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(NamedTuple):
     """A dispatch that is finished now: how long its last run took, and how long its last lease was held."""
 
     dispatch_id: int

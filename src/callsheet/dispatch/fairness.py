@@ -71,6 +71,14 @@ class Turn:
         return share.in_flight == 0 and share.turn <= self._now
 
 
+@dataclass(slots=True, eq=False)
+class Member(Generic[Name]):
+    name: Name
+    share: Share
+    # Of its entry in the heap; 0 when it has left.
+    number: int = 0
+
+
 class Contest(Generic[Name]):
     """Finds the smallest order among many that change often. One that became larger keeps its place in the heap until
     it is first; of one that became smaller (`moved_up`) a second entry is made, and the first is worth nothing."""
@@ -78,8 +86,9 @@ class Contest(Generic[Name]):
     __slots__ = ("_heap", "_members", "_number")
 
     def __init__(self) -> None:
-        self._members: dict[Name, tuple[Share, int]] = {}
-        self._heap: list[tuple[Order, int, Name]] = []
+        self._members: dict[Name, Member[Name]] = {}
+        # The number of an entry is its own, so that no two members are ever compared.
+        self._heap: list[tuple[Order, int, Member[Name]]] = []
         self._number = 0
 
     def __contains__(self, name: object) -> bool:
@@ -90,33 +99,34 @@ class Contest(Generic[Name]):
 
     def put(self, name: Name, share: Share) -> None:
         if name not in self._members:
-            self._push(name, share)
+            member = self._members[name] = Member(name, share)
+            self._push(member)
 
     def moved_up(self, name: Name) -> None:
         member = self._members.get(name)
         if member is not None:
-            self._push(name, member[0])
+            self._push(member)
 
     def remove(self, name: Name) -> None:
-        self._members.pop(name, None)
+        member = self._members.pop(name, None)
+        if member is not None:
+            member.number = 0
 
     def first(self) -> tuple[Order, Name] | None:
         heap = self._heap
         while heap:
-            order, number, name = heap[0]
-            member = self._members.get(name)
-            if member is None or member[1] != number:
+            order, number, member = heap[0]
+            if member.number != number:
                 heappop(heap)
                 continue
-            present = member[0].order()
+            present = member.share.order()
             if present <= order:
-                return present, name
-            heapreplace(heap, (present, number, name))
+                return present, member.name
+            heapreplace(heap, (present, number, member))
         return None
 
-    def _push(self, name: Name, share: Share) -> None:
-        self._number += 1
-        self._members[name] = share, self._number
-        heappush(self._heap, (share.order(), self._number, name))
+    def _push(self, member: Member[Name]) -> None:
+        self._number = member.number = self._number + 1
+        heappush(self._heap, (member.share.order(), member.number, member))
         if len(self._heap) > 4 * len(self._members) + 64:
-            self._heap = sorted((share.order(), number, name) for name, (share, number) in self._members.items())
+            self._heap = sorted((each.share.order(), each.number, each) for each in self._members.values())

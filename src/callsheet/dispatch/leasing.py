@@ -19,7 +19,7 @@ from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.sql import Connection, Row, statements
 
 SQL = statements("callsheet.dispatch")
-LEASE_FIELDS = tuple(Lease.__slots__)
+LEASE_WIDTH = len(Lease._fields)
 LANE_FIELDS = (
     *("lane_id", "workflow_id", "stage", "provider", "concurrency_identifier", "priority"),
     *("lane_tenant_id", "lane_user_id"),
@@ -205,44 +205,52 @@ class Leasing:
         spare: int,
         now: datetime | None,
     ) -> Round:
-        lanes = [(lane, number, count) for number, (seat, count) in enumerate(drawn) for lane in seat.lanes.values()]
-        of = {lane.lane_id: lane for lane, _, _ in lanes}
+        of: dict[int, Lane] = {}
+        seats: list[int] = []
+        wanted: list[int] = []
+        for number, (seat, count) in enumerate(drawn):
+            of |= seat.lanes
+            seats += [number] * len(seat.lanes)
+            wanted += [count] * len(seat.lanes)
         rows = await SQL["take"].rows(
             connection,
-            lane_ids=[lane.lane_id for lane, _, _ in lanes],
-            seats=[number for _, number, _ in lanes],
-            wanted=[count for _, _, count in lanes],
+            lane_ids=list(of),
+            seats=seats,
+            wanted=wanted,
             workers=[worker_id for worker_id, _ in asking],
-            poll_ids=[poll_id for _, poll_id in asking],
+            poll_ids=unless_all_none([poll_id for _, poll_id in asking]),
             tokens=new_tokens(len(asking)),
             spare=spare,
             now=now,
         )
         given = [0] * len(drawn)
         leases: dict[int, Lease] = {}
-        for row in rows:
-            if row["dispatch_id"] is None:
-                continue
-            given[row["seat"]] += 1
-            self.turns.start(row["dispatch_id"], of[row["lane_id"]], drawn_in=arena)
-            self._leased[row["lane_id"]] += 1
-            leases[row["asked"] - 1] = _lease(row)
-        learned = False
-        found = dict(zip(rows[0]["found_seats"] or (), rows[0]["found_counts"] or (), strict=True))
-        for number, following in zip(rows[0]["found_seats"] or (), rows[0]["found_next"] or (), strict=True):
+        for row in rows if rows[0]["dispatch_id"] is not None else ():
+            lease = Lease._make(row[:LEASE_WIDTH])
+            asked, number, lane_id = row[LEASE_WIDTH : LEASE_WIDTH + 3]
+            leases[asked - 1] = lease
+            given[number] += 1
+            self.turns.start(lease.dispatch_id, of[lane_id], drawn_in=arena)
+            self._leased[lane_id] += 1
+        told = next(row for row in rows if row["found_seats"] is not None)
+        seen = [0] * len(drawn)
+        for number, count, following in zip(
+            told["found_seats"], told["found_counts"] or (), told["found_next"] or (), strict=True
+        ):
+            seen[number] = count
             if following is not None:
                 drawn[number][0].oldest = following
-        for number, (seat, count) in enumerate(drawn):
-            seen = found.get(number, 0)
-            if given[number] < count:
-                arena.take_back(seat, count - given[number])
-                learned = learned or seen < count + spare
+        learned = False
+        for (seat, count), got, rows_seen in zip(drawn, given, seen, strict=True):
+            if got < count:
+                arena.take_back(seat, count - got)
+                learned = learned or rows_seen < count + spare
             # Nothing is left of it, or others are taking what is left at this moment.
-            if seen <= given[number] or (given[number] < count and seen < count + spare):
-                self.turns.leave([lane for lane, place, _ in lanes if place == number], moment)
-            for _ in range(given[number] - count):
-                arena.start(next(lane for lane, place, _ in lanes if place == number))
-        return Round(rows[0]["asking"], leases, learned)
+            if rows_seen <= got or (got < count and rows_seen < count + spare):
+                self.turns.leave(tuple(seat.lanes.values()), moment)
+            for _ in range(got - count):
+                arena.start_of(seat)
+        return Round(told["asking"], leases, learned)
 
     async def _look(self, arena: Arena) -> None:
         """Reads which lanes have work, and which bounds have room."""
@@ -360,8 +368,9 @@ def new_tokens(count: int) -> list[UUID]:
     return [QuickUUID(bytes(drawn[start : start + 16])) for start in range(0, len(drawn), 16)]
 
 
-def _lease(row: asyncpg.Record) -> Lease:
-    return Lease(*map(row.__getitem__, LEASE_FIELDS))
+def unless_all_none(values: list[str | None]) -> list[str | None]:
+    """For an array that is read by place: an empty one says the same, and nothing of it is written."""
+    return values if any(values) else []
 
 
 def _either(value: int | None, otherwise: int | None) -> int | None:

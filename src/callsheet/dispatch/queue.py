@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
+from operator import itemgetter
 from uuid import UUID
 
 import asyncpg
@@ -29,7 +30,7 @@ from callsheet.dispatch.facts import (
     Returned,
     Workflow,
 )
-from callsheet.dispatch.leasing import LEASE_FIELDS, SQL, Asking, Leasing, lane_of, new_tokens
+from callsheet.dispatch.leasing import SQL, Asking, Leasing, lane_of, new_tokens, unless_all_none
 from callsheet.dispatch.turns import Terms
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Row, Statement
@@ -273,7 +274,7 @@ class Queue:
             without_lane = more[0]["without_lane"]
             rows += more
         placed = {(row["tenant_id"], row["job_id"], row["charge_cycle"]): row for row in rows if row["dispatch_id"]}
-        found = {key: Lease(*map(row.__getitem__, LEASE_FIELDS)) for key, row in placed.items()}
+        found = {key: Lease(**{name: row[name] for name in Lease._fields}) for key, row in placed.items()}
         for entry, _ in births:
             row = placed.get((entry.tenant_id, entry.job_id, entry.charge_cycle))
             if row is not None:
@@ -341,7 +342,7 @@ class Queue:
                 # Nothing of the batch was done.
                 rows = await _close_rows(connection, SQL["close_returned"], endings)
         self._tell_closed(rows)
-        closed = {row["dispatch_id"]: Closed(*(row[name] for name in Closed.__slots__)) for row in rows}
+        closed = {row["dispatch_id"]: Closed._make(row[: len(Closed._fields)]) for row in rows}
         return [closed.get(ending.dispatch_id) for ending in endings]
 
     def _tell_closed(self, closed: Sequence[Row]) -> None:
@@ -373,14 +374,15 @@ class Queue:
 
 
 async def _close_rows(connection: Connection, statement: Statement, endings: Sequence[Ending]) -> list[asyncpg.Record]:
-    ordered = sorted(endings, key=lambda ending: ending.dispatch_id)
+    ordered = sorted(endings, key=itemgetter(0))
+    dispatch_ids, statuses, tokens, provider_job_ids, errors = map(list, zip(*ordered, strict=True))
     return await statement.rows(
         connection,
-        dispatch_ids=[ending.dispatch_id for ending in ordered],
-        tokens=[ending.token for ending in ordered],
-        statuses=[ending.status for ending in ordered],
-        provider_job_ids=[ending.provider_job_id for ending in ordered],
-        errors=[ending.error for ending in ordered],
+        dispatch_ids=dispatch_ids,
+        tokens=tokens,
+        statuses=statuses,
+        provider_job_ids=unless_all_none(provider_job_ids),
+        errors=unless_all_none(errors),
     )
 
 

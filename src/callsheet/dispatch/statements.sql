@@ -122,9 +122,9 @@ ORDER BY first.dispatch_id
 -- name: take
 -- Leases the heads of the lanes whose turn it is; at most one for each entry of :workers, and none for a worker that is
 -- drained. A seat is the lanes of one user, whose oldest rows come first; it gives :wanted of them, and up to :spare more
--- where others are taking its first ones at this moment. `asked` says which entry a row is for, `asking` how many are not
--- drained, `found_counts` how many rows were seen in each of `found_seats`, `found_next` the first row after the
--- wanted; these with the first row alone, because each has an entry for each seat.
+-- where others are taking its first ones at this moment. The columns of a lease come first. `asked` says which entry a row
+-- is for, `asking` how many are not drained, `found_counts` how many rows were seen in each of `found_seats`, `found_next`
+-- the first row after the wanted; these with one row alone, because each has an entry for each seat.
 -- Their tokens come with them: where PostgreSQL is built without OpenSSL, its own took a third of the statement's time.
 --
 -- Heads are found by a comparison of pairs and in the order of pairs: only dispatches_queued can answer that. With
@@ -185,21 +185,19 @@ WITH asking AS MATERIALIZED (
         d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id,
         d.attempts, d.run_limit_seconds, d.wedges
 ), found AS MATERIALIZED (
-    SELECT array_agg(seat) AS seats, array_agg(rows) AS counts, array_agg(next) AS next
+    SELECT coalesce(array_agg(seat), '{}') AS seats, array_agg(rows) AS counts, array_agg(next) AS next
     FROM (
         SELECT seat, count(*)::integer AS rows, min(dispatch_id) FILTER (WHERE place > wanted) AS next
         FROM head GROUP BY seat
     ) each
 )
-SELECT first.seats AS found_seats, first.counts AS found_counts, first.next AS found_next,
-    (SELECT cardinality(places) FROM asking) AS asking, leased.asked, leased.seat, leased.dispatch_id, leased.lane_id,
-    leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token, leased.lease_seq,
-    leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind, leased.worker_id,
-    leased.attempts, leased.run_limit_seconds, leased.wedges
-FROM (
-    SELECT *, row_number() OVER () AS number FROM (SELECT 1) AS one LEFT JOIN leased ON true
-) leased LEFT JOIN found AS first ON leased.number = 1
-ORDER BY leased.number
+SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
+    leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
+    leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.asked, leased.seat, leased.lane_id,
+    asking.count AS asking, told.seats AS found_seats, told.counts AS found_counts, told.next AS found_next
+FROM (SELECT cardinality(places) AS count, places[1] AS first FROM asking) asking
+LEFT JOIN leased ON true
+LEFT JOIN found told ON leased.asked IS NULL OR leased.asked = asking.first
 
 -- name: lock_bounds
 -- Before anything is counted: the limits of identifiers, then the tenants whose jobs in flight are bounded.
@@ -404,8 +402,8 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     CASE WHEN status <> 'queued' THEN
         extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
 FROM gone
-RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider, duration_seconds,
-    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds
+RETURNING dispatch_id, workflow_id, duration_seconds,
+    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: close_returned
 -- The same, where one of them came back after it was finished (relayed by two processes while it ended): it leaves no
@@ -437,8 +435,8 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
         extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
 FROM gone
 ON CONFLICT DO NOTHING
-RETURNING dispatch_id, concurrency_identifier, workflow_id, stage, provider, duration_seconds,
-    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds
+RETURNING dispatch_id, workflow_id, duration_seconds,
+    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: end_for_jobs
 -- The job ended in its pool. A dispatch nobody holds is finished; one that is held learns it with its next heartbeat.

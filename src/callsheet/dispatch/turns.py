@@ -13,10 +13,8 @@ from itertools import product
 from typing import NamedTuple
 from uuid import UUID
 
-from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.facts import Criteria, Lane, Route
 from callsheet.dispatch.fairness import Contest, Order, Share, Turn
-
-Route = tuple[int, str, str]
 
 
 class Bound(NamedTuple):
@@ -201,6 +199,11 @@ class Arena:
         tenant = self._tenant(lane.tenant_id)
         tenant.share.in_flight += 1
         tenant.user(lane.user_id).in_flight += 1
+
+    def start_of(self, seat: Seat) -> None:
+        """The same, of one who was drawn for fewer."""
+        seat.tenant.share.in_flight += 1
+        seat.user.in_flight += 1
 
     def end(self, lane: Lane) -> None:
         """A job of it that was in flight has ended, or is in the queue again."""
@@ -426,7 +429,7 @@ class Turns:
             for route in _routes(criteria):
                 self._on_route.setdefault(route, []).append(arena)
             for lane, _ in self._held.values():
-                if criteria.matches(*_route(lane)):
+                if criteria.matches(*lane.route):
                     arena.start(lane)
         return arena
 
@@ -449,7 +452,7 @@ class Turns:
         if oldest is None:
             oldest = self._youngest + 1
         self._youngest = max(self._youngest, oldest)
-        arenas = self._on_route.get(_route(lane))
+        arenas = self._on_route.get(lane.route)
         if not arenas:
             return
         self.moment += 1
@@ -462,7 +465,7 @@ class Turns:
         for lane in lanes:
             if self._arrived.get(lane.lane_id, 0) <= moment:
                 self._arrived.pop(lane.lane_id, None)
-                for arena in self._on_route.get(_route(lane), ()):
+                for arena in self._on_route.get(lane.route, ()):
                     arena.leave(lane)
 
     def free(self, workflow_id: int, stage: str, provider: str) -> None:
@@ -477,7 +480,7 @@ class Turns:
         self._held[dispatch_id] = lane, self.moment
         if self._ended is not None:
             self._ended.discard(dispatch_id)
-        for arena in self._on_route.get(_route(lane), ()):
+        for arena in self._on_route.get(lane.route, ()):
             if arena is not drawn_in:
                 arena.start(lane)
 
@@ -487,7 +490,7 @@ class Turns:
             return
         if self._ended is not None:
             self._ended.add(dispatch_id)
-        for arena in self._on_route.get(_route(held[0]), ()):
+        for arena in self._on_route.get(held[0].route, ()):
             arena.end(held[0])
 
     def begin_to_look(self) -> int:
@@ -518,7 +521,3 @@ class Turns:
 
 def _routes(criteria: Criteria) -> Iterable[Route]:
     return product(dict.fromkeys(criteria.workflow_ids), (criteria.stage,), dict.fromkeys(criteria.providers))
-
-
-def _route(lane: Lane) -> Route:
-    return lane.workflow_id, lane.stage, lane.provider

@@ -70,6 +70,12 @@ class Move:
     product: Mapping[str, Any] | None = None
 
 
+_SELDOM = (
+    *("lease_seq", "up_to_lease_seq", "new_lease_seq", "reason", "error", "result", "provider_job_id", "data"),
+    "product",
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Moved:
     tenant_id: UUID
@@ -145,23 +151,21 @@ def _steps(happening: Happening, only_from: JobStatus | None) -> tuple[list[str]
 
 
 def _as_json(move: Move) -> dict[str, Any]:
-    return {
+    """Without what is None: most of it is, and each word is written here and read there."""
+    entry: dict[str, Any] = {
         "tenant_id": str(move.tenant_id),
         "job_id": str(move.job_id),
         "charge_cycle": move.charge_cycle,
-        "lease_seq": move.lease_seq,
-        "up_to_lease_seq": move.up_to_lease_seq,
-        "new_lease_seq": move.new_lease_seq,
         "actor": move.actor,
-        "reason": move.reason,
-        "error": move.error,
-        "result": move.result,
-        "provider_job_id": move.provider_job_id,
-        "data": move.data,
-        # Null, not empty: a job without outputs is not asked for them.
-        "outputs": [_output_as_json(output) for output in move.outputs] or None,
-        "product": move.product,
     }
+    for name in _SELDOM:
+        value = getattr(move, name)
+        if value is not None:
+            entry[name] = value
+    # Null, not empty: a job without outputs is not asked for them.
+    if move.outputs:
+        entry["outputs"] = [_output_as_json(output) for output in move.outputs]
+    return entry
 
 
 def _output_as_json(output: Output) -> dict[str, Any]:

@@ -286,7 +286,7 @@ def _one_per_user(batch: Sequence[Numbered]) -> Iterator[list[Numbered]]:
 
 
 def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
-    return {
+    entry: dict[str, Any] = {
         "tenant_id": str(new.tenant_id),
         "user_id": str(new.user_id),
         "job_id": str(job_id),
@@ -300,19 +300,29 @@ def _as_json(new: NewJob, job_id: UUID) -> dict[str, Any]:
         "run_limit_seconds": new.run_limit_seconds,
         "refund_on_cancel": new.refund_on_cancel,
         "payload": new.payload,
-        "effect_id": str(new.effect_id) if new.effect_id else None,
-        "video_id": str(new.video_id) if new.video_id else None,
         "input_file_ids": [str(file_id) for file_id in new.input_file_ids],
-        "idempotency_key": new.idempotency_key,
-        "request_hash": new.request_hash().hex() if new.idempotency_key is not None else None,
         "actor": new.actor,
-        "task_actor": new.task.actor if new.task else None,
-        "queue_name": new.task.queue_name if new.task else None,
-        "workflow_run_id": new.task.workflow_run_id if new.task else None,
-        "sent": new.sent,
-        **(new.description.as_json() if new.description else {}),
-        **(_slot_as_json(new.slot) if new.slot else {}),
     }
+    # What a job does not have is left out: each word is written here and read there.
+    if new.effect_id is not None:
+        entry["effect_id"] = str(new.effect_id)
+    if new.video_id is not None:
+        entry["video_id"] = str(new.video_id)
+    if new.idempotency_key is not None:
+        entry |= {"idempotency_key": new.idempotency_key, "request_hash": new.request_hash().hex()}
+    if new.task is not None:
+        entry |= {
+            "task_actor": new.task.actor,
+            "queue_name": new.task.queue_name,
+            "workflow_run_id": new.task.workflow_run_id,
+        }
+    if new.sent is not None:
+        entry["sent"] = new.sent
+    if new.description is not None:
+        entry |= new.description.as_json()
+    if new.slot is not None:
+        entry |= _slot_as_json(new.slot)
+    return entry
 
 
 def _slot_as_json(slot: NewSlot) -> dict[str, Any]:

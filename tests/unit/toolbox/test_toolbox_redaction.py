@@ -4,7 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.toolbox.redaction import is_secret_key, redact, redact_text
+from callsheet.toolbox.redaction import _PLAIN_NAME, is_secret_key, redact, redact_text
+from callsheet.toolbox.secret_names import mask_named
+from callsheet.toolbox.secret_shapes import mask_shapes
 
 SECRET = "hunter2-0123456789"
 
@@ -113,3 +115,13 @@ def test_a_secret_never_shows_however_deep_it_lies(value: object) -> None:
 def test_masking_twice_changes_nothing_more(text: str) -> None:
     once = redact_text(f"{text} postgresql://u:p@h password=x")
     assert redact_text(once) == once
+
+
+@given(st.from_regex(_PLAIN_NAME, fullmatch=True) | st.uuids().map(str))
+def test_what_is_not_looked_at_has_nothing_to_mask(text: str) -> None:
+    assert redact_text(text) == text == mask_shapes(mask_named(text))
+
+
+@pytest.mark.parametrize("text", ["hvs.abcdefghijklmnopqrstuvwxyz", "password=abc", "token: abc", "a b"])
+def test_what_may_hold_a_secret_is_looked_at(text: str) -> None:
+    assert _PLAIN_NAME.fullmatch(text) is None
