@@ -52,7 +52,7 @@ from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
-from callsheet.library.room import library_routers
+from callsheet.library.room import LibraryRoom, open_library
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
@@ -137,13 +137,14 @@ class Rooms:
     fleet: FleetRoom
     webhooks: WebhooksRoom
     pipelines: PipelinesRoom
+    library: LibraryRoom
     protocol: WorkerProtocol
     credentials: Credentials
     presenter: Presenter
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines)
+        rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines, self.library)
         return tuple(loop for room in rooms for loop in room.loops)
 
 
@@ -319,6 +320,7 @@ def _open_rooms(
         fleet=fleet,
         webhooks=webhooks,
         pipelines=open_pipelines(databases, catalog, media, jobs, settings.pipelines),
+        library=open_library(databases, catalog, media, jobs, settings),
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
         credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
@@ -400,7 +402,7 @@ def _user_routers(
         generation_router(tasks.generation, rooms.presenter, authentication),
         product_router(tasks.products, authentication),
         *_pipeline_routers(rooms),
-        *library_routers(databases, rooms.catalog, rooms.media, jobs, reader, authentication),
+        *rooms.library.routers(authentication),
         wallet_router(databases, authentication),
     ]
 

@@ -106,6 +106,8 @@ TABLE: dict[Access, str] = {
         POST /api/invitations/{token}
         POST /api/password-resets
         POST /api/password-resets/{token}
+        GET /api/shares/{token}
+        GET /api/shares/{token}/media/{name}
     """,
     ACCOUNT: """
         POST /api/auth/logout
@@ -145,6 +147,7 @@ TABLE: dict[Access, str] = {
         GET /api/runs
         GET /api/library/jobs
         GET /api/library/counts
+        GET /api/shares
         POST /api/library/cancel
         POST /api/library/retry
         POST /api/library/delete
@@ -165,6 +168,9 @@ TABLE: dict[Access, str] = {
         GET /api/ai-jobs/{job_id}/stream
         GET /api/ai-jobs/{job_id}/events
         DELETE /api/ai-jobs/{job_id}
+        POST /api/ai-jobs/{job_id}/shares
+        GET /api/ai-jobs/{job_id}/shares
+        DELETE /api/ai-jobs/{job_id}/shares/{share_id}
         POST /api/ai-jobs/{job_id}/cancel
         POST /api/ai-jobs/{job_id}/retry
         GET /api/task/{task_id}
@@ -315,6 +321,9 @@ TABLE: dict[Access, str] = {
 ACCESS = {line.strip(): access for access, lines in TABLE.items() for line in lines.splitlines() if line.strip()}
 # Where an owner's own request meets no success: nothing is there yet, or the job's state forbids it.
 NOT_NOW = {
+    # The job has made nothing yet, so it has no links.
+    "POST /api/ai-jobs/{job_id}/shares": 409,
+    "DELETE /api/ai-jobs/{job_id}/shares/{share_id}": 404,
     "DELETE /api/sessions/{session_id}": 404,
     "GET /api/videos/{video_id}/preview": 404,
     "DELETE /api/videos/{video_id}": 409,

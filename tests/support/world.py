@@ -116,6 +116,7 @@ class World:
                 "key": "tenants/nobody/has/this.mp4",
                 "provider": "replicate",
                 "callback_id": "A" * 43,
+                "share_id": "01900000-0000-7000-8000-000000000000",
                 "session_id": "01900000-0000-7000-8000-000000000000",
                 **made,
             },

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from fastapi import APIRouter
 
 from callsheet.catalog.room import CatalogRoom
@@ -14,22 +16,52 @@ from callsheet.library.bulk import BulkActions
 from callsheet.library.downloads import Downloads
 from callsheet.library.lists import JobLists
 from callsheet.library.routes import library_router
+from callsheet.library.share_routes import share_link_router, shared_result_router
+from callsheet.library.shares import Openings, Shares
 from callsheet.media.room import MediaRoom
 from callsheet.plumbing.databases import Databases
+from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
 
 
-def library_routers(
-    databases: Databases,
-    catalog: CatalogRoom,
-    media: MediaRoom,
-    jobs: JobsRoom,
-    reader: JobReader,
-    authentication: Authentication,
-) -> list[APIRouter]:
+@dataclass(frozen=True, slots=True)
+class LibraryRoom:
+    catalog: CatalogRoom
+    media: MediaRoom
+    lists: JobLists
+    bulk: BulkActions
+    downloads: Downloads
+    deletion: JobDeletion
+    shares: Shares
+    openings: Openings
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return (self.openings,)
+
+    def routers(self, authentication: Authentication) -> list[APIRouter]:
+        return [
+            library_router(self.lists, self.catalog.effects, authentication),
+            library_action_router(self.bulk, self.downloads, authentication),
+            job_deletion_router(self.deletion, authentication),
+            share_link_router(self.shares, authentication),
+            shared_result_router(self.shares, self.media.files.storage),
+        ]
+
+
+def open_library(
+    databases: Databases, catalog: CatalogRoom, media: MediaRoom, jobs: JobsRoom, settings: Settings
+) -> LibraryRoom:
+    reader = JobReader(databases)
     deletion = JobDeletion(databases, media.deletion, jobs.journal)
-    bulk = BulkActions(reader, jobs.endings, deletion)
-    return [
-        library_router(JobLists(databases, catalog.effects, media.files), catalog.effects, authentication),
-        library_action_router(bulk, Downloads(databases, media.files), authentication),
-        job_deletion_router(deletion, authentication),
-    ]
+    openings = Openings(databases)
+    return LibraryRoom(
+        catalog=catalog,
+        media=media,
+        lists=JobLists(databases, catalog.effects, media.files),
+        bulk=BulkActions(reader, jobs.endings, deletion),
+        downloads=Downloads(databases, media.files),
+        deletion=deletion,
+        shares=Shares(databases, reader, media.files, settings, openings),
+        openings=openings,
+    )

@@ -131,3 +131,25 @@ LEFT JOIN LATERAL (
     WHERE d.user_id = job.user_id AND d.job_id = wanted.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
 ) described ON true
 ORDER BY wanted.place, output.id
+
+-- name: shared_job
+-- What a public link shows: a row for the file that the job worked on, then one for each that it made, the main one first.
+SELECT described.title, described.prompt, job.kind, file.*
+FROM (
+    SELECT tenant_id, id, user_id, kind, input_file_ids, output_file_id FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND id = :job_id AND user_id = :user_id AND status = 'completed' AND deleted_at IS NULL
+    LIMIT 1
+) job
+LEFT JOIN LATERAL (
+    SELECT title, prompt FROM job_descriptions d
+    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
+) described ON true
+CROSS JOIN LATERAL (
+    (SELECT 0 AS place, id, path, disk, mime_type FROM files
+    WHERE tenant_id = job.tenant_id AND id = job.input_file_ids[1] AND status = 'ready' AND deleted_at IS NULL LIMIT 1)
+    UNION ALL
+    (SELECT CASE WHEN id = job.output_file_id THEN 1 ELSE 2 END AS place, id, path, disk, mime_type FROM files
+    WHERE job_id = job.id AND tenant_id IS NOT DISTINCT FROM job.tenant_id AND status = 'ready' AND deleted_at IS NULL
+    ORDER BY 1, id LIMIT :most)
+) file
+ORDER BY file.place, file.id

@@ -437,6 +437,16 @@ class WebhookSettings(Section):
     )
 
 
+class SharingSettings(Section):
+    enabled: bool = Field(
+        True, description="Whether users may make public links. Switched off, links that exist show nothing."
+    )
+    link_days: int = Field(
+        30, ge=1, le=36_500, description="How long a public link lives unless its owner says otherwise, in days."
+    )
+    longest_link_days: int = Field(365, ge=1, le=36_500, description="Longest life of a public link, in days.")
+
+
 class LogSettings(Section):
     level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     format: Literal["auto", "json", "console"] = Field(

@@ -30,6 +30,7 @@ from callsheet.settings.control_plane import (
     MediaSettings,
     OutgoingSettings,
     ServerSettings,
+    SharingSettings,
     StorageSettings,
     WebhookSettings,
 )
@@ -80,6 +81,7 @@ class Settings(BaseSettings):
     webhooks: WebhookSettings = Field(
         default_factory=WebhookSettings, description="Calls of providers, their callbacks and pauses."
     )
+    sharing: SharingSettings = Field(default_factory=SharingSettings, description="Public links to results.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
         default_factory=OutgoingSettings, description="Requests to addresses that users supplied."

@@ -1,0 +1,107 @@
+"""`/api/ai-jobs/{job_id}/shares` and `/api/shares` for owners; `/api/shares/{token}` for anyone with the link."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Annotated, Any
+from uuid import UUID
+
+from fastapi import APIRouter, Depends, Path, Request, Response
+from fastapi.responses import StreamingResponse
+
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.principal import Principal
+from callsheet.library.shares import Shares
+from callsheet.media.storage import Storage
+from callsheet.media.storage.responses import answer_headers, plan_answer
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.sql import Row
+from callsheet.wire.base import Page
+from callsheet.wire.errors import NotFound
+from callsheet.wire.sharing import CreatedShareLink, CreateShareLink, SharedResult, ShareLink
+
+# Neither caches nor search engines keep what its owner may take back, and no page that a visitor goes on to learns the
+# link.
+PUBLIC: Mapping[str, str] = {
+    "cache-control": "no-store",
+    "x-robots-tag": "noindex, nofollow, noarchive",
+    "referrer-policy": "no-referrer",
+}
+Token = Annotated[str, Path(max_length=100)]
+Name = Annotated[str, Path(max_length=20, description="The file: `after`, `before`, or `after-2` and so on.")]
+_BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
+_READ: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The file.", **_BYTES},
+    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
+}
+
+
+def share_link_router(shares: Shares, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api", tags=["sharing"])
+
+    @router.post("/ai-jobs/{job_id}/shares", status_code=201)
+    async def create_share_link(
+        job_id: UUID, body: CreateShareLink, principal: Principal = Depends(authentication.user)
+    ) -> CreatedShareLink:
+        """Makes a public link to the result of a completed job. Anyone who has the link sees the result, without an
+        account, until the link expires or is revoked."""
+        return await shares.create(principal, job_id, body)
+
+    @router.get("/ai-jobs/{job_id}/shares")
+    async def list_share_links_of_job(
+        job_id: UUID,
+        cursor: UUID | None = CURSOR,
+        limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
+    ) -> Page[ShareLink]:
+        """The public links to a job's result, newest first, without those that have ended."""
+        return await shares.page(principal, job_id, cursor, limit)
+
+    @router.delete("/ai-jobs/{job_id}/shares/{share_id}", status_code=204)
+    async def revoke_share_link(
+        job_id: UUID, share_id: UUID, principal: Principal = Depends(authentication.user)
+    ) -> None:
+        """Ends a public link at once and for good."""
+        await shares.revoke(principal, job_id, share_id)
+
+    @router.get("/shares")
+    async def list_share_links(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+    ) -> Page[ShareLink]:
+        """All your public links, newest first, without those that have ended."""
+        return await shares.page(principal, None, cursor, limit)
+
+    return router
+
+
+def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
+    """Without an account: the token is all that is asked for."""
+    router = APIRouter(prefix="/api/shares", tags=["sharing"])
+
+    @router.get("/{token}")
+    async def get_shared_result(token: Token, response: Response) -> SharedResult:
+        """What a public link shows: the result, and nothing else of its owner."""
+        response.headers.update(PUBLIC)
+        return await shares.result(token)
+
+    @router.get("/{token}/media/{name}", response_class=Response, responses=_READ)
+    async def read_shared_file(token: Token, name: Name, request: Request) -> Response:
+        """A file that a public link shows, whole or the part that `Range` names."""
+        return await _sent(storage, await shares.file(token, name), request)
+
+    return router
+
+
+async def _sent(storage: Storage, row: Row, request: Request) -> Response:
+    """Through this server and not by a signed URL, which would name tenant and job, and live on after the link."""
+    info = await storage.head(row["path"])
+    if info is None:
+        raise NotFound("There is no such link.")
+    # As what it was taken for: whoever wrote the object may have called it something else there.
+    info = replace(info, content_type=row["mime_type"])
+    plan = plan_answer(request.headers, info)
+    headers = {**answer_headers(info, plan, None), **PUBLIC}
+    if plan.status == 304:
+        return Response(status_code=304, headers=headers)
+    return StreamingResponse(storage.stream(row["path"], plan.start, plan.end), plan.status, headers)
