@@ -23,7 +23,7 @@ API_SOURCES := $(shell find src/callsheet -name '*.py' -not -path '*/cli/*' -not
 WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name openapi.json -not -name schema.ts 2>/dev/null) \
 	web/index.html web/vite.config.ts web/tsconfig.json
 
-.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web
+.PHONY: help demo test test-all tests audit lint types fmt bench chaos lock docs package clean install-server install-dev web web-tests
 
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -38,14 +38,17 @@ TEST_PROCESSES := -n 3 --dist each
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
 test: install-dev web ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
-	@$(MAKE) --no-print-directory -j 3 lint types tests
+	@$(MAKE) --no-print-directory -j 3 lint types web-tests tests
 
 tests: install-dev
 	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
 
+web-tests: web
+	@cd web && $(NODE) node node_modules/vitest/vitest.mjs run --reporter=dot
+
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
-	@$(MAKE) --no-print-directory lint types audit
+	@$(MAKE) --no-print-directory lint types web-tests audit
 	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had

@@ -1,9 +1,8 @@
 // Routes and what stands around them. A page is added in its own folder, and named here once.
 import { QueryClientProvider } from "@tanstack/react-query";
 import { createRouter, RouterProvider } from "@tanstack/react-router";
-import { Toaster } from "sonner";
 import { queryClient } from "./api/query-client";
-import { TooltipProvider } from "./design/Tooltip";
+import { Messages } from "./frame/Messages";
 import { PageError } from "./frame/PageError";
 import { NotFound } from "./frame/NotFound";
 import { framedRoute, homeRoute, otherRoute, rootRoute } from "./frame/routes";
@@ -15,7 +14,6 @@ import { jobsRoute } from "./pages/jobs/route";
 import { shareRoute } from "./pages/share/route";
 import { signInRoute } from "./pages/sign-in/route";
 import { newTaskRoute } from "./pages/tasks-new/route";
-import { useTheme } from "./parts/theme";
 
 const routeTree = rootRoute.addChildren([
   homeRoute,
@@ -43,10 +41,8 @@ declare module "@tanstack/react-router" {
 export function App() {
   return (
     <QueryClientProvider client={queryClient}>
-      <TooltipProvider delayDuration={300}>
-        <RouterProvider router={router} />
-        <Toaster theme={useTheme()} position="bottom-right" closeButton toastOptions={{ className: "num" }} />
-      </TooltipProvider>
+      <RouterProvider router={router} />
+      <Messages />
     </QueryClientProvider>
   );
 }

@@ -7,11 +7,12 @@ interface Props {
   trigger: ReactNode;
   children: ReactNode;
   align?: "start" | "end";
+  defaultOpen?: boolean;
 }
 
-export function Menu({ trigger, children, align = "end" }: Props) {
+export function Menu({ trigger, children, align = "end", defaultOpen }: Props) {
   return (
-    <DropdownMenu.Root>
+    <DropdownMenu.Root defaultOpen={defaultOpen}>
       <DropdownMenu.Trigger asChild>{trigger}</DropdownMenu.Trigger>
       <DropdownMenu.Portal>
         <DropdownMenu.Content align={align} sideOffset={6} collisionPadding={8} className="appear z-50 min-w-44 rounded-m border bg-panel p-1 shadow-high">

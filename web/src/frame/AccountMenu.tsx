@@ -1,22 +1,24 @@
 import { useQuery } from "@tanstack/react-query";
 import { CircleUserRound, Keyboard, LogOut, Monitor, Moon, Sun } from "lucide-react";
-import type { ReactNode } from "react";
 import { meQuery } from "@/api/queries";
 import { Button } from "@/design/Button";
 import { Menu, MenuItem, MenuLine } from "@/design/Menu";
 import { setTheme, useTheme, type Theme } from "@/parts/theme";
 import { frameTexts } from "@/texts/frame";
+import type { AccountMenuProps } from "./AccountButton";
+import { Connection } from "./Connection";
 import { useSignOut } from "./useSignOut";
 
 const ICONS: Record<Theme, typeof Sun> = { system: Monitor, light: Sun, dark: Moon };
 
-export function AccountMenu({ onKeys, top }: { onKeys?: () => void; top?: ReactNode }) {
+/** Opened with its first appearance: see AccountButton. */
+export default function AccountMenu({ onKeys, withConnection = false }: AccountMenuProps) {
   const me = useQuery(meQuery);
   const theme = useTheme();
   const signOut = useSignOut();
   return (
-    <Menu trigger={<Button look="quiet" size="icon" aria-label={frameTexts.account} icon={<CircleUserRound size={18} />} />}>
-      {top}
+    <Menu defaultOpen trigger={<Button look="quiet" size="icon" aria-label={frameTexts.account} icon={<CircleUserRound size={18} />} />}>
+      {withConnection && <Connection />}
       {me.data && (
         <div className="max-w-64 px-2.5 py-1.5">
           {me.data.name && <div className="truncate font-[550]">{me.data.name}</div>}

@@ -1,5 +1,4 @@
 import { useConnection, type ConnectionState } from "@/api/connection";
-import { Tooltip } from "@/design/Tooltip";
 import { frameTexts } from "@/texts/frame";
 
 const DOTS: Record<ConnectionState, string> = {
@@ -19,11 +18,9 @@ export function Connection() {
   const state = useConnection();
   const [word, text] = TEXTS[state];
   return (
-    <Tooltip text={text}>
-      <button type="button" className="flex min-h-9 items-center gap-2 rounded-s px-2 text-xs text-muted" data-connection={state}>
-        <span className={`size-2 rounded-full ${DOTS[state]}`} aria-hidden />
-        {word}
-      </button>
-    </Tooltip>
+    <span className="flex min-h-9 items-center gap-2 px-2 text-xs text-muted" data-connection={state} title={text}>
+      <span className={`size-2 rounded-full ${DOTS[state]}`} aria-hidden />
+      {word}
+    </span>
   );
 }

@@ -1,16 +1,17 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Outlet, useRouter } from "@tanstack/react-router";
-import { useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState } from "react";
 import { startLiveUpdates } from "@/api/live";
 import { onSessionEnd } from "@/api/session";
 import { frameTexts } from "@/texts/frame";
 import { BottomBar } from "./BottomBar";
 import { CommandPalette } from "./CommandPalette";
-import { KeysDialog } from "./KeysDialog";
 import { ReconnectingBar } from "./ReconnectingBar";
 import { Sidebar } from "./Sidebar";
 import { TopBar } from "./TopBar";
 import { useShortcuts } from "./useShortcuts";
+
+const KeysDialog = lazy(() => import("./KeysDialog"));
 
 /** Around every page of somebody who is signed in. */
 export function Frame() {
@@ -33,7 +34,11 @@ export function Frame() {
       </div>
       <BottomBar />
       <CommandPalette open={isPaletteOpen} onOpenChange={setPaletteOpen} onKeys={() => setKeysShown(true)} />
-      <KeysDialog open={areKeysShown} onOpenChange={setKeysShown} />
+      {areKeysShown && (
+        <Suspense fallback={null}>
+          <KeysDialog open onOpenChange={setKeysShown} />
+        </Suspense>
+      )}
     </div>
   );
 }

@@ -1,6 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { frameTexts } from "@/texts/frame";
-import { AccountMenu } from "./AccountMenu";
+import { AccountButton } from "./AccountButton";
 import { ActiveCount } from "./ActiveCount";
 import { Brand } from "./Brand";
 import { Connection } from "./Connection";
@@ -20,7 +20,7 @@ export function Sidebar({ onKeys }: { onKeys: () => void }) {
         <WalletBox />
         <div className="flex items-center justify-between gap-1">
           <Connection />
-          <AccountMenu onKeys={onKeys} />
+          <AccountButton onKeys={onKeys} />
         </div>
       </div>
     </nav>

@@ -1,9 +1,9 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { toast } from "sonner";
 import { api } from "@/api/client";
-import { explain, hasStatus } from "@/api/problems";
+import { hasStatus } from "@/api/problems";
 import { rememberCsrfToken } from "@/api/session";
+import { notify, notifyError } from "@/parts/notify";
 import { frameTexts } from "@/texts/frame";
 
 export function useSignOut(): () => void {
@@ -16,9 +16,9 @@ export function useSignOut(): () => void {
       sessionStorage.clear();
       await navigate({ to: "/sign-in" });
       client.clear();
-      toast(frameTexts.signedOut);
+      void notify(frameTexts.signedOut);
     },
-    onError: (error) => !hasStatus(error, 401) && toast.error(explain(error)),
+    onError: (error) => !hasStatus(error, 401) && notifyError(error),
   });
   return mutate;
 }

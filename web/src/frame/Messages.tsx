@@ -1,0 +1,17 @@
+import { lazy, Suspense, useEffect, useState } from "react";
+import { onFirstMessage } from "@/parts/notify";
+import { useTheme } from "@/parts/theme";
+
+const Toaster = lazy(async () => ({ default: (await import("sonner")).Toaster }));
+
+export function Messages() {
+  const [isNeeded, setNeeded] = useState(false);
+  const theme = useTheme();
+  useEffect(() => onFirstMessage(() => setNeeded(true)), []);
+  if (!isNeeded) return null;
+  return (
+    <Suspense fallback={null}>
+      <Toaster theme={theme} position="bottom-right" mobileOffset={{ bottom: 72 }} closeButton toastOptions={{ className: "num" }} />
+    </Suspense>
+  );
+}
