@@ -27,6 +27,7 @@ from bench import (
     startup_demo,
     storage_presign,
     tasks_sync,
+    web_gallery,
     web_lists,
     worker_engine_idle,
     worker_memory,
@@ -58,6 +59,7 @@ MODULES = (
     worker_memory,
     pipelines_select,
     pipelines_engine_idle,
+    web_gallery,
 )
 BENCHMARKS = {module.name: module for module in MODULES}
 SECONDS, SHORT_SECONDS = 12.0, 0.2

@@ -15,17 +15,8 @@ from playwright.async_api import Browser, Page, async_playwright
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack, running_stack
 from tests.browser.watching import Watch
+from tools.chromium import ARGUMENTS, ROOT, chromium_path
 
-ROOT = Path(__file__).parents[2]
-ARGUMENTS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 DESKTOP = {"width": 1440, "height": 900}
 # A page that is slow on a busy machine is not wrong.
 PATIENCE_MS = 30_000
@@ -66,15 +57,6 @@ async def stack(_built: None, tmp_path_factory: pytest.TempPathFactory) -> Async
 async def account(stack: Stack) -> Account:
     """A new user with 1,000 tokens."""
     return await stack.new_account()
-
-
-def chromium_path() -> str:
-    """This machine's own, or the one that was installed for the tests."""
-    found = subprocess.run(["sh", ROOT / "tools/find-chromium"], capture_output=True, text=True, check=False)
-    if found.returncode == 0:
-        return found.stdout.strip()
-    command = ["sh", ROOT / "tools/run-node", sys.prefix, "node", "path.mjs"]
-    return subprocess.run(command, cwd=ROOT / "web/browser", capture_output=True, text=True, check=True).stdout.strip()
 
 
 @pytest.fixture(scope="session")
