@@ -182,11 +182,12 @@ async def _director(ground: Ground) -> AsyncIterator[Director]:
     with fresh_home() as home:
         home.mkdir()
         settings = load_settings(home=home, pipelines={"jobs_in_total": 100_000})
-        storage = open_storage(settings, master_secret(settings))
+        secret = master_secret(settings)
+        storage = open_storage(settings, secret)
         try:
             databases = ground.databases
             catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
-            media = open_media(databases, storage, settings)
+            media = open_media(databases, storage, settings, secret)
             yield open_pipelines(databases, catalog, media, ground.room, settings.pipelines).director
         finally:
             await storage.close()

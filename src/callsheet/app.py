@@ -53,6 +53,7 @@ from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
 from callsheet.library.room import LibraryRoom, open_library
+from callsheet.media.previews.routes import preview_router
 from callsheet.media.quota_routes import quota_router
 from callsheet.media.room import MediaRoom, open_media
 from callsheet.media.routes import file_router, video_router
@@ -298,7 +299,7 @@ def _open_rooms(
 ) -> Rooms:
     """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
     identity = open_identity(databases, settings, secret)
-    media = open_media(databases, storage, settings, owner, identity.quotas)
+    media = open_media(databases, storage, settings, secret, owner, identity.quotas)
     catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
     limits = ActiveLimits(
         jobs=settings.jobs.active_per_user,
@@ -389,6 +390,7 @@ def _user_routers(
         key_router(identity.keys, authentication),
         link_router(identity.links, authentication),
         link_page_router(identity.links),
+        preview_router(rooms.media.files.storage, rooms.media.preview_urls),
         video_router(rooms.media, authentication),
         file_router(rooms.media, authentication),
         effect_router(rooms.catalog, authentication),

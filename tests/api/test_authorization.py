@@ -220,6 +220,7 @@ TABLE: dict[Access, str] = {
         GET /storage/{key}
         HEAD /storage/{key}
         PUT /storage/{key}
+        GET /api/previews/{key}
     """,
     PROVIDER: "POST /api/webhooks/{provider}/{callback_id}",
     TENANT_LIST: """

@@ -43,7 +43,7 @@ def chosen(request: pytest.FixtureRequest, tmp_path: Path) -> Settings:
 async def stage(chosen: Settings, core: Core, ann: Member) -> AsyncIterator[Stage]:
     owner = StorageOwner(core.databases)
     storage = open_storage(chosen, SECRET, owner)
-    yield Stage(core, open_media(core.databases, storage, chosen, owner), ann)
+    yield Stage(core, open_media(core.databases, storage, chosen, SECRET, owner), ann)
     await storage.close()
 
 

@@ -52,6 +52,8 @@ async def installation(postgres: EmbeddedPostgres, templates: Mapping[str, str],
             log={"level": "warning"},
             # A worker that nobody asked for would be counted, listed and waited for.
             tasks={"in_process": 0},
+            # Most uploads and results of tests are no real media, and each would start a process.
+            media={"previews": False},
             # Clients of tests come from other addresses than this machine's.
             fleet={"secret": FLEET_SECRET, "auto_approve": True},
         )

@@ -94,7 +94,7 @@ async def open_stage(
     """`storage` and `media` are settings of those sections. Open two over the same home for two control planes."""
     settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": media})
     opened = open_storage(settings, SECRET)
-    yield Stage(core, open_media(core.databases, opened, settings), ann)
+    yield Stage(core, open_media(core.databases, opened, settings, SECRET), ann)
     await opened.close()
 
 

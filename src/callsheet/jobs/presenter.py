@@ -14,12 +14,15 @@ from uuid import UUID
 
 from callsheet.dispatch.overview import Overview, Standing
 from callsheet.identity.routing import TenantRouting
+from callsheet.jobs.moves import SQL
 from callsheet.jobs.outlook import NOBODY, CapacityOf, Facts, Outlook, Route, outlook
 from callsheet.jobs.progress import progress_of
 from callsheet.jobs.provider_gate import EveryProvider, ProviderGate
 from callsheet.media.files import Files, listed_files
 from callsheet.plumbing.database import Database
-from callsheet.wire.jobs import ACTIVE, Job, JobOutput, JobProgress, JobStatus
+from callsheet.plumbing.sql import Row
+from callsheet.wire.jobs import ACTIVE, Job, JobInput, JobOutput, JobProgress, JobStatus
+from callsheet.wire.media import Shown
 
 AnyJob = TypeVar("AnyJob", bound=Job)
 
@@ -44,7 +47,7 @@ class Presenter:
         return shown
 
     async def many(self, tenant_id: UUID, jobs: Sequence[AnyJob]) -> list[AnyJob]:
-        """Without pictures."""
+        """Without live previews, and with the main inputs only."""
         return await self._shown(tenant_id, jobs, with_previews=False)
 
     async def _shown(self, tenant_id: UUID, jobs: Sequence[AnyJob], *, with_previews: bool) -> list[AnyJob]:
@@ -55,8 +58,8 @@ class Presenter:
             async with pool.connection() as connection:
                 progress = await progress_of(connection, tenant_id, running, with_previews=with_previews)
         outlooks = await self._outlooks(tenant_id, [job for job in jobs if job.status in ACTIVE], progress)
-        outputs = await self._outputs(pool, tenant_id, jobs)
-        return [_filled(job, progress.get(job.id), outlooks.get(job.id), outputs.get(job.id, [])) for job in jobs]
+        media = await self._media(pool, tenant_id, jobs, is_single=with_previews)
+        return [_filled(job, progress.get(job.id), outlooks.get(job.id), *media[job.id]) for job in jobs]
 
     async def _outlooks(
         self, tenant_id: UUID, active: Sequence[Job], progress: Mapping[UUID, JobProgress]
@@ -75,35 +78,67 @@ class Presenter:
             found[job.id] = outlook(facts, capacity.get(_route(stands), NOBODY) if stands else NOBODY)
         return found
 
-    async def _outputs(self, pool: Database, tenant_id: UUID, jobs: Sequence[Job]) -> dict[UUID, list[JobOutput]]:
-        wanted = {job.id: _file_ids(job) for job in jobs if job.status is JobStatus.COMPLETED}
-        file_ids = [file_id for ids in wanted.values() for file_id in ids]
-        if not file_ids:
+    async def _media(
+        self, pool: Database, tenant_id: UUID, jobs: Sequence[Job], *, is_single: bool
+    ) -> dict[UUID, tuple[list[JobInput], list[JobOutput]]]:
+        """What each job works on and has made: two queries, whatever their number."""
+        if not jobs:
             return {}
-        files = {file.id: file for file in await self._files.views(pool, tenant_id, file_ids)}
+        async with pool.connection() as connection:
+            rows = await SQL["inputs_of_jobs"].rows(connection, tenant_id=tenant_id, job_ids=[job.id for job in jobs])
+        given: dict[UUID, list[UUID]] = {row["id"]: row["input_file_ids"][: None if is_single else 1] for row in rows}
+        made = {job.id: _file_ids(job) for job in jobs if job.status is JobStatus.COMPLETED}
+        wanted = {file_id for ids in (*given.values(), *made.values()) for file_id in ids}
+        found = await self._files.rows(pool, tenant_id, list(wanted)) if wanted else []
+        files: dict[UUID, Row] = {row["id"]: row for row in found}
         return {
-            job_id: [
-                JobOutput(
-                    file_id=file.id,
-                    name=file.name,
-                    mime_type=file.mime_type,
-                    size=file.size,
-                    sha256=file.sha256,
-                    url=file.url,
-                    url_expires_at=file.url_expires_at,
-                )
-                for file in map(files.get, ids)
+            job.id: (
+                [self._input(files[each], with_url=is_single) for each in given.get(job.id, []) if each in files],
                 # Only what the job made: its result may name anything.
-                if file is not None and file.job_id == job_id
-            ]
-            for job_id, ids in wanted.items()
+                [self._output(row) for row in map(files.get, made.get(job.id, [])) if row and row["job_id"] == job.id],
+            )
+            for job in jobs
         }
 
+    def _input(self, row: Row, *, with_url: bool) -> JobInput:
+        address = self._files.address(row) if with_url else None
+        return JobInput(
+            **dict(self._files.shown(row)),
+            file_id=row["id"],
+            name=row["name"],
+            mime_type=row["mime_type"],
+            size=row["size"],
+            url=address.url if address else None,
+            url_expires_at=address.expires_at if address else None,
+        )
 
-def _filled(job: AnyJob, progress: JobProgress | None, found: Outlook | None, outputs: list[JobOutput]) -> AnyJob:
+    def _output(self, row: Row) -> JobOutput:
+        address = self._files.address(row)
+        return JobOutput(
+            **dict(self._files.shown(row)),
+            file_id=row["id"],
+            name=row["name"],
+            mime_type=row["mime_type"],
+            size=row["size"],
+            sha256=row["sha256"],
+            url=address.url if address else None,
+            url_expires_at=address.expires_at if address else None,
+        )
+
+
+def _filled(
+    job: AnyJob,
+    progress: JobProgress | None,
+    found: Outlook | None,
+    inputs: list[JobInput],
+    outputs: list[JobOutput],
+) -> AnyJob:
     expected = found or Outlook()
+    shown = next(iter([*outputs, *inputs]), Shown())
     return job.model_copy(
         update={
+            **{name: getattr(shown, name) for name in Shown.model_fields},
+            "inputs": inputs,
             "progress": progress,
             "outputs": outputs,
             "queue_position": expected.queue_position,

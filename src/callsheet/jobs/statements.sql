@@ -300,6 +300,12 @@ FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 SELECT user_id, effect_id, actor, charge_cycle, lease_seq, payload FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id
 
+-- name: inputs_of_jobs
+-- What jobs work on, the main one first.
+SELECT j.id, j.input_file_ids FROM unnest(:job_ids::uuid[]) AS wanted (id) CROSS JOIN LATERAL (
+    SELECT id, input_file_ids FROM ai_jobs WHERE tenant_id = :tenant_id AND id = wanted.id LIMIT 1
+) j
+
 -- name: outcomes_of_jobs
 -- Results and errors in the order of the ids, the first in any case, until they have this many bytes together: one after
 -- the other, so that what does not fit is never read.

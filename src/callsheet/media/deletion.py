@@ -12,6 +12,7 @@ from datetime import datetime
 from uuid import UUID
 
 from callsheet.media.files import SQL
+from callsheet.media.previews.maker import preview_keys
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database import Database
@@ -100,6 +101,11 @@ class Deletion:
     async def remove(self, files: Sequence[Row]) -> None:
         """The objects of files that were marked."""
         # Objects of a backend that is not in use any more cannot be reached from here.
-        paths = [row["path"] for row in files if row["disk"] == self._disk]
+        paths = [path for row in files if row["disk"] == self._disk for path in paths_of(row)]
         await hit(Failpoint.MEDIA_DELETE_BEFORE_OBJECTS)
         await discard(self._storage, paths)
+
+
+def paths_of(file: Row) -> list[str]:
+    """The objects of a file that is deleted: its own, and those of its previews, of which one may just be made."""
+    return [file["path"], *preview_keys(file["tenant_id"], file["id"])]

@@ -9,6 +9,9 @@ from uuid import UUID
 import asyncpg
 
 from callsheet.identity.principal import Principal
+from callsheet.media.previews.maker import preview_folder
+from callsheet.media.previews.sandbox import kinds
+from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import SignedRequest, Storage
 from callsheet.media.storage.responses import shows_inline
 from callsheet.plumbing.database import Database
@@ -16,7 +19,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import Row, statements
 from callsheet.settings import Settings
 from callsheet.wire.errors import NotFound
-from callsheet.wire.media import File
+from callsheet.wire.media import File, Shown
 
 SQL = statements("callsheet.media")
 
@@ -34,26 +37,30 @@ class ReadyFile:
 
 
 class Files:
-    def __init__(self, databases: Databases, storage: Storage, settings: Settings):
+    def __init__(self, databases: Databases, storage: Storage, settings: Settings, preview_urls: PreviewUrls):
         self.databases = databases
         self.storage = storage
         self.settings = settings
+        self._preview_urls = preview_urls
+        self._previewed = kinds() if settings.media.previews else ()
 
     async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:
         """These files with fresh addresses, in the order asked for; those that are gone are left out.
 
         Whose they are is for the caller to know.
         """
+        return [self.view(row) for row in await self.rows(pool, tenant_id, file_ids)]
+
+    async def rows(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[asyncpg.Record]:
+        """The same without addresses, which take time to sign."""
         async with pool.connection() as connection:
-            rows = await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
-        return [self.view(row) for row in rows]
+            return await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
 
     async def ready(
         self, pool: Database, tenant_id: UUID, user_id: UUID, file_ids: Sequence[UUID]
     ) -> dict[UUID, ReadyFile]:
         """Those of them that are this user's and can be read; which one is missing is for the caller to say."""
-        async with pool.connection() as connection:
-            rows = await SQL["files_by_ids"].rows(connection, tenant_id=tenant_id, file_ids=list(file_ids))
+        rows = await self.rows(pool, tenant_id, file_ids)
         names = ReadyFile.__slots__
         return {
             row["id"]: ReadyFile(**{name: row[name] for name in names})
@@ -64,8 +71,7 @@ class Files:
     async def own(self, principal: Principal, file_id: UUID) -> asyncpg.Record:
         """A file of the caller's: what belongs to somebody else is not there (G6)."""
         pool = await self.databases.pool(principal.pool)
-        async with pool.connection() as connection:
-            rows = await SQL["files_by_ids"].rows(connection, tenant_id=principal.tenant_id, file_ids=[file_id])
+        rows = await self.rows(pool, principal.tenant_id, [file_id])
         if not rows or rows[0]["user_id"] != principal.user_id:
             raise NotFound("There is no such file.")
         return rows[0]
@@ -73,6 +79,7 @@ class Files:
     def view(self, row: Row, *, download: bool = False) -> File:
         address = self.address(row, download=download)
         return File(
+            **dict(self.shown(row)),
             id=row["id"],
             name=row["name"],
             mime_type=row["mime_type"],
@@ -98,6 +105,20 @@ class Files:
         return self.storage.presign_get(
             row["path"], download_name=row["name"] if saved else None, content_type=row["mime_type"]
         )
+
+    def shown(self, row: Row) -> Shown:
+        """The previews of a file, as `files_by_ids` reads it. Costs a signature where there are some."""
+        status = row.get("preview_status")
+        if status == "ready" and row["disk"] == self.disk:
+            return self._preview_urls.shown(
+                preview_folder(row["tenant_id"], row["id"]),
+                width=row["width"],
+                height=row["height"],
+                duration_seconds=row["duration_seconds"],
+                has_clip=row["has_clip"],
+            )
+        is_due = status == "pending" and row["preview_kind"] in self._previewed
+        return Shown(preview_status="pending" if is_due else "none")
 
     @property
     def disk(self) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from callsheet.identity.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
+from callsheet.media.previews.maker import PreviewMaker
+from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.retention import Retention
 from callsheet.media.storage import LocalStorage, Storage
 from callsheet.media.storage.owner import StorageOwner
@@ -17,6 +19,7 @@ from callsheet.media.videos import Videos
 from callsheet.plumbing.databases import Databases
 from callsheet.settings import Settings
 from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +28,9 @@ class MediaRoom:
     uploads: Uploads
     videos: Videos
     deletion: Deletion
+    preview_urls: PreviewUrls
+    # None where the settings want none.
+    preview_maker: PreviewMaker | None
     sweeper: MediaSweeper
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
@@ -33,18 +39,21 @@ class MediaRoom:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return tuple(loop for loop in (self.sweeper, self.retention, self.storage_sweeper) if loop is not None)
+        loops = (self.sweeper, self.retention, self.storage_sweeper, self.preview_maker)
+        return tuple(loop for loop in loops if loop is not None)
 
 
 def open_media(
     databases: Databases,
     storage: Storage,
     settings: Settings,
+    secret: Master,
     owner: StorageOwner | None = None,
     quotas: Quotas | None = None,
 ) -> MediaRoom:
     """`owner`: the guard that the storage was opened with."""
-    files = Files(databases, storage, settings)
+    preview_urls = PreviewUrls(secret)
+    files = Files(databases, storage, settings, preview_urls)
     usage = StorageUsage(databases, quotas or Quotas(databases, settings.quotas))
     uploads = Uploads(files, usage)
     deletion = Deletion(storage, files.disk)
@@ -54,6 +63,8 @@ def open_media(
         uploads=uploads,
         videos=Videos(files, uploads),
         deletion=deletion,
+        preview_urls=preview_urls,
+        preview_maker=(PreviewMaker(lambda: databases.pools, storage, files.disk) if settings.media.previews else None),
         sweeper=MediaSweeper(lambda: databases.pools, storage, settings, owner),
         retention=None if days is None else Retention(lambda: databases.pools, deletion, days),
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,

@@ -1,10 +1,13 @@
 -- database: pool
 
 -- name: files_by_ids
--- In the order asked for; what is gone is left out.
-SELECT f.* FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
+-- In the order asked for, each with what there is of previews; what is gone is left out.
+SELECT f.*, p.kind AS preview_kind, p.status AS preview_status, p.width, p.height, p.duration_seconds, p.has_clip
+FROM unnest(:file_ids::uuid[]) WITH ORDINALITY AS wanted (id, number) CROSS JOIN LATERAL (
     SELECT * FROM files WHERE tenant_id = :tenant_id AND id = wanted.id AND deleted_at IS NULL LIMIT 1
-) f
+) f LEFT JOIN LATERAL (
+    SELECT * FROM file_previews WHERE tenant_id = :tenant_id AND file_id = wanted.id LIMIT 1
+) p ON true
 ORDER BY wanted.number
 
 -- name: create_upload
@@ -77,7 +80,7 @@ SELECT wanted.id FROM unnest(:file_ids::uuid[]) AS wanted (id) CROSS JOIN LATERA
 -- name: mark_deleted
 UPDATE files SET deleted_at = clock_timestamp()
 WHERE tenant_id = :tenant_id AND id = ANY (:file_ids::uuid[]) AND deleted_at IS NULL
-RETURNING path, disk
+RETURNING tenant_id, id, path, disk
 
 -- name: create_video
 -- The user's wallet is locked: nobody deletes the file meanwhile.

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from callsheet.media.deletion import paths_of
 from callsheet.media.files import SQL
 from callsheet.media.storage import LocalStorage, ObjectEntry, Storage
 from callsheet.media.storage.owner import StorageOwner
@@ -110,7 +111,7 @@ class MediaSweeper(Loop):
                 connection, now=at, grace_seconds=self._settle_seconds, disk=self._disk, limit=BATCH
             )
         if rows:
-            await self._storage.delete_many([row["path"] for row in rows])
+            await self._storage.delete_many([path for row in rows for path in paths_of(row)])
             await hit(Failpoint.MEDIA_SWEEP_BEFORE_ROWS)
             async with pool.connection() as connection:
                 forgotten = await SQL["forget_files"].run(

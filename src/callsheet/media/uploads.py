@@ -95,7 +95,7 @@ class Uploads:
         await hit(Failpoint.CONFIRM_ROW_BEFORE_DELETE)
         # Without a row, another request was first: it confirmed the upload too, or deleted the file.
         await discard(storage, [path if confirmed is None else row["path"]])
-        return confirmed or await self._files.own(principal, row["id"])
+        return await self._files.own(principal, row["id"])
 
     async def _check(self, row: Row, path: str) -> ObjectInfo:
         """Refuses an object that is not what was declared."""

@@ -16,7 +16,7 @@ from callsheet.plumbing.sql import Connection, Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
 from callsheet.wire.errors import InvalidRequest, NotFound
-from callsheet.wire.media import CreateVideo, Progress, Video, VideoStatus
+from callsheet.wire.media import CreateVideo, Progress, Shown, Video, VideoStatus
 
 # Of one output in an answer: 600 and more, most of it the signed address.
 OUTPUT_BYTES = 1024
@@ -110,6 +110,8 @@ class Videos:
             processed_file_id=row["processed_file_id"],
             original_file_url=self._url(files.get(row["original_file_id"])),
             processed_file_url=self._url(files.get(row["processed_file_id"])),
+            original=self._shown(files.get(row["original_file_id"])),
+            processed=self._shown(files.get(row["processed_file_id"])),
             # Only what the job made: its result may name anything.
             outputs=[self._files.view(file) for file in outputs if file["job_id"] == row["job_id"]],
             progress=_progress(row),
@@ -122,6 +124,9 @@ class Videos:
     def _url(self, file: Row | None) -> str | None:
         address = None if file is None else self._files.address(file)
         return None if address is None else address.url
+
+    def _shown(self, file: Row | None) -> Shown | None:
+        return None if file is None else self._files.shown(file)
 
     async def _pool(self, principal: Principal) -> Database:
         return await self._files.databases.pool(principal.pool)

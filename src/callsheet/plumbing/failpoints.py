@@ -51,6 +51,8 @@ class Failpoint(StrEnum):
     OUTPUT_ACCEPTED_BEFORE_DELETE = "output.accepted_before_delete"
     MEDIA_DELETE_BEFORE_OBJECTS = "media.delete_before_objects"
     MEDIA_SWEEP_BEFORE_ROWS = "media.sweep_before_rows"
+    PREVIEW_CLAIMED_BEFORE_OBJECTS = "preview.claimed_before_objects"
+    PREVIEW_OBJECTS_BEFORE_ROW = "preview.objects_before_row"
     CATALOG_BEFORE_ROW = "catalog.before_row"
     EFFECT_BEFORE_SUBMIT = "effect.before_submit"
     WEBHOOK_INTENT_BEFORE_ANSWER = "webhook.intent_before_answer"

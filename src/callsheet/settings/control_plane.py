@@ -203,6 +203,11 @@ class MediaSettings(Section):
         description="Most pixels (width times height) of an uploaded image, by its header. A small file may ask a "
         "decoder for gigabytes.",
     )
+    previews: bool = Field(
+        True,
+        description="Whether control planes make thumbnails of images, and posters and clips of videos: one at a time, "
+        "each about a second of one processor. Videos need PyAV (the extra `previews`).",
+    )
     retention_days: int | None = Field(
         None,
         ge=1,

@@ -11,6 +11,7 @@ from callsheet.plumbing.sql import Row
 from callsheet.tasks.plans import SENT
 from callsheet.wire.generation import Product
 from callsheet.wire.jobs import Job, JobStatus
+from callsheet.wire.media import Shown
 from callsheet.wire.tasks import Task, TaskProgress, TaskResult, answer_of, task_id_of
 
 # What is said of a task that has said nothing itself.
@@ -27,6 +28,7 @@ _SAID = {
 
 def task_view(row: Row, job: Job, payload: Mapping[str, Any] | None = None) -> Task:
     return Task(
+        **{name: getattr(job, name) for name in Shown.model_fields},
         task_id=task_id_of(job.id),
         job_id=job.id,
         task_type=row["actor"],
@@ -91,6 +93,7 @@ def _result(job: Job) -> TaskResult | None:
         metadata_id=str(job.id) if job.outputs else None,
         content_ids=[str(output.file_id) for output in job.outputs],
         urls=[output.url for output in job.outputs if output.url is not None],
+        outputs=job.outputs,
         data=answer_of(job.result),
     )
 

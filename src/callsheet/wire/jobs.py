@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
+from callsheet.wire.media import Shown
 
 # Users choose a priority from 0 down to this.
 LOWEST_USER_PRIORITY = -3
@@ -57,7 +58,7 @@ class JobPreview(Answer):
     at: datetime
 
 
-class JobOutput(Answer):
+class JobOutput(Shown):
     """A file that a job made."""
 
     file_id: UUID
@@ -66,6 +67,20 @@ class JobOutput(Answer):
     size: int
     sha256: str | None = None
     url: str | None = Field(None, description="Where it is read; it needs no key and expires.")
+    url_expires_at: datetime | None = None
+
+
+class JobInput(Shown):
+    """A file of the user's that a job works on."""
+
+    file_id: UUID
+    name: str
+    mime_type: str
+    size: int
+    url: str | None = Field(
+        None,
+        description="Where it is read; it needs no key and expires. Only where one job is asked for, not in lists.",
+    )
     url_expires_at: datetime | None = None
 
 
@@ -90,7 +105,9 @@ class WhyWaiting(Answer):
     retry_at: datetime | None = Field(None, description="It is not tried again before this time.")
 
 
-class Job(Answer):
+class Job(Shown):
+    """A job. Its poster, preview and thumbnails are of its first output, and of its first input until there is one."""
+
     id: UUID
     kind: str
     status: JobStatus
@@ -103,6 +120,9 @@ class Job(Answer):
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The candidate of that run that it makes a child of.")
     result: dict[str, Any] | None = None
+    inputs: list[JobInput] = Field(
+        default_factory=list, description="What it works on, the main one first; only that one in lists."
+    )
     outputs: list[JobOutput] = Field(default_factory=list, description="Of a completed job; the first is the main one.")
     error: JobError | None = None
     created_at: datetime

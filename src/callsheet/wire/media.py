@@ -37,7 +37,32 @@ class CreateUpload(UserRequest):
     sha256: Sha256 | None = Field(None, description="Of its bytes. What is uploaded must match it.")
 
 
-class File(Answer):
+class Thumbnails(Answer):
+    """URLs of a WebP image in two sizes. A video's are of its poster."""
+
+    small: str = Field(description="At most 384 pixels wide and high.")
+    large: str = Field(description="At most 1280 pixels wide and high.")
+
+
+class Shown(Answer):
+    """What a list shows instead of an image or video itself. URLs are relative to the API, need no key and expire."""
+
+    preview_status: Literal["pending", "ready", "none"] = Field(
+        "none",
+        description="Previews are made shortly after an upload or result. None: it is neither image nor video, it "
+        "cannot be read, or this installation makes no previews of its kind.",
+    )
+    poster_url: str | None = Field(None, description="A frame of a video, for the `poster` of a player.")
+    preview_url: str | None = Field(
+        None, description="The first seconds of a video without sound, small: H.264 in MP4, for lists."
+    )
+    thumbnails: Thumbnails | None = None
+    width: int | None = Field(None, description="Of the image or video itself, in pixels, as it is shown.")
+    height: int | None = None
+    duration_seconds: float | None = Field(None, description="Of the video itself, where it says so.")
+
+
+class File(Shown):
     """An object in storage: an upload, or what a job made."""
 
     id: UUID
@@ -93,6 +118,8 @@ class Video(Answer):
     processed_file_id: UUID | None = None
     original_file_url: str | None = Field(None, description="Expires; ask again for a new one.")
     processed_file_url: str | None = Field(None, description="What the newest completed job made. Expires.")
+    original: Shown | None = Field(None, description="The upload, as lists show it.")
+    processed: Shown | None = Field(None, description="What the newest completed job made, as lists show it.")
     outputs: list[File] = Field(
         default_factory=list, description="Everything the newest job made; the first is the processed file."
     )

@@ -10,7 +10,8 @@ from uuid import UUID
 from pydantic import Field, StringConstraints
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, UserRequest
-from callsheet.wire.jobs import JobError, JobStatus, WhyWaiting
+from callsheet.wire.jobs import JobError, JobOutput, JobStatus, WhyWaiting
+from callsheet.wire.media import Shown
 
 PREFIX = "tq_"
 ActorName = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")]
@@ -94,10 +95,13 @@ class TaskResult(Answer):
     metadata_id: str | None = None
     content_ids: list[str] = Field(default_factory=list)
     urls: list[str] = Field(default_factory=list)
+    outputs: list[JobOutput] = Field(default_factory=list, description="The files, with their previews.")
     data: dict[str, Any] = Field(default_factory=dict, description="What its actor answered.")
 
 
-class Task(Answer):
+class Task(Shown):
+    """A task. Its poster, preview and thumbnails are those of its first output."""
+
     task_id: str
     job_id: UUID
     task_type: str

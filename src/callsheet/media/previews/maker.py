@@ -1,0 +1,140 @@
+"""The loop that makes previews, behind uploads and results: what waits for one is shown without."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
+from callsheet.media.previews.sandbox import Kind, Previews, kinds, make_previews
+from callsheet.media.storage import Storage
+from callsheet.media.storage.leftovers import discard
+from callsheet.plumbing.database import Database, is_away
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row, statements
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.wire.errors import NotFound, Unavailable
+
+SQL = statements("callsheet.media.previews")
+log = get_logger(__name__)
+TENANTS_PER_TURN = 20
+# Longer than making one may take; after that another control plane may try, since the first one has died.
+CLAIM_SECONDS = 120
+# Of what ends the process that makes it each time.
+MOST_ATTEMPTS = 3
+# How long storage that does not answer is left alone.
+POSTPONE_SECONDS = 30
+# What an image may have. A larger one is shown as it is.
+LARGEST_IMAGE_BYTES = 64 * 1024 * 1024
+CONTENT_TYPES = {SMALL: "image/webp", LARGE: "image/webp", CLIP: "video/mp4"}
+FIRST = UUID(int=0)
+
+
+def preview_folder(tenant_id: UUID, file_id: UUID) -> str:
+    return f"tenants/{tenant_id}/previews/{file_id}"
+
+
+def preview_keys(tenant_id: UUID, file_id: UUID) -> list[str]:
+    """Every object that a file may have as a preview."""
+    folder = preview_folder(tenant_id, file_id)
+    return [f"{folder}/{name}" for name in CONTENT_TYPES]
+
+
+async def put_previews(storage: Storage, folder: str, made: Previews) -> None:
+    for name, content in made.files.items():
+        await storage.put(f"{folder}/{name}", content, content_type=CONTENT_TYPES[name])
+
+
+async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind, **options: object) -> Previews:
+    """Raises NoPreview, NotFound where there is no object, Unavailable where storage does not answer."""
+    if kind == "image" and size > LARGEST_IMAGE_BYTES:
+        raise NoPreview(f"it has {size} bytes")
+
+    async def read(start: int, length: int) -> bytes:
+        return b"".join([piece async for piece in storage.stream(path, start, start + length)])
+
+    return await make_previews(kind, size, read, **options)  # type: ignore[arg-type]
+
+
+class PreviewMaker(Loop):
+    name = "preview_maker"
+    interval_seconds = 2.0
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], storage: Storage, disk: str):
+        super().__init__()
+        self._pools = pools
+        self._storage = storage
+        self._disk = disk
+        # Of each pool and kind, the tenant that was served last.
+        self._turns: dict[tuple[str, Kind], UUID] = {}
+
+    async def tick(self, now: datetime) -> bool:
+        return any([await self.make_due(pool) for pool in self._pools()])
+
+    async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
+        """True while there may be more."""
+        return any([await self._make_some(pool, at, kind) for kind in kinds()])
+
+    async def _make_some(self, pool: Database, at: datetime | None, kind: Kind) -> bool:
+        after = self._turns.get((pool.name, kind), FIRST)
+        async with pool.connection() as connection:
+            rows = await SQL["due_previews"].rows(connection, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN)
+        # One at a time: decoding takes a processor to itself, and requests need the others.
+        for row in rows:
+            await self._make(pool, row)
+        self._turns[pool.name, kind] = rows[-1]["tenant_id"] if len(rows) == TENANTS_PER_TURN else FIRST
+        # Tenants before that one may have some, too.
+        return bool(rows) or after != FIRST
+
+    async def _make(self, pool: Database, row: Row) -> None:
+        names = {"tenant_id": row["tenant_id"], "file_id": row["file_id"]}
+        async with pool.connection() as connection:
+            claim = {"due_at": row["due_at"], "seconds": CLAIM_SECONDS}
+            if not await SQL["claim_preview"].run(connection, **names, **claim):
+                return
+        await hit(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS)
+        try:
+            made = await self._made(row)
+        except Unavailable:
+            async with pool.connection() as connection:
+                await SQL["postpone_preview"].run(connection, **names, seconds=POSTPONE_SECONDS)
+            raise
+        except NoPreview as reason:
+            log.info("media.no_preview", file_id=str(row["file_id"]), reason=str(reason))
+            async with pool.connection() as connection:
+                await SQL["give_up_preview"].run(connection, **names)
+            return
+        # The same keys whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
+        await put_previews(self._storage, preview_folder(**names), made)
+        await hit(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW)
+        async with pool.connection() as connection:
+            kept = await SQL["keep_preview"].run(
+                connection,
+                **names,
+                width=made.width,
+                height=made.height,
+                duration_seconds=made.duration_seconds,
+                has_clip=CLIP in made.files,
+            )
+        if not kept:
+            await discard(self._storage, preview_keys(**names))
+
+    async def _made(self, row: Row) -> Previews:
+        if row["attempts"] >= MOST_ATTEMPTS:
+            raise NoPreview(f"it was tried {row['attempts']} times")
+        if row["path"] is None or row["disk"] != self._disk:
+            raise NoPreview("its object is not here")
+        try:
+            return await previews_of_object(self._storage, row["path"], row["size"], row["kind"])
+        except (NoPreview, Unavailable):
+            raise
+        except NotFound:
+            raise NoPreview("its object is gone") from None
+        except Exception as error:
+            if is_away(error):
+                raise
+            # Nothing unexpected is worth a second look here, nor may it keep the others waiting.
+            log.exception("media.no_preview", file_id=str(row["file_id"]))
+            raise NoPreview("an unexpected error") from error

@@ -1,0 +1,361 @@
+"""Makes thumbnails, posters and clips. `sandbox` runs it as a program of its own: it imports nothing of Callsheet.
+
+It reads the file through its parent and writes what it made to stdout, in frames: a letter, a length, a payload.
+`R` asks for bytes (offset, length), `F` is a finished file (name, NUL, content). `I` comes last and says what the
+original is; `N` comes instead and says why there is no preview.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import math
+import struct
+import sys
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from PIL import Image, ImageOps, ImageStat, UnidentifiedImageError
+
+if TYPE_CHECKING:
+    from av.container import InputContainer
+    from av.video.frame import VideoFrame
+    from av.video.stream import VideoStream
+
+FRAME = struct.Struct(">cI")
+WANTED = struct.Struct(">QI")
+LENGTH = struct.Struct(">I")
+
+SMALL, LARGE, CLIP = "small.webp", "large.webp", "clip.mp4"
+# Enough for a card on a screen with two pixels to the point, and for a player that has not started.
+SMALL_SIDE, LARGE_SIDE = 384, 1280
+QUALITY = 78
+# What decoding an image takes in memory, four bytes each. Known from the header, before anything is decoded.
+MOST_PIXELS = 50_000_000
+# 8K. A decoder keeps up to sixteen of them, so large ones end at the limit of memory.
+MOST_VIDEO_PIXELS = 36_000_000
+# Readers that are neither small nor common are not handed what a stranger sent.
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF", "AVIF")
+# Those whose pixels can be mixed as they are: others are as many colours as they have bytes, or a palette.
+PLAIN_MODES = ("L", "LA", "RGB", "RGBA")
+DECODERS = frozenset(
+    {"h264", "hevc", "vp8", "vp9", "libvpx", "libvpx-vp9", "av1", "libdav1d", "mpeg4", "mpeg2video", "mpeg1video"}
+    | {"mjpeg", "prores", "theora", "gif", "h263", "flv"}
+)
+MOST_STREAMS = 32
+MOST_DURATION_SECONDS = 10_000_000.0
+# Packets that are looked at for the few seconds of a clip, and of these how many may be broken.
+MOST_PACKETS = 5_000
+MOST_BROKEN = 100
+# Of a clip.
+FRAME_RATE = 15
+# Below this, a frame is black, white or empty, and says nothing about the video.
+LEAST_CONTRAST = 8.0
+
+BLOCK_BYTES = 1 << 20
+KEPT_BLOCKS = 8
+# Twice of what the largest image takes, and what the interpreter takes.
+MOST_MEMORY = 1024 * 1024 * 1024
+MOST_CPU_SECONDS = 30
+
+
+class NoPreview(Exception):
+    """Of this file no preview can be made; it says why."""
+
+
+class Source(io.RawIOBase):
+    """The file, of which the parent sends what is asked for."""
+
+    def __init__(self, answers: BinaryIO, requests: BinaryIO, size: int) -> None:
+        self._answers = answers
+        self._requests = requests
+        self._size = size
+        self._position = 0
+        self._blocks: OrderedDict[int, bytes] = OrderedDict()
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._position
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
+        self._position = max(0, start + offset)
+        return self._position
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        length = max(0, min(len(view), self._size - self._position))
+        done = 0
+        while done < length:
+            number, skipped = divmod(self._position, BLOCK_BYTES)
+            piece = self._block(number)[skipped : skipped + length - done]
+            if not piece:
+                break
+            view[done : done + len(piece)] = piece
+            done += len(piece)
+            self._position += len(piece)
+        return done
+
+    def _block(self, number: int) -> bytes:
+        found = self._blocks.get(number)
+        if found is None:
+            start = number * BLOCK_BYTES
+            send(self._requests, b"R", WANTED.pack(start, min(BLOCK_BYTES, self._size - start)))
+            (length,) = LENGTH.unpack(self._answers.read(LENGTH.size))
+            found = self._blocks[number] = self._answers.read(length)
+            if len(self._blocks) > KEPT_BLOCKS:
+                self._blocks.popitem(last=False)
+        self._blocks.move_to_end(number)
+        return found
+
+
+def send(target: BinaryIO, letter: bytes, payload: bytes) -> None:
+    target.write(FRAME.pack(letter, len(payload)))
+    target.write(payload)
+    target.flush()
+
+
+def image_previews(source: Source) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """Of the image, or the first of several: upright, in two sizes, as WebP without anything else in it."""
+    try:
+        with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
+            width, height = image.size
+            if width * height > MOST_PIXELS:
+                raise NoPreview(f"it has {width} by {height} pixels")
+            # A JPEG is decoded at an eighth where that is enough.
+            image.draft("RGB", (LARGE_SIDE * 2, LARGE_SIDE * 2))
+            if image.getexif().get(0x0112) in (5, 6, 7, 8):
+                width, height = height, width
+            # Made small first, and in its place: a copy of the largest takes 200 MB.
+            plain = image if image.mode in PLAIN_MODES and "transparency" not in image.info else _converted(image)
+            plain.thumbnail((LARGE_SIDE, LARGE_SIDE), Image.Resampling.LANCZOS, reducing_gap=2.0)
+            upright = _converted(ImageOps.exif_transpose(plain))
+    except Image.DecompressionBombError:
+        raise NoPreview("it has too many pixels") from None
+    except UnidentifiedImageError:
+        raise NoPreview("it is no image that can be read") from None
+    return _in_two_sizes(upright), {"width": width, "height": height}
+
+
+def _in_two_sizes(image: Image.Image) -> dict[str, bytes]:
+    large = _webp(image)
+    image.thumbnail((SMALL_SIDE, SMALL_SIDE), Image.Resampling.LANCZOS)
+    return {SMALL: _webp(image), LARGE: large}
+
+
+def _webp(image: Image.Image) -> bytes:
+    target = io.BytesIO()
+    image.save(target, "WEBP", quality=QUALITY, method=4, exif=b"", icc_profile=b"", xmp=b"")
+    return target.getvalue()
+
+
+def _converted(image: Image.Image) -> Image.Image:
+    return image.convert("RGBA" if image.has_transparency_data else "RGB")
+
+
+def video_previews(source: Source, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """A poster in two sizes, and the first seconds without sound, at most `side` pixels wide and high."""
+    import av
+
+    # Only the reader that the first bytes name, which opens nothing else: a playlist would name other files.
+    options = {
+        "probesize": "4194304",
+        "analyzeduration": "3000000",
+        "max_streams": str(MOST_STREAMS),
+        "protocol_whitelist": "none",
+    }
+    av.logging.set_level(None)
+    with av.open(source, "r", format=_format_of(source), options=options, metadata_errors="ignore") as container:
+        # Not every reader minds the option.
+        if len(container.streams) > MOST_STREAMS:
+            raise NoPreview(f"it has {len(container.streams)} streams")
+        stream = next(iter(container.streams.video), None)
+        if stream is None:
+            raise NoPreview("it has no video stream")
+        context = stream.codec_context
+        if context.codec.name not in DECODERS:
+            raise NoPreview(f"its codec is {context.codec.name[:40]}")
+        _require_few_pixels(context.width, context.height)
+        context.thread_count = 1
+        clip = Clip(side, _ratio(stream))
+        for frame in _sampled(container, stream, seconds):
+            clip.add(frame)
+        if clip.poster is None:
+            raise NoPreview("it has no frame that can be read")
+        facts = {**clip.facts, "duration_seconds": _duration(container, stream)}
+        return {**_in_two_sizes(clip.poster), CLIP: clip.finished()}, facts
+
+
+def _format_of(source: Source) -> str:
+    beginning = source.read(400) or b""
+    source.seek(0)
+    if beginning[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
+        return "mov"
+    for magic, name in ((b"\x1aE\xdf\xa3", "matroska"), (b"OggS", "ogg"), (b"FLV", "flv"), (b"GIF8", "gif")):
+        if beginning.startswith(magic):
+            return name
+    if beginning.startswith(b"RIFF") and beginning[8:12] == b"AVI ":
+        return "avi"
+    if beginning.startswith(b"\x00\x00\x01\xba"):
+        return "mpeg"
+    if beginning[:1] == b"G" and beginning[188:189] == b"G":
+        return "mpegts"
+    raise NoPreview("it is no video that can be read")
+
+
+def _require_few_pixels(width: int, height: int) -> None:
+    if width * height > MOST_VIDEO_PIXELS:
+        raise NoPreview(f"it has {width} by {height} pixels")
+
+
+def _ratio(stream: VideoStream) -> float:
+    """How much wider than high its pixels are."""
+    ratio = float(stream.sample_aspect_ratio or 1)
+    return ratio if 0.1 < ratio < 10 else 1.0
+
+
+def _duration(container: InputContainer, stream: VideoStream) -> float | None:
+    if stream.duration and stream.time_base:
+        seconds = float(stream.duration * stream.time_base)
+    else:
+        seconds = (container.duration or 0) / 1_000_000
+    return round(seconds, 3) if 0 < seconds < MOST_DURATION_SECONDS else None
+
+
+def _sampled(container: InputContainer, stream: VideoStream, seconds: float) -> Iterator[tuple[VideoFrame, int]]:
+    """Frames of the first seconds, FRAME_RATE at most, each with its place in the clip."""
+    first: float | None = None
+    last = -1
+    for number, frame in enumerate(_frames(container, stream)):
+        _require_few_pixels(frame.width, frame.height)
+        moment = number / FRAME_RATE if frame.pts is None else frame.time
+        first = moment if first is None else first
+        place = math.floor((moment - first) * FRAME_RATE + 0.001)
+        if place >= seconds * FRAME_RATE or number > MOST_PACKETS:
+            return
+        if place > last:
+            last = place
+            yield frame, place
+
+
+def _frames(container: InputContainer, stream: VideoStream) -> Iterator[VideoFrame]:
+    import av
+
+    broken = 0
+    for packets, packet in enumerate(container.demux(stream)):
+        try:
+            yield from packet.decode()
+        except av.FFmpegError:
+            broken += 1
+        if packets > MOST_PACKETS or broken > MOST_BROKEN:
+            return
+
+
+class Clip:
+    """Frames become a silent H.264 video, which every browser plays; one of them becomes the poster."""
+
+    def __init__(self, side: int, ratio: float) -> None:
+        self.poster: Image.Image | None = None
+        self.facts: dict[str, Any] = {}
+        self._has_good_poster = False
+        self._side = side
+        self._ratio = ratio
+        self._target = io.BytesIO()
+        self._container: Any = None
+        self._stream: Any = None
+
+    def add(self, sampled: tuple[VideoFrame, int]) -> None:
+        frame, place = sampled
+        image = self._image(frame, self._side)
+        if self.poster is None or (not self._has_good_poster and _says_something(image)):
+            self._has_good_poster = _says_something(image)
+            self.poster = self._image(frame, LARGE_SIDE)
+        self._encode(image, place)
+
+    def _image(self, frame: VideoFrame, side: int) -> Image.Image:
+        """Upright, with square pixels, of even sides within `side`."""
+        shown_width = frame.width * self._ratio
+        turns = round(frame.rotation / 90) % 4
+        if not self.facts:
+            upright = (round(shown_width), frame.height)
+            self.facts = dict(zip(("width", "height"), reversed(upright) if turns % 2 else upright, strict=True))
+        scale = min(1.0, side / max(shown_width, frame.height))
+        width, height = _even(shown_width * scale), _even(frame.height * scale)
+        # PyAV's own are not typed.
+        image: Image.Image = frame.reformat(width=width, height=height, format="rgb24").to_image()  # type: ignore[no-untyped-call]
+        return image.rotate(90 * turns, expand=True) if turns else image
+
+    def _encode(self, image: Image.Image, place: int) -> None:
+        import av
+
+        if self._container is None:
+            # Room at the beginning for the index, so that it plays while it loads.
+            self._container = av.open(self._target, "w", format="mp4", options={"moov_size": "16384"})
+            options = {"preset": "veryfast", "crf": "29", "maxrate": "1500k", "bufsize": "3000k", "threads": "1"}
+            self._stream = self._container.add_stream("libx264", rate=FRAME_RATE, options=options)
+            self._stream.width, self._stream.height, self._stream.pix_fmt = *image.size, "yuv420p"
+        size = (self._stream.width, self._stream.height)
+        picture = av.VideoFrame.from_image(image if image.size == size else image.resize(size))  # type: ignore[no-untyped-call]
+        picture.pts = place
+        self._container.mux(self._stream.encode(picture))
+
+    def finished(self) -> bytes:
+        self._container.mux(self._stream.encode(None))
+        self._container.close()
+        return self._target.getvalue()
+
+
+def _even(length: float) -> int:
+    return max(2, round(length / 2) * 2)
+
+
+def _says_something(image: Image.Image) -> bool:
+    return ImageStat.Stat(image.convert("L")).stddev[0] >= LEAST_CONTRAST
+
+
+def _limit() -> None:
+    # Where the system has no such limits, the time that the parent waits is what is left.
+    with suppress(ImportError, OSError, ValueError):
+        import os
+        import resource
+
+        os.nice(10)
+        resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
+        resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+        # It writes no file.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def main() -> int:
+    _limit()
+    answers, target = sys.stdin.buffer, sys.stdout.buffer
+    task = json.loads(answers.readline())
+    source = Source(answers, target, task["size"])
+    try:
+        if task["kind"] == "image":
+            made, facts = image_previews(source)
+        else:
+            made, facts = video_previews(source, task["side"], task["seconds"])
+    except NoPreview as reason:
+        send(target, b"N", str(reason).encode())
+        return 0
+    # What readers raise on broken files is anything, and something else with each version.
+    except Exception as error:  # noqa: BLE001
+        send(target, b"N", f"it cannot be read ({type(error).__name__})".encode())
+        return 0
+    for name, content in made.items():
+        send(target, b"F", name.encode() + b"\0" + content)
+    send(target, b"I", json.dumps(facts).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

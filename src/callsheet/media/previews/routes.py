@@ -1,0 +1,50 @@
+"""`/api/previews`: thumbnails, posters and clips, by signed URLs, whichever storage they are in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from callsheet.media.previews.maker import CONTENT_TYPES
+from callsheet.media.previews.sandbox import MOST_BYTES
+from callsheet.media.previews.urls import PATH, PreviewUrls
+from callsheet.media.storage import Storage
+from callsheet.media.storage.responses import answer_headers, plan_answer
+from callsheet.wire.errors import NotFound, SignatureInvalid
+
+# The bytes behind a URL never change.
+CACHED = "private, max-age=604800, immutable"
+_BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
+_ANSWERS: dict[int | str, dict[str, Any]] = {
+    200: {"description": "The image or clip.", **_BYTES},
+    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
+    304: {"description": "It is still what `If-None-Match` says."},
+}
+
+
+def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
+    router = APIRouter(tags=["files"])
+
+    @router.get(PATH + "{key:path}", response_class=Response, responses=_ANSWERS)
+    async def read_preview(
+        key: str,
+        request: Request,
+        expires: str = Query("", description="As the URL has it."),
+        signature: str = Query("", description="As the URL has it."),
+    ) -> Response:
+        """A thumbnail, poster or clip, by its signed URL. It needs no key and may be cached for a week."""
+        folder, _, name = key.rpartition("/")
+        urls.require(folder, expires, signature)
+        if name not in CONTENT_TYPES:
+            raise SignatureInvalid()
+        found = await storage.peek(key, MOST_BYTES[name])
+        if found is None:
+            raise NotFound("There is no such preview.")
+        info, content = found
+        plan = plan_answer(request.headers, info)
+        headers = {**answer_headers(info, plan, None), "cache-control": CACHED}
+        return Response(content[plan.start : plan.end], plan.status, headers)
+
+    return router

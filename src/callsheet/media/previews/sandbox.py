@@ -1,0 +1,144 @@
+"""Decoders behind walls: a process of its own for each file, with limits on time, memory and what it reads.
+
+Strangers made the bytes. A JPEG of 100 kB can ask for hours (a scan of the whole image every 75 bytes), a video can be
+endless, and a decoder that crashes takes its process with it. The process has no environment, opens no other file and
+is sent only the parts of the file that it asks for, so a video of gigabytes costs a few megabytes of reading.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Literal
+
+from callsheet.media.previews import program
+from callsheet.media.previews.program import BLOCK_BYTES, CLIP, FRAME, LARGE, LENGTH, SMALL, WANTED, NoPreview
+
+Kind = Literal["image", "video"]
+# Reads `length` bytes from `start` on, fewer at the end of the file.
+Read = Callable[[int, int], Awaitable[bytes]]
+
+SECONDS = 30.0
+# Of one file, which may be read again and again.
+MOST_READ_BYTES = 256 * 1024 * 1024
+# The rest would not be a preview. With these, what a file has of previews is bounded whatever is in it.
+MOST_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ClipSize:
+    """How large the clip of a video is: the most pixels of its longer side, and its seconds."""
+
+    side: int
+    seconds: float
+
+
+# Of what people have in lists.
+FOR_LISTS = ClipSize(480, 3.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Previews:
+    """What was made, by name; and what the original is."""
+
+    files: dict[str, bytes]
+    width: int
+    height: int
+    duration_seconds: float | None
+
+
+def kinds() -> tuple[Kind, ...]:
+    """Of what previews can be made here: of videos only where PyAV is installed."""
+    return ("image", "video") if find_spec("av") is not None else ("image",)
+
+
+async def make_previews(
+    kind: Kind, size: int, read: Read, clip: ClipSize = FOR_LISTS, seconds: float = SECONDS
+) -> Previews:
+    """Raises NoPreview where there is none to be had of this file."""
+    process = await asyncio.create_subprocess_exec(
+        # The file itself, so that nothing else of Callsheet is loaded; no environment, which may hold secrets.
+        *(sys.executable, "-I", "-B", program.__file__),
+        stdin=asyncio.subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.DEVNULL,
+        env={},
+    )
+    task = {"kind": kind, "size": size, "side": clip.side, "seconds": clip.seconds}
+    assert process.stdin is not None
+    assert process.stdout is not None
+    conversation = _Conversation(process.stdin, process.stdout, read)
+    try:
+        async with asyncio.timeout(seconds):
+            return await conversation.run(task)
+    except TimeoutError:
+        raise NoPreview(f"reading it takes more than {seconds:g} seconds") from None
+    except (asyncio.IncompleteReadError, ConnectionError):
+        raise NoPreview("its decoder died") from None
+    finally:
+        # Also where whoever waits is cancelled.
+        with suppress(ProcessLookupError):
+            process.kill()
+        await process.wait()
+
+
+@dataclass(slots=True)
+class _Conversation:
+    """What a process is sent and says. It may have been taken over by what it decodes: nothing it says is trusted."""
+
+    target: asyncio.StreamWriter
+    source: asyncio.StreamReader
+    read: Read
+    read_bytes: int = 0
+    files: dict[str, bytes] = field(default_factory=dict)
+
+    async def run(self, task: Mapping[str, object]) -> Previews:
+        self.target.write(json.dumps(task).encode() + b"\n")
+        while True:
+            letter, length = FRAME.unpack(await self.source.readexactly(FRAME.size))
+            if length > max(MOST_BYTES.values()) + 100:
+                raise NoPreview("what was made of it is too large")
+            payload = await self.source.readexactly(length)
+            match letter:
+                case b"R" if length == WANTED.size:
+                    await self._answer(*WANTED.unpack(payload))
+                case b"F":
+                    self._keep(payload)
+                case b"I":
+                    return self._finished(payload)
+                case b"N":
+                    raise NoPreview(payload.decode("utf-8", "replace")[:LONGEST_REASON])
+                case _:
+                    raise NoPreview("its decoder died")
+
+    async def _answer(self, start: int, length: int) -> None:
+        self.read_bytes += length
+        if length > BLOCK_BYTES or self.read_bytes > MOST_READ_BYTES:
+            raise NoPreview(f"making it needs more than {MOST_READ_BYTES} bytes of it")
+        content = await self.read(start, length)
+        self.target.write(LENGTH.pack(len(content)) + content)
+        await self.target.drain()
+
+    def _keep(self, payload: bytes) -> None:
+        name, _, content = payload.partition(b"\0")
+        named = name.decode("ascii", "replace")
+        if len(content) > MOST_BYTES.get(named, 0):
+            raise NoPreview("what was made of it is too large")
+        self.files[named] = content
+
+    def _finished(self, payload: bytes) -> Previews:
+        try:
+            facts = json.loads(payload)
+            width, height = int(facts["width"]), int(facts["height"])
+            seconds = facts.get("duration_seconds")
+            if not {SMALL, LARGE} <= self.files.keys() or not (0 < width < 2**31 and 0 < height < 2**31):
+                raise ValueError
+            return Previews(self.files, width, height, None if seconds is None else float(seconds))
+        except (ValueError, TypeError, KeyError):
+            raise NoPreview("its decoder died") from None

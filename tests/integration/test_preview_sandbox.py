@@ -1,0 +1,258 @@
+"""Previews of real media, and files that are made to hurt: each costs itself its preview, and nothing else."""
+
+from __future__ import annotations
+
+import io
+import os
+from fractions import Fraction
+from pathlib import Path
+
+import av
+import numpy as np
+import pytest
+from PIL import Image
+
+from callsheet.media.previews import program, sandbox
+from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
+from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize
+from tests.integration.test_darkroom import endless_jpeg, million_frames, square_png
+from tests.support.clips import Picture, decode, flat, make_clip, scene
+from tests.support.previews import clip, image, of_size, opened, patched, previews_of, video_tracks, with_tracks
+
+
+def black_then_scene(position: int, width: int, height: int) -> Picture:
+    return flat(width, height, (0, 0, 0)) if position < 6 else scene(position, width, height)
+
+
+async def test_an_image_has_thumbnails_in_two_sizes() -> None:
+    made = await previews_of(image(3000, 1500, "JPEG"), "image")
+    assert (opened(made.files[SMALL]).size, opened(made.files[LARGE]).size) == ((384, 192), (1280, 640))
+    assert (made.width, made.height, made.duration_seconds) == (3000, 1500, None)
+    assert CLIP not in made.files
+
+
+async def test_a_photograph_that_was_turned_is_upright_and_tells_nothing_else() -> None:
+    exif = Image.Exif()
+    exif[0x0112], exif[0x010E] = 6, "where I live"
+    made = await previews_of(image(800, 400, "JPEG", exif=exif), "image")
+    assert (made.width, made.height) == (400, 800)
+    assert opened(made.files[LARGE]).size == (400, 800)
+    assert b"where I live" not in made.files[LARGE] + made.files[SMALL]
+
+
+async def test_what_is_transparent_stays_so() -> None:
+    target = io.BytesIO()
+    Image.new("RGBA", (50, 50), (255, 0, 0, 0)).save(target, "PNG")
+    made = await previews_of(target.getvalue(), "image")
+    assert opened(made.files[SMALL]).convert("RGBA").getpixel((5, 5))[3] == 0  # type: ignore[index]
+
+
+async def test_a_video_has_a_poster_and_a_silent_clip_of_its_first_seconds(tmp_path: Path) -> None:
+    content = clip(tmp_path / "source.mp4", 24 * 5, rate=24, width=800, height=600)
+    made = await previews_of(content)
+    (tmp_path / CLIP).write_bytes(made.files[CLIP])
+    seen = decode(tmp_path / CLIP)
+    assert (seen.video_codec, seen.sound_codec, len(seen.frames)) == ("h264", None, 45)
+    assert seen.frames[0].shape == (360, 480, 3)
+    # Its index comes first, so that it plays while it loads.
+    assert made.files[CLIP].index(b"moov") < made.files[CLIP].index(b"mdat")
+    assert opened(made.files[LARGE]).size == (800, 600)
+    assert max(opened(made.files[SMALL]).size) == SMALL_SIDE
+    assert (made.width, made.height, made.duration_seconds) == (800, 600, 5.0)
+    # Colours survive: the upper left of the scene is yellow.
+    assert seen.frames[0][10, 10, 0] > 150
+    assert seen.frames[0][10, 10, 2] < 90
+
+
+async def test_a_poster_is_not_the_black_that_a_video_begins_with(tmp_path: Path) -> None:
+    made = await previews_of(clip(tmp_path / "a.mp4", 24, picture=black_then_scene))
+    assert opened(made.files[LARGE]).convert("RGB").getpixel((5, 5))[0] > 100  # type: ignore[index]
+
+
+async def test_a_video_that_is_black_has_a_black_poster(tmp_path: Path) -> None:
+    black = clip(tmp_path / "a.mp4", 5, picture=lambda _, width, height: flat(width, height, (0, 0, 0)))
+    assert opened((await previews_of(black)).files[LARGE]).convert("L").getextrema()[1] < 30  # type: ignore[operator]
+
+
+async def test_a_video_that_was_turned_is_upright(tmp_path: Path) -> None:
+    def turn(content: bytearray) -> None:
+        # The matrix of a track: 36 bytes, 44 behind the name of its header.
+        matrix = content.index(b"tkhd") + 4 + 40
+        values = (0, 0x10000, 0, -0x10000, 0, 0, 0, 0, 0x40000000)
+        content[matrix : matrix + 36] = b"".join(value.to_bytes(4, "big", signed=True) for value in values)
+
+    made = await previews_of(patched(clip(tmp_path / "a.mp4", 5, width=160, height=120), turn))
+    assert (made.width, made.height) == (120, 160)
+    # Yellow was in the upper left; a quarter turn to the right puts it into the upper right.
+    poster = opened(made.files[LARGE]).convert("RGB")
+    assert poster.size == (120, 160)
+    assert poster.getpixel((110, 10))[0] > 150  # type: ignore[index]
+
+
+@pytest.mark.parametrize("name", ["a.webm", "a.mkv", "a.avi", "a.ts", "a.mov"])
+async def test_each_common_container_is_read(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    codec = "libvpx-vp9" if name == "a.webm" else "libx264"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 48, "yuv420p"
+        for position in range(5):
+            frame = av.VideoFrame.from_ndarray(scene(position), format="rgb24").reformat(format="yuv420p")
+            frame.pts, frame.time_base = position, Fraction(1, 10)
+            container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    made = await previews_of(path.read_bytes())
+    assert (made.width, made.height) == (64, 48)
+    assert len(made.files) == 3
+
+
+async def test_an_extreme_shape_has_previews_of_even_sides(tmp_path: Path) -> None:
+    made = await previews_of(clip(tmp_path / "a.mp4", 3, width=1600, height=2))
+    (tmp_path / CLIP).write_bytes(made.files[CLIP])
+    assert decode(tmp_path / CLIP).frames[0].shape == (2, 480, 3)
+
+
+async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> None:
+    """Each frame is noise of 60 kB, so that it has 30 MB."""
+    noise = np.random.default_rng(1)
+    path = tmp_path / "long.mp4"
+    picture = noise.integers(0, 255, (4, 240, 320, 3), dtype=np.uint8)
+    make_clip(path, 500, 10, 320, 240, sound=False, picture=lambda position, *_: picture[position % 4])
+    content, read = path.read_bytes(), 0
+
+    async def counting(start: int, length: int) -> bytes:
+        nonlocal read
+        read += length
+        return content[start : start + length]
+
+    made = await sandbox.make_previews("video", len(content), counting, seconds=300)
+    assert made.duration_seconds == 50.0
+    assert read < len(content) / 2
+    assert all(len(each) <= MOST_BYTES[name] for name, each in made.files.items())
+
+
+async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -> None:
+    path = tmp_path / "a.ts"
+    make_clip(path, 48, 12, sound=False)
+    made = await previews_of(path.read_bytes()[: path.stat().st_size // 2])
+    assert opened(made.files[LARGE]).size == (160, 120)
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "reason"),
+    [
+        ("image", b"", "no image"),
+        ("image", b"<html><script>alert(1)</script></html>", "no image"),
+        ("image", b'<svg xmlns="http://www.w3.org/2000/svg"/>', "no image"),
+        ("image", b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 9 9\n", "no image"),
+        ("image", image(300, 300)[:200], "cannot be read"),
+        ("image", square_png(20_000, 1, 0, bytes(2500)), "pixels"),
+        ("video", b"", "no video that"),
+        ("video", b"#EXTM3U\n#EXTINF:1,\nfile:///etc/passwd\n", "no video that"),
+        ("video", b"ffconcat version 1.0\nfile /etc/passwd\n", "no video that"),
+        (
+            "video",
+            b"\x00\x00\x00\x20ftypisom\x00\x00\x02\x00isomiso2avc1mp41" + bytes(range(256)) * 8,
+            "cannot be read",
+        ),
+        ("video", image(20, 20), "no video that"),
+        ("video", patched(video_tracks(1), of_size(30_000, 30_000)), "pixels|no frame"),
+    ],
+    ids=[
+        *("nothing", "html", "svg", "eps", "truncated", "bomb"),
+        *("no bytes", "playlist", "list of files", "broken", "image", "huge"),
+    ],
+)
+async def test_what_cannot_be_read_says_why(kind: sandbox.Kind, content: bytes, reason: str) -> None:
+    with pytest.raises(NoPreview, match=reason):
+        await previews_of(content, kind)
+
+
+async def test_a_file_of_thousands_of_tracks_costs_no_more_than_another(tmp_path: Path) -> None:
+    content = with_tracks(clip(tmp_path / "a.mp4", 5, sound=False), 5000)
+    with pytest.raises(NoPreview, match=r"streams|cannot be read"):
+        await previews_of(content)
+
+
+async def test_sound_alone_has_no_preview(tmp_path: Path) -> None:
+    path = tmp_path / "a.mp4"
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("aac", rate=44_100, layout="mono")
+        frame = av.AudioFrame.from_ndarray(np.zeros((1, 1024), np.float32), format="fltp", layout="mono")
+        frame.sample_rate, frame.pts = 44_100, 0
+        container.mux(stream.encode(frame))
+        container.mux(stream.encode(None))
+    with pytest.raises(NoPreview, match="no video stream"):
+        await previews_of(path.read_bytes())
+
+
+async def test_the_largest_image_that_is_taken_fits_into_the_memory_of_a_decoder() -> None:
+    made = await previews_of(square_png(7000, 8, 6, bytes((255, 0, 0, 9)) * 7000), "image")
+    assert opened(made.files[LARGE]).size == (LARGE_SIDE, LARGE_SIDE)
+
+
+async def test_of_a_million_frames_one_is_looked_at() -> None:
+    assert opened((await previews_of(million_frames(), "image")).files[SMALL]).size == (8, 8)
+
+
+async def test_what_takes_for_ever_is_given_up() -> None:
+    with pytest.raises(NoPreview, match="more than 2 seconds"):
+        await previews_of(endless_jpeg(), "image", seconds=2)
+
+
+async def test_a_decoder_that_reads_again_and_again_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sandbox, "MOST_READ_BYTES", 100)
+    with pytest.raises(NoPreview, match="more than 100 bytes"):
+        await previews_of(image(300, 300), "image")
+
+
+PROGRAMS = {
+    "it crashes": ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "died"),
+    "it says nothing": ("pass", "died"),
+    "it talks nonsense": ("import sys; sys.stdout.write('?' * 100_000)", "too large|died"),
+    "it sends a file of another name": (
+        "import sys, struct; sys.stdout.buffer.write(struct.pack('>cI', b'F', 9) + b'../../x\\0y')",
+        "too large",
+    ),
+    "it sends too much": (
+        "import sys, struct; sys.stdout.buffer.write(struct.pack('>cI', b'F', 2**31) + b'small.webp\\0')",
+        "too large",
+    ),
+    "it sends nothing and says that it is done": (
+        'import sys, struct; t = b\'{"width": 1, "height": 1}\'; '
+        "sys.stdout.buffer.write(struct.pack('>cI', b'I', len(t)) + t)",
+        "died",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+async def test_a_decoder_that_was_taken_over_gets_nothing_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    text, reason = PROGRAMS[name]
+    (tmp_path / "program.py").write_text(text)
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
+    with pytest.raises(NoPreview, match=reason):
+        await previews_of(b"x" * 1000)
+
+
+async def test_a_decoder_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = "import os, sys, struct; t = repr(dict(os.environ)).encode(); "
+    text += "sys.stdout.buffer.write(struct.pack('>cI', b'N', len(t)) + t)"
+    (tmp_path / "program.py").write_text(text)
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
+    monkeypatch.setenv("CALLSHEET_SECRET", "told-to-nobody")
+    with pytest.raises(NoPreview) as told:
+        await previews_of(b"")
+    assert "told-to-nobody" not in str(told.value)
+    assert os.environ["PATH"] not in str(told.value)
+
+
+async def test_a_clip_can_be_larger_and_longer(tmp_path: Path) -> None:
+    content = clip(tmp_path / "a.mp4", 60, rate=12, width=1000, height=500, sound=False)
+    made = await previews_of(content, clip=ClipSize(720, 5))
+    (tmp_path / CLIP).write_bytes(made.files[CLIP])
+    seen = decode(tmp_path / CLIP)
+    assert seen.frames[0].shape == (360, 720, 3)
+    assert len(seen.frames) == 60

@@ -1,0 +1,81 @@
+"""Files on the control plane's storage whose previews a test makes, and files that are made to hurt."""
+
+from __future__ import annotations
+
+import io
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import av
+import numpy as np
+from PIL import Image
+
+from callsheet.media.previews.sandbox import FOR_LISTS, ClipSize, Kind, Previews, make_previews
+from tests.support.clips import make_clip
+
+# For machines that are busy: no verdict depends on how long something takes.
+PATIENCE = 300.0
+
+
+async def previews_of(
+    content: bytes, kind: Kind = "video", clip: ClipSize = FOR_LISTS, seconds: float = PATIENCE
+) -> Previews:
+    async def read(start: int, length: int) -> bytes:
+        return content[start : start + length]
+
+    return await make_previews(kind, len(content), read, clip, seconds)
+
+
+def image(width: int, height: int, kind: str = "PNG", colour: str = "green", **options: object) -> bytes:
+    target = io.BytesIO()
+    Image.new("RGB", (width, height), colour).save(target, kind, **options)
+    return target.getvalue()
+
+
+def clip(path: Path, frames: int = 24, **options: object) -> bytes:
+    make_clip(path, frames, **options)  # type: ignore[arg-type]
+    return path.read_bytes()
+
+
+def opened(webp: bytes) -> Image.Image:
+    return Image.open(io.BytesIO(webp))
+
+
+def video_tracks(tracks: int = 1) -> bytes:
+    """A Matroska file of this many video tracks, with a frame in each."""
+    target = io.BytesIO()
+    with av.open(target, "w", format="matroska") as container:
+        streams = [container.add_stream("mjpeg", rate=1) for _ in range(tracks)]
+        for stream in streams:
+            stream.width, stream.height, stream.pix_fmt = 16, 16, "yuvj420p"
+        for stream in streams:
+            frame = av.VideoFrame.from_ndarray(np.zeros((16, 16, 3), np.uint8), format="rgb24")
+            container.mux(stream.encode(frame.reformat(format="yuvj420p")))
+            container.mux(stream.encode(None))
+    return target.getvalue()
+
+
+def patched(content: bytes, change: Callable[[bytearray], None]) -> bytes:
+    copy = bytearray(content)
+    change(copy)
+    return bytes(copy)
+
+
+def of_size(width: int, height: int) -> Callable[[bytearray], None]:
+    """The size in the header of a JPEG, here of one that is a frame of a video."""
+
+    def change(content: bytearray) -> None:
+        header = content.index(b"\xff\xc0\x00\x11\x08")
+        content[header + 5 : header + 9] = struct.pack(">HH", height, width)
+
+    return change
+
+
+def with_tracks(mp4: bytes, tracks: int) -> bytes:
+    """An MP4 whose index, at its end, has its only track this many times."""
+    moov, trak = mp4.index(b"moov") - 4, mp4.index(b"trak") - 4
+    (size,) = struct.unpack(">I", mp4[trak : trak + 4])
+    track = mp4[trak : trak + size]
+    index = mp4[moov + 8 : trak] + track * tracks + mp4[trak + size :]
+    return mp4[:moov] + struct.pack(">I4s", len(index) + 8, b"moov") + index
