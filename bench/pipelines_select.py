@@ -186,8 +186,8 @@ async def _director(ground: Ground) -> AsyncIterator[Director]:
         storage = open_storage(settings, secret)
         try:
             databases = ground.databases
-            catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
             media = open_media(databases, storage, settings, secret)
+            catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
             yield open_pipelines(databases, catalog, media, ground.room, settings.pipelines).director
         finally:
             await storage.close()

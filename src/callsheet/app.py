@@ -43,6 +43,8 @@ from callsheet.identity.routes import account_router, key_router, session_list_r
 from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
 from callsheet.jobs.active_limits import ActiveLimits
 from callsheet.jobs.admin_routes import admin_job_router, dispatch_router, job_by_id_router, ready_job_router
+from callsheet.jobs.effect_preview_routes import effect_preview_router
+from callsheet.jobs.effect_previews import JobExamples
 from callsheet.jobs.effect_routes import effect_job_router
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.operations import DispatchOperations, JobOperations
@@ -52,6 +54,7 @@ from callsheet.jobs.room import JobsRoom, open_jobs
 from callsheet.jobs.routes import job_router
 from callsheet.jobs.share_routes import share_router
 from callsheet.jobs.streams import Streams, stream_router, stream_token_router
+from callsheet.jobs.waits import Waits
 from callsheet.library.room import LibraryRoom, open_library
 from callsheet.media.previews.routes import preview_router
 from callsheet.media.quota_routes import quota_router
@@ -142,6 +145,7 @@ class Rooms:
     protocol: WorkerProtocol
     credentials: Credentials
     presenter: Presenter
+    waits: Waits
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -300,7 +304,7 @@ def _open_rooms(
     """From the lowest to the highest; what a lower one needs of a higher one is handed down here."""
     identity = open_identity(databases, settings, secret)
     media = open_media(databases, storage, settings, secret, owner, identity.quotas)
-    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes)
+    catalog = open_catalog(databases, storage, settings.storage.max_upload_bytes, secret)
     limits = ActiveLimits(
         jobs=settings.jobs.active_per_user,
         tasks=settings.tasks.active_per_user,
@@ -325,6 +329,7 @@ def _open_rooms(
         protocol=open_protocol(databases, storage, jobs, fleet, settings, registry, webhooks.gate),
         credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
+        waits=Waits(jobs.overview, fleet.capacity.of, webhooks.gate),
     )
 
 
@@ -393,7 +398,7 @@ def _user_routers(
         preview_router(rooms.media.files.storage, rooms.media.preview_urls),
         video_router(rooms.media, authentication),
         file_router(rooms.media, authentication),
-        effect_router(rooms.catalog, authentication),
+        effect_router(rooms.catalog, rooms.waits.of, authentication),
         effect_job_router(effect_jobs, rooms.presenter, authentication),
         # Before the jobs, for which `stream` would be the id of one.
         stream_router(streams, reader, authentication),
@@ -456,6 +461,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),
         admin_workflow_router(rooms.catalog, authentication),
         admin_effect_router(rooms.catalog, authentication),
+        effect_preview_router(rooms.catalog, JobExamples(rooms.media.files), rooms.media.files.storage, authentication),
         admin_asset_router(rooms.catalog, authentication),
         ready_job_router(jobs, rooms.presenter, identity.accounts, audit, authentication),
         admin_job_router(job_operations, identity.accounts, authentication),

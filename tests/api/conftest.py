@@ -41,6 +41,7 @@ STRICT: dict[str, dict[str, Any]] = {
         "allowed_types": ("image/png", "audio/*", "video/mp4"),
         "pending_uploads_per_user": 3,
         "retention_days": 30,
+        "previews": True,
     },
     "storage": {"max_upload_bytes": 4000},
 }

@@ -296,6 +296,8 @@ TABLE: dict[Access, str] = {
         POST /api/admin/effects
         PATCH /api/admin/effects/{effect}
         DELETE /api/admin/effects/{effect}
+        PUT /api/admin/effects/{effect}/preview
+        DELETE /api/admin/effects/{effect}/preview
         POST /api/admin/assets
         POST /api/admin/assets/{asset_id}/confirm
         POST /api/admin/jobs

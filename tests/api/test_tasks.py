@@ -42,7 +42,7 @@ async def test_a_task_is_asked_for_run_and_answered(troupe: Troupe, ann: Person)
     assert {name: task[name] for name in expected} == expected
     shown = await troupe.ended(ann, task)
     answered = {"payload": expected["payload"], "attempt": 1}
-    assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "data": answered}
+    assert shown["result"] == {"metadata_id": None, "content_ids": [], "urls": [], "outputs": [], "data": answered}
     assert (shown["progress"]["percent"], shown["progress"]["message"]) == (100, "Completed")
     assert shown["error"] is None
     assert await troupe.balance(ann) == 97

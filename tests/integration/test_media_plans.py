@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime, timedelta
+from uuid import UUID
 
 import pytest
 
-from callsheet.media.files import SQL
+from callsheet.media.files import SQL as MEDIA
+from callsheet.media.previews.maker import SQL as PREVIEWS
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
@@ -18,8 +20,10 @@ from tests.support.plans import Seen, explain, prepare
 
 pytestmark = pytest.mark.thorough
 
+SQL = {**MEDIA, **PREVIEWS}
 ROWS = 30_000
-TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps")
+TABLES = ("ai_jobs", "files", "videos", "job_progress", "output_sweeps", "upload_sweeps", "file_previews")
+NOBODY = UUID(int=0)
 WHENS = ["planned while empty", "analyzed"]
 # Every job of the crowd has an upload, an output and a video of the same number; but of a thousand uploads one is
 # deleted, and one is pending: they have no video. All of it came evenly in the last ten years.
@@ -48,6 +52,11 @@ FILL = f"""
     SELECT tenant_id, id, now() - interval '1 day' * random() FROM ai_jobs WHERE id::text LIKE '%00';
     INSERT INTO upload_sweeps (tenant_id, file_id, disk, since)
     SELECT tenant_id, id, disk, now() - interval '1 day' * random() FROM files WHERE id::text LIKE '%00';
+    INSERT INTO file_previews (tenant_id, file_id, kind, status, due_at, width, height)
+    SELECT tenant_id, id, 'video', CASE WHEN due THEN 'pending' ELSE 'ready' END,
+        CASE WHEN due THEN now() - interval '1 day' * random() END, CASE WHEN NOT due THEN 9 END,
+        CASE WHEN NOT due THEN 9 END
+    FROM (SELECT *, id::text LIKE '%7' AS due FROM files) f;
 """
 
 
@@ -75,7 +84,43 @@ def cases() -> Mapping[str, tuple[str, dict[str, object], set[str], int]]:
     sweep = {"now": datetime.now(UTC) + timedelta(days=30), "disk": "local", "limit": 20}
     old = {"now": None, "days": 3600, "limit": 20}
     return {
-        "files_by_ids": ("files_by_ids", {**tenant, "file_ids": [upload(5), output(9)]}, {"files_pkey"}, 20),
+        "files_by_ids": (
+            "files_by_ids",
+            {**tenant, "file_ids": [upload(5), output(9)]},
+            {"files_pkey", "file_previews_pkey"},
+            30,
+        ),
+        "due_previews": (
+            "due_previews",
+            {"now": None, "kind": "video", "after": NOBODY, "limit": 20},
+            {"previews_due", "files_pkey"},
+            30,
+        ),
+        "due_previews, of a kind that nobody has": (
+            "due_previews",
+            {"now": None, "kind": "image", "after": NOBODY, "limit": 20},
+            {"previews_due"},
+            10,
+        ),
+        "claim_preview": (
+            "claim_preview",
+            {**tenant, "file_id": upload(7), "due_at": datetime.now(UTC), "seconds": 9},
+            {"file_previews_pkey"},
+            30,
+        ),
+        "keep_preview": (
+            "keep_preview",
+            {**tenant, "file_id": upload(7), "width": 9, "height": 9, "duration_seconds": 1.0, "has_clip": True},
+            {"file_previews_pkey", "files_pkey"},
+            60,
+        ),
+        "give_up_preview": ("give_up_preview", {**tenant, "file_id": upload(7)}, {"file_previews_pkey"}, 40),
+        "postpone_preview": (
+            "postpone_preview",
+            {**tenant, "file_id": upload(7), "seconds": 9},
+            {"file_previews_pkey"},
+            60,
+        ),
         "create_upload": ("create_upload", new, {"files_awaited"}, 120),
         "confirm_upload": (
             "confirm_upload",

@@ -94,6 +94,20 @@ def cases(rows: int) -> Mapping[str, Case]:
             OVERVIEW["outlook"], {**keys(rows // 10), **OUTLOOK}, 3000, grows_to_its_limit=True
         ),
         "place of one that runs": Case(OVERVIEW["outlook"], {**keys(rows + 7), **OUTLOOK}, 30),
+        "what a new job finds": Case(
+            OVERVIEW["route_loads"],
+            {
+                "workflow_ids": [1, 2, 3],
+                "stages": ["production"] * 3,
+                "providers": ["self_hosted"] * 3,
+                "tenant_id": TENANT,
+                "user_id": user_id(1),
+                "is_fair": False,
+                "most": 200,
+            },
+            2500,
+            grows_to_its_limit=True,
+        ),
         "list_queue": Case(OVERVIEW["list_queue"], {**anything, "looked_at": 1000}, 3000),
         "list_queue, nothing matches": Case(
             OVERVIEW["list_queue"], {**anything, "workflow": "no-such", "looked_at": 1000}, 3000

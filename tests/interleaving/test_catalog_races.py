@@ -37,7 +37,7 @@ async def opened(databases: Databases, directory: Path) -> AsyncIterator[tuple[C
     storage = LocalStorage(
         directory, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=LARGEST
     )
-    yield open_catalog(databases, storage, LARGEST), storage
+    yield open_catalog(databases, storage, LARGEST, b"s" * 32), storage
     await storage.close()
 
 

@@ -26,7 +26,7 @@ from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import CreateEffect, CreateWorkflow
 from callsheet.wire.pipelines import CreatePipeline, CreateRun, Pipeline, Run
 from tests.support.core import Core, Member, Row, report
-from tests.support.stage import Stage, principal_of
+from tests.support.stage import SECRET, Stage, principal_of
 
 _numbers = itertools.count(1)
 PNG = b"\x89PNG\r\n\x1a\n a picture"
@@ -191,6 +191,6 @@ class Shoot:
 def open_shoot(core: Core, ann: Member, stage: Stage, **settings: Any) -> Shoot:
     """Open two, over databases of their own, for two control planes."""
     storage = stage.room.files.storage
-    catalog = open_catalog(core.databases, storage, 10**9)
+    catalog = open_catalog(core.databases, storage, 10**9, SECRET)
     room = open_pipelines(core.databases, catalog, stage.room, core.room, PipelineSettings(**settings))
     return Shoot(core, ann, stage, catalog, room)

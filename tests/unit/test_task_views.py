@@ -97,6 +97,7 @@ def test_a_result_is_what_the_actor_answered_and_the_files_it_made() -> None:
         "metadata_id": str(ID),
         "content_ids": [str(ID)],
         "urls": ["https://here"],
+        "outputs": [output.model_dump()],
         "data": {"n": 1},
     }
     called_back = task_view(row(), job(JobStatus.COMPLETED, result={"outputs": [], "model": "x"})).result

@@ -109,6 +109,10 @@ class Assets:
     async def get(self, asset_id: UUID) -> Asset:
         return _view(await self._row(asset_id))
 
+    async def ready(self, asset_id: UUID) -> ReadyAsset | None:
+        async with self._databases.central.connection() as connection:
+            return (await ready_assets(connection, [asset_id])).get(asset_id)
+
     async def list(self, status: str | None, before: UUID | None, limit: int) -> Page[Asset]:
         async with self._databases.central.connection() as connection:
             rows = await SQL["list_assets"].rows(connection, status=status, before=before, limit=limit + 1)

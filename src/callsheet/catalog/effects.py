@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -11,6 +11,9 @@ from callsheet.catalog.assets import check_assets
 from callsheet.catalog.properties import check_overrides, primary_input
 from callsheet.catalog.workflows import refuse
 from callsheet.identity.audit import record
+from callsheet.media.previews.urls import PreviewUrls
+from callsheet.media.storage import Storage
+from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, Row, statements
@@ -21,6 +24,8 @@ from callsheet.wire.catalog import (
     CreateEffect,
     Effect,
     EffectInput,
+    EffectOutput,
+    EffectPreview,
     EffectProperty,
     EffectRecord,
     Property,
@@ -30,9 +35,12 @@ from callsheet.wire.catalog import (
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
 
 SQL = statements("callsheet.catalog")
+# Of previews.
+FOLDER = "catalog/effects"
+SIDES = ("before", "after")
 # A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
 NO_PRICE = "is required to publish an effect that has no price: send the tokens a job costs, or 0 to make it free"
-COLUMNS = ("name", "description", "overrides", "credits_cost", "is_published", "provider", "stage")
+COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_published", "provider", "stage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +73,23 @@ class EffectName(NamedTuple):
     name: str
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An effect as users see it, and the route of its jobs: workflow, stage and provider."""
+
+    effect: Effect
+    route: tuple[int, str, str]
+
+
 # What workers beside an engine serve.
 OWN_ENGINES = "self_hosted"
 
 
 class Effects:
-    def __init__(self, databases: Databases):
+    def __init__(self, databases: Databases, storage: Storage, preview_urls: PreviewUrls):
         self._databases = databases
+        self._storage = storage
+        self._preview_urls = preview_urls
 
     async def create(self, request: CreateEffect, actor: str) -> EffectRecord:
         if _as_id(request.slug) is not None:
@@ -102,12 +120,12 @@ class Effects:
                 is_published=request.is_published,
             )
             warnings = await _warnings(connection, request.provider)
-        return EffectRecord(**row, workflow=request.workflow, warnings=warnings)
+        return self._record(row, workflow=request.workflow, warnings=warnings)
 
     async def update(self, id_or_slug: str, request: UpdateEffect, actor: str) -> EffectRecord:
         given = request.model_dump(exclude_unset=True, exclude_none=True)
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, **_named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if given.pop("version", current["version"]) != current["version"]:
@@ -125,25 +143,27 @@ class Effects:
             details = {"fields": sorted(given), **shown}
             await record(connection, actor, "effect.update", "effect", current["id"], **details)
             warnings = await _warnings(connection, values["provider"]) if "provider" in given else []
-        return EffectRecord(**row, workflow=slug, warnings=warnings)
+        return self._record(row, workflow=slug, warnings=warnings)
 
     async def delete(self, id_or_slug: str, actor: str) -> None:
         """Only what no job names: their history would point to nothing."""
         async with self._databases.central.transaction() as connection:
-            current = await SQL["lock_effect"].row(connection, **_named(id_or_slug))
+            current = await SQL["lock_effect"].row(connection, **named(id_or_slug))
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if await SQL["effect_has_jobs"].value(connection, id=current["id"]):
                 raise InUse("Jobs were made with this effect. Unpublish it instead: set is_published to false.")
             await SQL["delete_effect"].run(connection, id=current["id"])
             await record(connection, actor, "effect.delete", "effect", current["id"], slug=current["slug"])
+        folder = f"{FOLDER}/{current['id']}"
+        await discard(self._storage, [entry.key async for entry in self._storage.list(folder)])
 
     async def get(self, id_or_slug: str) -> EffectRecord:
         async with self._databases.central.connection() as connection:
-            row = await SQL["find_effect"].row(connection, **_named(id_or_slug))
+            row = await SQL["find_effect"].row(connection, **named(id_or_slug))
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
-        return EffectRecord(**row)
+        return self._record(row)
 
     async def list(
         self, workflow: str | None, is_published: bool | None, before: UUID | None, limit: int
@@ -152,18 +172,33 @@ class Effects:
             rows = await SQL["list_effects"].rows(
                 connection, workflow=workflow, is_published=is_published, before=before, limit=limit + 1
             )
-        return page_of([EffectRecord(**row) for row in rows], limit)
+        return page_of([self._record(row) for row in rows], limit)
 
-    async def list_published(self, search: str | None, before: UUID | None, limit: int) -> Page[Effect]:
+    async def list_published(
+        self, search: str | None, category: str | None, before: UUID | None, limit: int
+    ) -> tuple[Sequence[Offer], bool]:
+        """And whether there are more."""
         async with self._databases.central.connection() as connection:
-            rows = await SQL["list_published"].rows(connection, search=search, before=before, limit=limit + 1)
-        return page_of([effect_view(row) for row in rows], limit)
+            rows = await SQL["list_published"].rows(
+                connection, search=search, category=category, before=before, limit=limit + 1
+            )
+        return [self._offer(row) for row in rows[:limit]], len(rows) > limit
 
-    async def get_published(self, id_or_slug: str) -> Effect:
+    async def get_published(self, id_or_slug: str) -> Offer:
         row = await self._published(id_or_slug)
         if row is None:
             raise NotFound(f"There is no effect {id_or_slug!r}.")
-        return effect_view(row)
+        return self._offer(row)
+
+    def _offer(self, row: Row) -> Offer:
+        effect = effect_view(row, self._preview(row))
+        return Offer(effect, (row["workflow_id"], row["stage"], row["provider"]))
+
+    def _record(self, row: Row, **rest: Any) -> EffectRecord:
+        return EffectRecord(**{**row, **rest, "preview": self._preview(row)})
+
+    def _preview(self, row: Row) -> EffectPreview | None:
+        return show_preview(self._preview_urls, row["preview"]) if row["preview"] else None
 
     async def names_of(self, ids: Iterable[UUID]) -> dict[UUID, EffectName]:
         """Slug and name, also of effects that are not published any more."""
@@ -202,7 +237,7 @@ class Effects:
 
     async def _published(self, id_or_slug: str) -> Row | None:
         async with self._databases.central.connection() as connection:
-            return await SQL["find_published"].row(connection, **_named(id_or_slug))
+            return await SQL["find_published"].row(connection, **named(id_or_slug))
 
 
 def _as_id(text: str) -> UUID | None:
@@ -212,7 +247,7 @@ def _as_id(text: str) -> UUID | None:
         return None
 
 
-def _named(id_or_slug: str) -> dict[str, Any]:
+def named(id_or_slug: str) -> dict[str, Any]:
     return {"id": _as_id(id_or_slug), "slug": id_or_slug}
 
 
@@ -234,7 +269,7 @@ async def _hold_workflow(connection: Connection, slug: str, overrides: dict[str,
     return workflow
 
 
-def effect_view(row: Row) -> Effect:
+def effect_view(row: Row, preview: EffectPreview | None) -> Effect:
     properties = [Property.model_validate(each) for each in row["properties"]]
     primary = primary_input(properties)
     return Effect(
@@ -242,11 +277,14 @@ def effect_view(row: Row) -> Effect:
         slug=row["slug"],
         name=row["name"],
         description=row["description"],
+        category=row["category"],
+        preview=preview,
         credits_cost=row["credits_cost"],
         refund_on_cancel=row["refund_on_cancel"],
         is_available=row["is_active"],
         last_processing_time_seconds=row["last_processing_time_seconds"],
         input=_input_view(primary) if primary else None,
+        output=_output_view(row["output_mime_type"]),
         properties=[
             _property_view(each, row["overrides"])
             for each in properties
@@ -262,6 +300,19 @@ def _input_view(primary: Property) -> EffectInput:
         description=primary.description,
         max_bytes=primary.limits.max_bytes,
     )
+
+
+def _output_view(mime_type: str) -> EffectOutput:
+    match mime_type.partition("/")[0]:
+        case "image" | "video" | "audio" as kind:
+            return EffectOutput(type=kind, mime_type=mime_type)
+    return EffectOutput(type="other", mime_type=mime_type)
+
+
+def show_preview(urls: PreviewUrls, stored: Mapping[str, Any]) -> EffectPreview:
+    """`stored`: as it is in the effect's row."""
+    shown = {name: urls.shown(f"{stored['folder']}/{name}", **stored[name]) for name in SIDES if name in stored}
+    return EffectPreview(**shown)
 
 
 def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:

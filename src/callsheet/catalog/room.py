@@ -5,27 +5,33 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from callsheet.catalog.assets import Assets
+from callsheet.catalog.effect_previews import EffectPreviews
 from callsheet.catalog.effects import Effects
 from callsheet.catalog.graph_store import GraphStore
 from callsheet.catalog.payloads import Payloads
 from callsheet.catalog.workflows import Workflows
+from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.plumbing.databases import Databases
+from callsheet.toolbox.signing import Master
 
 
 @dataclass(frozen=True, slots=True)
 class CatalogRoom:
     workflows: Workflows
     effects: Effects
+    effect_previews: EffectPreviews
     assets: Assets
     payloads: Payloads
 
 
-def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int) -> CatalogRoom:
+def open_catalog(databases: Databases, storage: Storage, largest_upload_bytes: int, secret: Master) -> CatalogRoom:
+    preview_urls = PreviewUrls(secret)
     graphs = GraphStore(storage)
     return CatalogRoom(
         workflows=Workflows(databases, graphs),
-        effects=Effects(databases),
+        effects=Effects(databases, storage, preview_urls),
+        effect_previews=EffectPreviews(databases, storage, preview_urls),
         assets=Assets(databases, storage, largest_upload_bytes),
         payloads=Payloads(databases, graphs),
     )

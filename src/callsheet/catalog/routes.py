@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Literal
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
 
+from callsheet.catalog.effects import Offer
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
@@ -22,6 +24,7 @@ from callsheet.wire.catalog import (
     CreateWorkflow,
     Effect,
     EffectRecord,
+    EffectWait,
     UpdateEffect,
     UpdateWorkflow,
     WorkflowDetail,
@@ -29,23 +32,36 @@ from callsheet.wire.catalog import (
 )
 from callsheet.wire.forms import Slug, WorkflowSlug
 
+# What a job of a user may expect on each route. The rooms above know; the catalog does not know them.
+WaitsOf = Callable[[Principal, Sequence[tuple[int, str, str]]], Awaitable[Mapping[tuple[int, str, str], EffectWait]]]
+OFF = EffectWait(code="off", message="This effect takes no jobs at the moment.")
 
-def effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/effects", tags=["effects"], dependencies=[Depends(authentication.user)])
+
+def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> APIRouter:
+    router = APIRouter(prefix="/api/effects", tags=["effects"])
+
+    async def shown(principal: Principal, offers: Sequence[Offer]) -> list[Effect]:
+        waits = await waits_of(principal, [offer.route for offer in offers if offer.effect.is_available])
+        return [offer.effect.model_copy(update={"wait": waits.get(offer.route, OFF)}) for offer in offers]
 
     @router.get("")
     async def list_effects(
         search: OptionalLine | None = Query(None, description="Only effects with this in their name."),
+        category: OptionalLine | None = Query(None, description="Only effects of this category."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
+        principal: Principal = Depends(authentication.user),
     ) -> Page[Effect]:
-        """The effects on offer, newest first."""
-        return await catalog.effects.list_published(search, cursor, limit)
+        """The effects on offer, newest first, each with its preview and what a job may expect now."""
+        offers, more = await catalog.effects.list_published(search, category, cursor, limit)
+        effects = await shown(principal, offers)
+        return Page(items=effects, next_cursor=str(effects[-1].id) if more else None)
 
     @router.get("/{effect}")
-    async def get_effect(effect: Slug) -> Effect:
-        """One effect, by id or slug: what it works on and what you may set."""
-        return await catalog.effects.get_published(effect)
+    async def get_effect(effect: Slug, principal: Principal = Depends(authentication.user)) -> Effect:
+        """One effect, by id or slug: what it works on, what you may set, and what a job may expect now."""
+        [found] = await shown(principal, [await catalog.effects.get_published(effect)])
+        return found
 
     return router
 

@@ -59,27 +59,31 @@ DELETE FROM workflows WHERE id = :id AND NOT is_active
 SELECT id, slug, properties, comfyui_workflow_path FROM workflows WHERE slug = :slug FOR SHARE
 
 -- name: create_effect
-INSERT INTO effects (id, slug, name, description, workflow_id, overrides, credits_cost, is_published, provider, stage)
-VALUES (:id, :slug, :name, :description, :workflow_id, :overrides, :credits_cost, :is_published, :provider, :stage)
+INSERT INTO effects (id, slug, name, description, category, workflow_id, overrides, credits_cost, is_published, provider, stage)
+VALUES (:id, :slug, :name, :description, :category, :workflow_id, :overrides, :credits_cost, :is_published, :provider,
+    :stage)
 ON CONFLICT (slug) DO NOTHING
-RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
+RETURNING id, slug, name, description, category, preview, overrides, credits_cost, is_published, provider, stage,
     last_processing_time_seconds, has_jobs, version, created_at, updated_at
 
 -- name: find_effect
-SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
+    e.is_published, e.provider,
     e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 
 -- name: lock_effect
-SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
+    e.is_published, e.provider,
     e.stage, e.version
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id = (SELECT coalesce(:id::uuid, (SELECT id FROM effects WHERE slug = :slug)))
 FOR UPDATE OF e
 
 -- name: list_effects
-SELECT e.id, e.slug, e.name, e.description, w.slug AS workflow, e.overrides, e.credits_cost, e.is_published, e.provider,
+SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, w.slug AS workflow, e.overrides, e.credits_cost,
+    e.is_published, e.provider,
     e.stage, e.last_processing_time_seconds, e.has_jobs, e.version, e.created_at, e.updated_at
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
@@ -88,12 +92,15 @@ WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
 ORDER BY e.id DESC LIMIT :limit
 
 -- name: update_effect
-UPDATE effects SET name = :name, description = :description, workflow_id = :workflow_id, overrides = :overrides,
+UPDATE effects SET name = :name, description = :description, category = :category, workflow_id = :workflow_id, overrides = :overrides,
     credits_cost = :credits_cost, is_published = :is_published, provider = :provider, stage = :stage,
     version = version + 1, updated_at = clock_timestamp()
 WHERE id = :id
-RETURNING id, slug, name, description, overrides, credits_cost, is_published, provider, stage,
+RETURNING id, slug, name, description, category, preview, overrides, credits_cost, is_published, provider, stage,
     last_processing_time_seconds, has_jobs, version, created_at, updated_at
+
+-- name: set_effect_preview
+UPDATE effects SET preview = :preview, version = version + 1, updated_at = clock_timestamp() WHERE id = :id
 
 -- name: delete_effect
 DELETE FROM effects WHERE id = :id
@@ -102,11 +109,13 @@ DELETE FROM effects WHERE id = :id
 SELECT has_jobs FROM effects WHERE id = :id FOR UPDATE
 
 -- name: list_published
-SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds,
-    w.is_active, w.properties, w.refund_on_cancel
+SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
+    e.last_processing_time_seconds, e.provider, e.stage, w.id AS workflow_id, w.is_active, w.properties,
+    w.output_mime_type, w.refund_on_cancel
 FROM effects e JOIN workflows w ON w.id = e.workflow_id
 WHERE e.id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid) AND e.is_published
   AND (:search::text IS NULL OR position(lower(:search) IN lower(e.name)) > 0)
+  AND (:category::text IS NULL OR e.category = :category)
 ORDER BY e.id DESC LIMIT :limit
 
 -- name: names_of_effects
@@ -119,8 +128,8 @@ UNION
 SELECT id FROM effects WHERE slug = ANY (:slugs::text[])
 
 -- name: find_published
-SELECT e.id, e.slug, e.name, e.description, e.overrides, e.credits_cost, e.last_processing_time_seconds, e.provider,
-    e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,
+SELECT e.id, e.slug, e.name, e.description, e.category, e.preview, e.overrides, e.credits_cost,
+    e.last_processing_time_seconds, e.provider, e.stage, e.has_jobs, w.id AS workflow_id, w.is_active, w.properties, w.comfyui_workflow_path, w.output_node_id,
     w.output_extension, w.output_mime_type, w.keep_metadata, w.run_limit_seconds, w.lease_seconds, w.max_attempts,
     w.refund_on_cancel
 FROM effects e JOIN workflows w ON w.id = e.workflow_id

@@ -397,10 +397,11 @@ async def _deletion(rooms: Rooms) -> AsyncIterator[UserDeletion]:
     from callsheet.plumbing.secrets import master_secret
 
     settings, databases = rooms.settings, rooms.databases
-    storage = open_storage(settings, master_secret(settings), StorageOwner(databases))
+    secret = master_secret(settings)
+    storage = open_storage(settings, secret, StorageOwner(databases))
     notifier = Notifier(databases.central)
     try:
-        steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes))
+        steps = StepJobs(open_catalog(databases, storage, settings.storage.max_upload_bytes, secret))
         jobs = open_jobs(databases, notifier.notify, settings.jobs)
         pipelines = Pipelines(databases, steps, Quotas(databases, settings.quotas))
         runs = Runs(databases, pipelines, steps, jobs.endings, settings.pipelines, wake=lambda: None)

@@ -51,9 +51,10 @@ async def _opened(work: Callable[[CatalogRoom], Awaitable[Result]]) -> Result:
     settings = load_settings()
     databases = await open_installation(settings)
     try:
-        storage = open_storage(settings, master_secret(settings, create=False), StorageOwner(databases))
+        secret = master_secret(settings, create=False)
+        storage = open_storage(settings, secret, StorageOwner(databases))
         try:
-            return await work(open_catalog(databases, storage, settings.storage.max_upload_bytes))
+            return await work(open_catalog(databases, storage, settings.storage.max_upload_bytes, secret))
         finally:
             await storage.close()
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
+from pathlib import Path
 
 import typer
 
@@ -24,6 +25,7 @@ def create_effect(
     workflow: str = typer.Option(..., help="Short name of the workflow."),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
     description: str = typer.Option("", help="What it does."),
+    category: str = typer.Option("", help="Heading of the gallery that it stands under."),
     cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Required with --publish."),
     values: list[str] = typer.Option([], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text."),
     provider: str = typer.Option("self_hosted", help="Who runs it."),
@@ -42,6 +44,7 @@ def create_effect(
         slug=slug,
         name=name or slug,
         description=description,
+        category=category,
         workflow=workflow,
         overrides=read_pairs(values),
         **({} if cost is None else {"credits_cost": cost}),
@@ -89,6 +92,8 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
         out.print(found.description)
     rows = [
         ("workflow", found.workflow),
+        ("category", found.category or "none"),
+        ("preview", _preview_text(found)),
         ("cost", found.credits_cost),
         ("provider", found.provider),
         ("stage", found.stage),
@@ -99,11 +104,26 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
     print_table(("field", "value"), rows)
 
 
+def _preview_text(effect: EffectRecord) -> str:
+    if effect.preview is None:
+        return "none"
+    kind = "video" if effect.preview.after.preview_url else "image"
+    return f"{kind}, before and after" if effect.preview.before is not None else kind
+
+
 @effects.command("update")
 def update_effect(
     effect: str = EFFECT,
     name: str | None = typer.Option(None, help="Name for people."),
     description: str | None = typer.Option(None, help="What it does."),
+    category: str | None = typer.Option(None, help="Heading of the gallery that it stands under."),
+    preview: str | None = typer.Option(
+        None,
+        metavar="JOB_ID|FILE",
+        help="What the gallery shows: the id of a completed job, or an image or video file. All users will see it.",
+    ),
+    before: Path | None = typer.Option(None, help="With a file as --preview: what that was made of."),
+    no_preview: bool = typer.Option(False, "--no-preview", help="Remove the preview."),
     cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free."),
     workflow: str | None = typer.Option(None, help="Short name of another workflow."),
     values: list[str] = typer.Option(
@@ -115,11 +135,15 @@ def update_effect(
     as_json: bool = AS_JSON,
 ) -> None:
     """Change an effect. Jobs that were submitted keep what they were built from."""
+    from callsheet.cli.effect_previews import remove_preview, set_preview
     from callsheet.cli.values import read_pairs
 
+    if (preview is not None and no_preview) or (before is not None and preview is None):
+        raise OperatorError("Give --before only with --preview, and --preview not with --no-preview.")
     given = {
         "name": name,
         "description": description,
+        "category": category,
         "credits_cost": cost,
         "workflow": workflow,
         "provider": provider,
@@ -131,13 +155,20 @@ def update_effect(
         current = with_catalog(lambda catalog: catalog.effects.get(effect))
         kept = {key: value for key, value in current.overrides.items() if key not in unset}
         changes["overrides"], version = {**kept, **read_pairs(values)}, current.version
-    if not changes:
+    if not changes and preview is None and not no_preview:
         raise OperatorError("Nothing to change. Name at least one field, for example --cost 5.")
-    changed = _changed(effect, {**changes, "version": version})
+    if changes:
+        _changed(effect, {**changes, "version": version})
+    if preview is not None:
+        set_preview(effect, preview, before)
+    elif no_preview:
+        remove_preview(effect)
+    changed = with_catalog(lambda catalog: catalog.effects.get(effect))
     if as_json:
         print_json(changed)
     else:
-        out.print(f"Effect {changed.slug} is changed: {', '.join(sorted(changes))}.")
+        names = sorted([*changes, *(["preview"] if preview or no_preview else [])])
+        out.print(f"Effect {changed.slug} is changed: {', '.join(names)}.")
 
 
 @effects.command("delete")

@@ -60,7 +60,7 @@ class Leasing:
 
     def __init__(self, central: Database, *, fair: bool = True, terms: Terms | None = None):
         self._central = central
-        self._fair = fair
+        self.is_fair = fair
         self.default_terms = terms or Terms()
         self._terms: dict[UUID, Terms] | None = None
         self.turns = Turns(self._terms_of)
@@ -74,7 +74,7 @@ class Leasing:
         """Tenant and user whose lane a job waits in."""
         terms = self._terms_of(entry.tenant_id)
         bounded = terms.max_running is not None or terms.max_running_per_user is not None
-        return (entry.tenant_id, entry.user_id) if self._fair or bounded else (EVERYBODY, EVERYBODY)
+        return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (EVERYBODY, EVERYBODY)
 
     async def leases(
         self, criteria: Criteria, asking: Sequence[Asking], now: datetime | None = None

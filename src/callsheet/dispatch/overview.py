@@ -26,6 +26,8 @@ SQL = statements("callsheet.dispatch", "overview_statements.sql")
 
 # Positions are exact up to a thousand; one more tells that there are more.
 MOST_AHEAD = 1001
+# Enough to say what a new job may expect of fifty effects at once.
+MOST_COUNTED = 200
 # Rows a filtered list looks at per request.
 MOST_LOOKED_AT = 5000
 
@@ -54,6 +56,16 @@ class Standing:
     average_seconds: float | None
     last_leased_at: datetime | None
     run_started_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RouteLoad:
+    """What a new job of a user would find."""
+
+    now: datetime
+    # About so many jobs would be leased before it, MOST_COUNTED at most.
+    ahead: int
+    average_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,23 @@ class Overview:
                 running_per_user=self._queue.leasing.default_terms.max_running_per_user,
             )
         return {_key(row): Standing(*(row[name] for name in Standing.__slots__)) for row in rows}
+
+    async def loads(
+        self, routes: Sequence[tuple[int, str, str]], tenant_id: UUID, user_id: UUID
+    ) -> Mapping[tuple[int, str, str], RouteLoad]:
+        """What a new job of this user would find on each route (workflow, stage, provider), in one statement."""
+        async with self._central.connection() as connection:
+            rows = await SQL["route_loads"].rows(
+                connection,
+                workflow_ids=[workflow_id for workflow_id, _, _ in routes],
+                stages=[stage for _, stage, _ in routes],
+                providers=[provider for _, _, provider in routes],
+                tenant_id=tenant_id,
+                user_id=user_id,
+                is_fair=self._queue.leasing.is_fair,
+                most=MOST_COUNTED,
+            )
+        return {routes[row["place"] - 1]: RouteLoad(row["now"], row["ahead"], row["average_seconds"]) for row in rows}
 
     async def list(self, wanted: DispatchFilter, before: int | None, limit: int) -> Page[Dispatch]:
         """Newest first. A page of the queue or the history may be shorter than asked for and still have a next one."""

@@ -1,5 +1,32 @@
 -- database: central
 
+-- name: route_loads
+-- About how many jobs would be leased before a new one of this user, for any number of routes at once: all of a higher
+-- priority, the user's own, and of each other user the next one, or all of them where the oldest goes first. Lanes and rows
+-- are counted up to a bound, so the queue is never walked.
+SELECT asked.place, clock_timestamp() AS now,
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = asked.workflow_id) AS average_seconds,
+    (
+        SELECT count(*) FROM (
+            SELECT FROM (
+                SELECT l.lane_id, l.low_water, l.priority, l.tenant_id, l.user_id FROM dispatch_lanes l
+                WHERE l.workflow_id = asked.workflow_id AND l.stage = asked.stage AND l.provider = asked.provider
+                  AND l.has_work AND l.priority >= 0
+                ORDER BY l.priority DESC, l.lane_id LIMIT :most::bigint
+            ) l CROSS JOIN LATERAL (
+                SELECT FROM ai_job_dispatches d
+                WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+                  AND d.status = 'queued' AND d.not_before IS NULL
+                ORDER BY d.lane_id, d.dispatch_id
+                LIMIT CASE WHEN :is_fair::boolean AND l.priority = 0
+                    AND (l.tenant_id, l.user_id) IS DISTINCT FROM (:tenant_id::uuid, :user_id::uuid) THEN 1 ELSE :most::bigint END
+            ) first
+            LIMIT :most::bigint
+        ) counted
+    ) AS ahead
+FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+    AS asked (workflow_id, stage, provider, place)
+
 -- name: outlook
 -- Where jobs stand, for any number of them at once: what would be leased before them if nothing else came. That is
 -- everything of a higher priority, and of the same priority what the rule of the queue (fairness.py) puts first. A job is

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, W
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
-from callsheet.wire.media import UploadRequest
+from callsheet.wire.media import Shown, UploadRequest
 
 LONGEST_TEXT = 20_000
 # Seeds of engines are unsigned numbers of 64 bits.
@@ -67,6 +67,7 @@ Paragraph = Annotated[
     AfterValidator(_storable_text),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f]*$"}),
 ]
+
 Number = Annotated[float, Field(ge=-LARGEST_NUMBER, le=LARGEST_NUMBER)]
 NodeId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_:.-]{1,100}$")]
 MimeType = Annotated[
@@ -225,6 +226,7 @@ class CreateEffect(UserRequest):
     slug: Slug
     name: Line
     description: Paragraph = ""
+    category: OptionalLine = Field("", description="A heading of the gallery, for example Color.")
     workflow: WorkflowSlug
     overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
     credits_cost: Credits = Field(0, description="Tokens a job costs. Required where is_published is true.")
@@ -238,6 +240,7 @@ class UpdateEffect(UserRequest):
 
     name: Line | None = None
     description: Paragraph | None = None
+    category: OptionalLine | None = None
     workflow: WorkflowSlug | None = None
     overrides: Values | None = Field(None, description="All of them: those left out fall back to the defaults.")
     credits_cost: Credits | None = Field(
@@ -251,6 +254,23 @@ class UpdateEffect(UserRequest):
     )
 
 
+class EffectPreview(Answer):
+    """What a gallery shows of an effect. A clip has up to six seconds and 720 pixels."""
+
+    before: Shown | None = Field(None, description="What it was applied to; null for an effect that takes no file.")
+    after: Shown
+
+
+class SetEffectPreview(UserRequest):
+    """Either a job of yours, or files of the catalog."""
+
+    job_id: UUID | None = Field(
+        None, description="A completed job of yours: its first input and output are copied. Everybody will see them."
+    )
+    after_asset_id: UUID | None = Field(None, description="A confirmed asset that shows a result.")
+    before_asset_id: UUID | None = Field(None, description="A confirmed asset that shows what the result was made of.")
+
+
 class EffectRecord(Answer):
     """An effect as admins see it."""
 
@@ -258,6 +278,8 @@ class EffectRecord(Answer):
     slug: str
     name: str
     description: str
+    category: str = ""
+    preview: EffectPreview | None = None
     workflow: str
     overrides: dict[str, Any]
     credits_cost: int
@@ -283,6 +305,24 @@ class EffectInput(Answer):
     max_bytes: int | None = None
 
 
+class EffectOutput(Answer):
+    """What an effect makes."""
+
+    type: Literal["image", "video", "audio", "other"]
+    mime_type: str
+
+
+class EffectWait(Answer):
+    """What a job that is submitted now may expect."""
+
+    code: Literal["ready", "queue", "no_live_worker", "scaling_up", "provider_paused", "off"] = Field(
+        description="`ready`: a worker is free. `queue`: it will wait for its turn. `off`: no jobs are taken."
+    )
+    message: str = Field(description="The same as a sentence for people.")
+    wait_seconds: int | None = Field(None, description="Until it starts. Null where nobody can tell.")
+    run_seconds: int | None = Field(None, description="How long such jobs run. Null until one has run.")
+
+
 class EffectProperty(Answer):
     """Something a user may set: `input_payload.{key}` of a job."""
 
@@ -302,6 +342,8 @@ class Effect(Answer):
     slug: str
     name: str
     description: str
+    category: str = Field("", description="A heading of the gallery; empty for none.")
+    preview: EffectPreview | None = None
     credits_cost: int
     refund_on_cancel: RefundOnCancel = Field(
         description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
@@ -309,7 +351,9 @@ class Effect(Answer):
     )
     is_available: bool = Field(description="Whether jobs are taken: its workflow is switched on.")
     last_processing_time_seconds: float | None = None
+    wait: EffectWait | None = Field(None, description="What a job that you submit now may expect.")
     input: EffectInput | None = Field(None, description="What it works on; null for one that takes no file.")
+    output: EffectOutput
     properties: list[EffectProperty]
 
 

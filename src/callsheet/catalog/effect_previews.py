@@ -1,0 +1,120 @@
+"""What a gallery shows of an effect: the clip of an example, before and after.
+
+Copies, in the catalog's own folder: the job or asset that they were made of may be deleted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from callsheet.catalog.effects import FOLDER, SQL, named, show_preview
+from callsheet.identity.audit import record
+from callsheet.media.previews.maker import put_previews
+from callsheet.media.previews.program import CLIP, NoPreview
+from callsheet.media.previews.sandbox import ClipSize, Kind, Previews, Read, kinds, make_previews
+from callsheet.media.previews.urls import PreviewUrls
+from callsheet.media.storage import Storage
+from callsheet.media.storage.leftovers import discard
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.toolbox.ids import uuid7
+from callsheet.wire.catalog import EffectPreview
+from callsheet.wire.errors import InvalidRequest, NotFound
+
+# A card is larger than a row of a list, and an effect has one.
+FOR_EFFECTS = ClipSize(720, 6.0)
+# What another request may be writing at this moment.
+LEFTOVER_AGE = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """An image or video that a preview is made of. `field`: what the request calls it."""
+
+    field: str
+    mime_type: str
+    size: int
+    read: Read
+
+    @property
+    def kind(self) -> Kind | None:
+        main_type = self.mime_type.partition("/")[0]
+        return "image" if main_type == "image" else "video" if main_type == "video" else None
+
+
+def stored_example(storage: Storage, field: str, path: str, mime_type: str, size: int) -> Example:
+    async def read(start: int, length: int) -> bytes:
+        return b"".join([piece async for piece in storage.stream(path, start, start + length)])
+
+    return Example(field, mime_type, size, read)
+
+
+class EffectPreviews:
+    def __init__(self, databases: Databases, storage: Storage, urls: PreviewUrls):
+        self._databases = databases
+        self._storage = storage
+        self._urls = urls
+
+    async def set(self, id_or_slug: str, before: Example | None, after: Example, actor: str) -> EffectPreview:
+        effect_id = await self._id(id_or_slug)
+        made = {"after": await _made(after)} | ({"before": await _made(before)} if before is not None else {})
+        # A folder of its own each time: what browsers keep of the last one is never wrong.
+        folder = f"{FOLDER}/{effect_id}/{uuid7()}"
+        for name, previews in made.items():
+            await put_previews(self._storage, f"{folder}/{name}", previews)
+        await hit(Failpoint.CATALOG_BEFORE_ROW)
+        preview = {"folder": folder, **{name: _facts(previews) for name, previews in made.items()}}
+        await self._write(effect_id, preview, actor)
+        return show_preview(self._urls, preview)
+
+    async def remove(self, id_or_slug: str, actor: str) -> None:
+        await self._write(await self._id(id_or_slug), None, actor)
+
+    async def _id(self, id_or_slug: str) -> UUID:
+        async with self._databases.central.connection() as connection:
+            row = await SQL["find_effect"].row(connection, **named(id_or_slug))
+        if row is None:
+            raise NotFound(f"There is no effect {id_or_slug!r}.")
+        effect_id: UUID = row["id"]
+        return effect_id
+
+    async def _write(self, effect_id: UUID, preview: dict[str, Any] | None, actor: str) -> None:
+        async with self._databases.central.transaction() as connection:
+            current = await SQL["lock_effect"].row(connection, id=effect_id, slug="")
+            if current is None:
+                raise NotFound("The effect was deleted.")
+            await SQL["set_effect_preview"].run(connection, id=effect_id, preview=preview)
+            await record(connection, actor, "effect.preview", "effect", effect_id, is_set=preview is not None)
+        replaced = (current["preview"] or {}).get("folder")
+        await discard(self._storage, await self._leftovers(effect_id, preview, replaced))
+
+    async def _leftovers(self, effect_id: UUID, kept: dict[str, Any] | None, replaced: str | None) -> list[str]:
+        """Of the preview that was replaced, and of requests that crashed long ago."""
+        before = datetime.now(UTC) - LEFTOVER_AGE
+        entries = [entry async for entry in self._storage.list(f"{FOLDER}/{effect_id}")]
+        return [
+            entry.key
+            for entry in entries
+            if (replaced is not None and entry.key.startswith(f"{replaced}/"))
+            or (entry.modified_at < before and not (kept and entry.key.startswith(f"{kept['folder']}/")))
+        ]
+
+
+async def _made(example: Example) -> Previews:
+    kind = example.kind
+    if kind is None:
+        raise InvalidRequest.field(example.field, f"is {example.mime_type}; previews are made of images and videos")
+    if kind not in kinds():
+        reason = "is a video, and the control plane has no PyAV to read it; install the extra `previews`"
+        raise InvalidRequest.field(example.field, reason)
+    try:
+        return await make_previews(kind, example.size, example.read, FOR_EFFECTS)
+    except NoPreview as reason:
+        raise InvalidRequest.field(example.field, f"cannot be shown: {reason}") from None
+
+
+def _facts(made: Previews) -> dict[str, Any]:
+    return {**{name: value for name, value in asdict(made).items() if name != "files"}, "has_clip": CLIP in made.files}

@@ -1,0 +1,61 @@
+"""A completed job as the example of an effect: what it was given, and what it made."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from callsheet.catalog.effect_previews import Example, stored_example
+from callsheet.identity.principal import Principal
+from callsheet.jobs.moves import SQL
+from callsheet.jobs.operations import ADMIN_SQL
+from callsheet.media.files import Files, listed_files
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Row
+from callsheet.wire.errors import InvalidRequest
+from callsheet.wire.jobs import JobStatus
+
+NO_SUCH_JOB = "there is no such job of yours"
+
+
+class JobExamples:
+    def __init__(self, files: Files):
+        self._files = files
+
+    async def of_own(self, principal: Principal, job_id: UUID) -> tuple[Example | None, Example]:
+        """Of a job of the caller's: nobody puts another user's media on show by mistake."""
+        pool = await self._files.databases.pool(principal.pool)
+        row = await self._row(pool, principal.tenant_id, job_id)
+        if row is None or row["user_id"] != principal.user_id:
+            raise InvalidRequest.field("job_id", NO_SUCH_JOB)
+        return await self._examples(pool, row)
+
+    async def of_any(self, job_id: UUID) -> tuple[Example | None, Example]:
+        """For commands on the machine itself."""
+        for pool in self._files.databases.pools:
+            async with pool.connection() as connection:
+                tenants = await ADMIN_SQL["find_tenants_of_job"].rows(connection, job_id=job_id)
+            for tenant in tenants:
+                row = await self._row(pool, tenant["tenant_id"], job_id)
+                if row is not None:
+                    return await self._examples(pool, row)
+        raise InvalidRequest.field("job_id", "there is no such job")
+
+    @staticmethod
+    async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row | None:
+        async with pool.connection() as connection:
+            return await SQL["get_job"].row(connection, tenant_id=tenant_id, job_id=job_id)
+
+    async def _examples(self, pool: Database, job: Row) -> tuple[Example | None, Example]:
+        if job["status"] != JobStatus.COMPLETED:
+            raise InvalidRequest.field("job_id", f"is {job['status']}; only a completed job has something to show")
+        made = listed_files((job["result"] or {}).get("outputs"))
+        rows = await self._files.rows(pool, job["tenant_id"], [*made[:1], *job["input_file_ids"][:1]])
+        files = {row["id"]: row for row in rows if row["disk"] == self._files.disk and row["user_id"] == job["user_id"]}
+        after = files.get(made[0]) if made else None
+        if after is None:
+            raise InvalidRequest.field("job_id", "has no result any more")
+        before = files.get(job["input_file_ids"][0]) if job["input_file_ids"] else None
+        return self._example(before) if before is not None else None, self._example(after)
+
+    def _example(self, row: Row) -> Example:
+        return stored_example(self._files.storage, "job_id", row["path"], row["mime_type"], row["size"])

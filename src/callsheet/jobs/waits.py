@@ -1,0 +1,64 @@
+"""What a job that is submitted now may expect of each effect: two queries, whatever the number of effects."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from callsheet.dispatch.overview import MOST_COUNTED, Overview, RouteLoad
+from callsheet.identity.principal import Principal
+from callsheet.jobs.outlook import NOBODY, Capacity, CapacityOf, Facts, Outlook, Route, outlook
+from callsheet.jobs.provider_gate import ProviderGate
+from callsheet.wire.catalog import EffectWait
+from callsheet.wire.jobs import JobStatus
+
+
+class Waits:
+    def __init__(self, overview: Overview, capacity_of: CapacityOf, gate: ProviderGate):
+        self._overview = overview
+        self._capacity_of = capacity_of
+        self._gate = gate
+
+    async def of(self, principal: Principal, routes: Sequence[Route]) -> Mapping[Route, EffectWait]:
+        wanted = list(dict.fromkeys(routes))
+        if not wanted:
+            return {}
+        capacity = await self._capacity_of(wanted)
+        loads = await self._overview.loads(wanted, principal.tenant_id, principal.user_id)
+        found = {}
+        for route in wanted:
+            load, crew = loads[route], capacity.get(route, NOBODY)
+            facts = Facts(
+                status=JobStatus.QUEUED,
+                now=load.now,
+                ahead=load.ahead,
+                average_seconds=load.average_seconds,
+                pause=self._gate.pause_of(route[2], principal.tenant_id),
+            )
+            found[route] = _wait(outlook(facts, crew), load, crew)
+        return found
+
+
+def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
+    run = None if load.average_seconds is None else math.ceil(load.average_seconds)
+    why = expected.why_waiting
+    assert why is not None, "it is in nobody's hands"
+    if why.code in ("no_live_worker", "scaling_up", "provider_paused"):
+        return EffectWait(code=why.code, message=why.message.replace(" it ", " this effect "), run_seconds=run)
+    if load.ahead < crew.slots - crew.busy:
+        return EffectWait(code="ready", message="A worker is free.", wait_seconds=0, run_seconds=run)
+    wait = None if expected.eta_seconds is None or run is None else max(0, expected.eta_seconds - run)
+    message = _ahead(load.ahead) + ("." if wait is None else f"; it starts in about {_duration(wait)}.")
+    return EffectWait(code="queue", message=message, wait_seconds=wait, run_seconds=run)
+
+
+def _ahead(jobs: int) -> str:
+    if jobs == 0:
+        return "All workers are busy"
+    return "1 job is ahead" if jobs == 1 else f"{jobs}{'+' if jobs == MOST_COUNTED else ''} jobs are ahead"
+
+
+def _duration(seconds: int) -> str:
+    if seconds < 90:
+        return f"{seconds} second{'' if seconds == 1 else 's'}"
+    return f"{round(seconds / 60)} minutes"
