@@ -12,7 +12,9 @@ import pytest
 from callsheet.catalog.effects import Effects
 from callsheet.settings import Settings
 from callsheet.wire.catalog import EffectRecord, UpdateEffect
+from tests.support.clips import make_clip
 from tests.support.commands import Callsheet
+from tests.support.previews import image
 
 pytestmark = pytest.mark.usefixtures("installed_with_one_pool")
 
@@ -286,3 +288,36 @@ def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None
     assert "there is no workflow 'nope'" in callsheet.call(*create, "nope").sentence
     assert "--set takes KEY=VALUE" in callsheet.call(*create, "nope", "--set", "x").sentence
     assert callsheet.call("effects", "publish", "nope").sentence == "There is no effect 'nope'."
+
+
+def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> None:
+    callsheet.succeed("workflows", "import", export(tmp_path), "--slug", "shown-file", "--yes")
+    callsheet.succeed("effects", "create", "with-clip", "--workflow", "shown-file", "--category", "Cats")
+    before, after = tmp_path / "before.png", tmp_path / "after.mp4"
+    before.write_bytes(image(200, 100))
+    make_clip(after, 6)
+    callsheet.succeed("effects", "update", "with-clip", "--preview", str(after), "--before", str(before))
+    shown = callsheet.succeed("effects", "show", "with-clip").out
+    assert "video, before and after" in shown
+    assert "Cats" in shown
+    made = callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"]
+    assert (made["before"]["width"], made["after"]["width"]) == (200, 160)
+    callsheet.succeed("effects", "update", "with-clip", "--no-preview")
+    assert callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"] is None
+
+
+def test_what_cannot_be_shown_says_why(callsheet: Callsheet, tmp_path: Path) -> None:
+    callsheet.succeed("workflows", "import", export(tmp_path), "--slug", "unshown", "--yes")
+    callsheet.succeed("effects", "create", "unshown", "--workflow", "unshown")
+    update = ("effects", "update", "unshown")
+    text = tmp_path / "a.txt"
+    text.write_text("no image")
+    for arguments, reason in (
+        (("--preview", str(text)), "neither an image nor a video"),
+        (("--preview", str(tmp_path / "none.png")), "cannot be read"),
+        (("--preview", "01900000-0000-7000-8000-000000000000"), "there is no such job"),
+        (("--preview", "01900000-0000-7000-8000-000000000000", "--before", str(text)), "leave --before out"),
+        (("--before", str(text)), "only with --preview"),
+        (("--preview", str(text), "--no-preview"), "not with --no-preview"),
+    ):
+        assert reason in callsheet.call(*update, *arguments).sentence, arguments
