@@ -19,6 +19,7 @@ from callsheet.jobs.moves import SQL
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.media.files import Files
+from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import open_storage
 from callsheet.media.storage.owner import StorageOwner
 from callsheet.plumbing.secrets import master_secret
@@ -83,10 +84,14 @@ async def run(seconds: float, jobs: int = JOBS) -> list[Result]:
         principal = _principal(ground, user_id)
         with fresh_home() as home:
             settings = load_settings(home=home)
-            storage = open_storage(settings, master_secret(settings), StorageOwner(ground.databases))
+            secret = master_secret(settings)
+            storage = open_storage(settings, secret, StorageOwner(ground.databases))
             try:
+                urls = PreviewUrls(secret)
                 lists = JobLists(
-                    ground.databases, Effects(ground.databases), Files(ground.databases, storage, settings)
+                    ground.databases,
+                    Effects(ground.databases, storage, urls),
+                    Files(ground.databases, storage, settings, urls),
                 )
                 return await _measure(ground, lists, principal, seconds)
             finally:

@@ -19,8 +19,14 @@ Operation = dict[str, Any]
 # The words that the rules of plain English leave out.
 ODD_WORDS = re.compile(r"\b(whom|nobody|somebody|whoever|begun|told|picture|address|answers)\b", re.IGNORECASE)
 # Candidates of a job that was made of no effect cannot be made again; tests/api/test_candidates.py replays others.
-# The worker that is to be revoked has said good-bye by then, and the world's job has made nothing to share.
-REFUSED_HERE = {"replay_candidate": 422, "revoke_worker": 404, "create_share_link": 409}
+# The worker that is to be revoked has said good-bye by then, the world's job has made nothing to share, and the
+# operator has no completed job to show; tests/api/test_effect_previews.py shows some.
+REFUSED_HERE = {
+    "replay_candidate": 422,
+    "revoke_worker": 404,
+    "create_share_link": 409,
+    "set_effect_preview": 422,
+}
 WORKER_REPORTS = ("heartbeat", "complete", "fail", "requeue", "defer")
 
 

@@ -70,6 +70,14 @@ async def test_a_list_of_jobs_has_everything_that_a_card_shows(studio: Studio, t
     assert (await studio.desk.client.get(single["inputs"][0]["url"])).content == (tmp_path / "before.mp4").read_bytes()
 
 
+async def test_the_library_shows_them_too(studio: Studio, tmp_path: Path) -> None:
+    job = await a_job(studio, tmp_path)
+    [listed] = (await studio.ask("GET", "/api/library/jobs")).json()["items"]
+    names = ("preview_status", "poster_url", "preview_url", "thumbnails", "width", "height", "duration_seconds")
+    for name, shown in (("input", job["inputs"][0]), ("output", job["outputs"][0])):
+        assert {each: listed[name][each] for each in names} == {each: shown[each] for each in names}
+
+
 async def test_until_there_is_a_result_a_job_shows_what_it_works_on(studio: Studio, tmp_path: Path) -> None:
     video = await studio.video(clip(tmp_path / "before.mp4", 12))
     await studio.submit(video)

@@ -20,6 +20,8 @@ from callsheet.wire.tasks import task_id_of
 SQL = statements("callsheet.library")
 # Rows that one request reads where filters match few of them. A page may then be short, or empty, and have a next one.
 LOOKED_AT = 20_000
+# What is known of a file's previews.
+PREVIEW = ("preview_kind", "preview_status", "width", "height", "duration_seconds", "has_clip")
 
 
 class JobLists:
@@ -104,10 +106,11 @@ class JobLists:
     def _file(self, row: Row, which: str, name: str | None) -> ListedFile | None:
         if row[f"{which}_id"] is None or name is None:
             return None
-        parts = ("id", "mime_type", "size", "path", "disk", "status")
-        file = {part: row[f"{which}_{part}"] for part in parts} | {"name": name}
+        parts = ("id", "mime_type", "size", "path", "disk", "status", *PREVIEW)
+        file = {part: row[f"{which}_{part}"] for part in parts} | {"name": name, "tenant_id": row["tenant_id"]}
         address = self._files.address(file)
         return ListedFile(
+            **dict(self._files.shown(file)),
             id=file["id"],
             name=name,
             mime_type=file["mime_type"],

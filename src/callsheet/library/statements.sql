@@ -14,6 +14,12 @@ SELECT page.id, page.kind, page.actor, page.status, page.medium, page.effect_id,
     input.path AS input_path, input.disk AS input_disk, input.status AS input_status,
     output.id AS output_id, output.name AS output_name, output.mime_type AS output_mime_type,
     output.size AS output_size, output.path AS output_path, output.disk AS output_disk, output.status AS output_status,
+    shown_input.kind AS input_preview_kind, shown_input.status AS input_preview_status, shown_input.width AS input_width,
+    shown_input.height AS input_height, shown_input.duration_seconds AS input_duration_seconds,
+    shown_input.has_clip AS input_has_clip, shown_output.kind AS output_preview_kind,
+    shown_output.status AS output_preview_status, shown_output.width AS output_width,
+    shown_output.height AS output_height, shown_output.duration_seconds AS output_duration_seconds,
+    shown_output.has_clip AS output_has_clip, page.tenant_id,
     made.files AS output_count
 FROM (
     SELECT job.* FROM (
@@ -68,6 +74,12 @@ LEFT JOIN LATERAL (
     SELECT * FROM files f
     WHERE f.tenant_id = page.tenant_id AND f.id = page.output_file_id AND f.deleted_at IS NULL LIMIT 1
 ) output ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM file_previews p WHERE p.tenant_id = page.tenant_id AND p.file_id = input.id LIMIT 1
+) shown_input ON true
+LEFT JOIN LATERAL (
+    SELECT * FROM file_previews p WHERE p.tenant_id = page.tenant_id AND p.file_id = output.id LIMIT 1
+) shown_output ON true
 LEFT JOIN LATERAL (
     SELECT count(*) AS files FROM files f
     WHERE f.job_id = page.id AND f.tenant_id IS NOT DISTINCT FROM page.tenant_id AND f.deleted_at IS NULL

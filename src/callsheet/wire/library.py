@@ -11,6 +11,7 @@ from pydantic import Field
 
 from callsheet.wire.base import Answer, UserRequest
 from callsheet.wire.jobs import JobError, JobStatus
+from callsheet.wire.media import Shown
 
 # Jobs of one request: each is a transaction of its own.
 MOST_JOBS = 100
@@ -27,7 +28,7 @@ class Medium(StrEnum):
     OTHER = "other"
 
 
-class ListedFile(Answer):
+class ListedFile(Shown):
     """A file as far as a list shows it."""
 
     id: UUID
