@@ -157,9 +157,11 @@ class ReplayingEngine:
         self._number = 0
 
     async def drop_sockets(self) -> None:
-        for each in list(self.sockets.values()):
-            await each.close()
+        # A client may be back before the last one is closed.
+        dropped = list(self.sockets.values())
         self.sockets.clear()
+        for each in dropped:
+            await each.close()
 
     def called(self, path: str) -> list[Any]:
         return [body for _, at, body in self.calls if at.removeprefix("/api") == path]
