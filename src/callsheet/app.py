@@ -458,7 +458,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         share_router(jobs.shares, authentication),
         admin_link_router(identity.links, authentication),
         audit_router(audit, authentication),
-        admin_wallet_router(jobs.routing, identity.accounts, audit, authentication),
+        admin_wallet_router(jobs.routing, identity.accounts, audit, authentication, jobs.journal.wallet_changed),
         admin_workflow_router(rooms.catalog, authentication),
         admin_effect_router(rooms.catalog, authentication),
         effect_preview_router(rooms.catalog, JobExamples(rooms.media.files), rooms.media.files.storage, authentication),

@@ -121,7 +121,7 @@ async def test_revoking_a_worker_with_the_last_attempt_ends_the_job_and_gives_th
         await crew.desk.core.start(agent.worker_id)
         await crew.done("POST", f"workers/{agent.worker_id}/revoke")
     assert (await crew.desk.get(ann, f"/api/ai-jobs/{job['id']}")).json()["status"] == "failed"
-    assert (await crew.desk.get(ann, "/api/wallet")).json() == {"balance": 10}
+    assert (await crew.desk.get(ann, "/api/wallet")).json()["balance"] == 10
     [session] = (await crew.done("GET", f"workers/{agent.worker_id}"))["sessions"]
     assert (session["jobs_failed"], session["jobs_requeued"]) == (1, 0)
 

@@ -154,6 +154,7 @@ TABLE: dict[Access, str] = {
         GET /api/library/download
         GET /api/wallet
         GET /api/wallet/transactions
+        GET /api/wallet/holds
     """,
     OWNER: """
         DELETE /api/keys/{key_id}

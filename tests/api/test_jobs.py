@@ -44,7 +44,7 @@ async def test_an_admin_submits_a_job_for_a_user_and_the_user_sees_it(desk: Desk
         "error": None,
     }
     assert (await desk.get(ann, f"/api/ai-jobs/{job['id']}")).json() == job
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 70}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 70
 
 
 async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(desk: Desk, ann: Person) -> None:
@@ -59,7 +59,7 @@ async def test_the_same_key_is_the_same_job_and_says_that_it_was_replayed(desk: 
     # What is wrong with the request itself is said before anybody looks at the key.
     shapeless = await desk.post("/api/admin/jobs", request | {"cost": -1})
     assert_refused(shapeless, 422, "invalid_request", "cost")
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 90}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 90
 
 
 async def test_too_few_tokens_and_too_many_jobs_are_refused_with_their_numbers(desk: Desk, ann: Person) -> None:
@@ -102,7 +102,7 @@ async def test_a_bad_request_names_the_field_and_writes_nothing(
 ) -> None:
     assert_refused(await desk.post("/api/admin/jobs", desk.request(ann) | change), 422, "invalid_request", field)
     assert (await desk.get(ann, "/api/ai-jobs")).json() == {"items": [], "next_cursor": None}
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
 async def test_a_payload_that_is_only_odd_arrives_as_it_is(desk: Desk, ann: Person) -> None:
@@ -177,7 +177,7 @@ async def test_a_user_cancels_and_may_not_cancel_again(desk: Desk, ann: Person) 
     address = f"/api/ai-jobs/{job['id']}/cancel"
     canceled = await desk.post_as(ann, address)
     assert (canceled.status_code, canceled.json()["status"]) == (200, "canceled")
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
     problem = assert_refused(await desk.post_as(ann, address), 409, "invalid_transition")
     assert (problem["from_status"], problem["to_status"]) == ("canceled", "canceled")
     last = (await desk.get(ann, f"/api/ai-jobs/{job['id']}/events")).json()["items"][-1]
@@ -195,7 +195,7 @@ async def test_a_user_sees_why_a_job_failed_but_no_internals_and_may_retry(desk:
     assert "Traceback" not in (await desk.get(ann, f"{address}/events")).text
     again = (await desk.post_as(ann, f"{address}/retry")).json()
     assert (again["status"], again["charge_cycle"], again["error"]) == ("queued", 2, None)
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 60}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 60
 
 
 async def test_a_retry_is_refused_like_a_submit(desk: Desk, ann: Person) -> None:
@@ -240,7 +240,7 @@ async def test_lists_show_nothing_of_others(desk: Desk, ann: Person) -> None:
     for stranger in (await desk.person(tenant_of=ann), await desk.person("pool_2")):
         assert (await desk.get(stranger, "/api/ai-jobs")).json()["items"] == []
         assert (await desk.get(stranger, "/api/wallet/transactions")).json()["items"] == []
-        assert (await desk.get(stranger, "/api/wallet")).json() == {"balance": 0}
+        assert (await desk.get(stranger, "/api/wallet")).json()["balance"] == 0
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ async def test_an_admin_credits_a_user_and_the_same_payment_twice_is_one_credit(
         assert (await desk.post(address, body)).json() == {"balance": 25, "replayed": True}
         other = await desk.post(address, body | {"amount": 26})
         assert_refused(other, 409, "conflict", "provider_transaction_id")
-        assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 25}
+        assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 25
 
 
 @pytest.mark.parametrize(
@@ -282,7 +282,7 @@ async def test_a_bad_credit_is_refused(desk: Desk, ann: Person, change: dict[str
     body = {"amount": 25, "provider_transaction_id": "stripe-1", **change}
     answer = await desk.post(f"/api/admin/users/{ann.user.id}/credits", body)
     assert_refused(answer, 422, "invalid_request", field)
-    assert (await desk.get(ann, "/api/wallet")).json() == {"balance": 100}
+    assert (await desk.get(ann, "/api/wallet")).json()["balance"] == 100
 
 
 async def test_a_credit_for_nobody_is_not_found(desk: Desk) -> None:
@@ -295,7 +295,7 @@ async def test_an_admin_sees_the_wallet_of_any_user_and_how_it_came_about(desk: 
         ann = await desk.person(pool, tokens=100)
         await desk.submit(ann, cost=30)
         address = f"/api/admin/users/{ann.user.id}/wallet"
-        assert (await desk.get(desk.admin, address)).json() == {"balance": 70}
+        assert (await desk.get(desk.admin, address)).json()["balance"] == 70
         page = (await desk.get(desk.admin, f"{address}/transactions?limit=1")).json()
         assert [(each["type"], each["amount"]) for each in page["items"]] == [("JOB_RESERVE", -30)]
         rest = (await desk.get(desk.admin, f"{address}/transactions?cursor={page['next_cursor']}")).json()

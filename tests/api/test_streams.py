@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
+from typing import Any, cast
 
 import httpx
 import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.jobs import feeds as feeds_module
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import Connection
 from callsheet.wire.identity import CreateKeyRequest
+from callsheet.wire.wallet import Wallet
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.core import report
@@ -227,3 +232,65 @@ async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_th
             await plane.jobs.execution.complete(report(leased), {})
             assert [(event.id, event.to_status) for event in await one.rest()] == [(3, "processing"), (4, "completed")]
             assert [event.id for event in await every.next(2)] == [3, 4]
+
+
+async def test_the_stream_of_a_user_shows_the_wallet_at_once_and_whenever_it_changes(desk: Desk, ann: Person) -> None:
+    before = (await desk.get(ann, "/api/wallet")).json()
+    async with opened(desk.client, ann, ALL, with_wallet=True) as stream:
+        [first] = await stream.next(1)
+        assert (first.id, first.name, first.data) == (None, "wallet", before)
+        job = await desk.submit(ann, cost=10)
+        held = {"balance": before["balance"] - 10, "held": before["held"] + 10}
+        assert await _wallet_after(stream, "queued") == held
+        await desk.post_as(ann, f"/api/ai-jobs/{job['id']}/cancel")
+        assert await _wallet_after(stream, "canceled") == before
+        await desk.credit(ann, 5)
+        [credited] = await stream.next(1)
+        assert (credited.name, credited.data) == ("wallet", {**before, "balance": before["balance"] + 5})
+
+
+async def _wallet_after(stream: EventStream, status: str) -> dict[str, Any]:
+    """What was said last of the wallet when the job has this status."""
+    said: dict[str, Any] = {}
+    reached = False
+    while not (reached and said):
+        [event] = await stream.next(1)
+        if event.name == "wallet":
+            said = event.data
+        elif event.to_status == status:
+            reached = True
+    return said
+
+
+async def test_another_tab_learns_that_a_job_was_deleted(desk: Desk, ann: Person) -> None:
+    job = await desk.submit(ann)
+    await desk.core.complete(await desk.start())
+    async with opened(desk.client, ann, ALL) as stream:
+        await stream.comment("open")
+        assert (await desk.client.delete(f"/api/ai-jobs/{job['id']}", headers=ann.headers)).status_code == 204
+        [event] = await stream.next(1)
+    assert (event.name, event.data["job_id"]) == ("job.deleted", job["id"])
+
+
+class Noted:
+    """A database that notes what it is asked."""
+
+    def __init__(self, database: Database):
+        self.name = database.name
+        self.asked: list[str] = []
+        self._database = database
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        async with self._database.connection() as connection:
+            with connection.query_logger(lambda record: self.asked.append(record.query)):
+                yield connection
+
+
+async def test_a_look_at_what_is_new_takes_two_statements(desk: Desk, ann: Person) -> None:
+    """Also with the wallet in it: every stream looks whenever something happens to a job of its user."""
+    pool = Noted(await desk.core.databases.pool(ann.tenant.pool))
+    items = desk.core.room.feeds.follow_user(cast("Database", pool), ann.tenant.id, ann.user.id, 0)
+    async with aclosing(cast("AsyncGenerator[object]", items)):
+        assert isinstance(await anext(items), Wallet)
+    assert len(pool.asked) == 2

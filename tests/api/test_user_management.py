@@ -127,7 +127,7 @@ async def test_a_tenant_admin_gives_no_tokens_and_submits_no_job_with_a_price(
     assert_refused(await client.post(of(ann, "/credits"), json=credit, headers=boss.headers), 403, "forbidden")
     job = {"user_id": str(ann.user.id), "workflow": "any", "payload": {}, "cost": 0}
     assert_refused(await client.post("/api/admin/jobs", json=job, headers=boss.headers), 403, "forbidden")
-    assert (await client.get(of(ann, "/wallet"), headers=boss.headers)).json() == {"balance": 0}
+    assert (await client.get(of(ann, "/wallet"), headers=boss.headers)).json()["balance"] == 0
 
 
 async def test_a_tenant_admin_manages_the_users_of_its_tenant(
@@ -234,7 +234,7 @@ async def test_deleting_waits_for_jobs_or_cancels_them(desk: Desk, people: Peopl
     seen = (await desk.get(operator, f"/api/admin/tenants/{ann.tenant.id}/jobs/{job['id']}")).json()
     assert (seen["status"], seen["user_id"]) == ("canceled", str(ann.user.id))
     # The ledger is whole: what was reserved came back.
-    assert (await desk.get(operator, of(ann, "/wallet"))).json() == {"balance": 100}
+    assert (await desk.get(operator, of(ann, "/wallet"))).json()["balance"] == 100
 
 
 async def test_a_deleted_user_leaves_the_id_and_nothing_of_the_person(

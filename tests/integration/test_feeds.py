@@ -40,7 +40,7 @@ async def collect(lines: AsyncIterator[Line | None], count: int | None = None) -
     found: list[tuple[int, str]] = []
     async with asyncio.timeout(PATIENCE_SECONDS):
         async for line in lines:
-            if line is not None:
+            if isinstance(line, Line):
                 found.append((line.position, str(line.event.to_status)))
             if len(found) == count:
                 break
@@ -130,7 +130,7 @@ async def test_the_numbers_of_a_user_have_no_gap_and_a_reader_misses_no_late_com
 
     async def read() -> None:
         async for line in core.room.feeds.follow_user(ann.pool, ann.tenant_id, ann.user_id, 0):
-            seen.extend([line] if line is not None else [])
+            seen.extend([line] if isinstance(line, Line) else [])
 
     async def nudge() -> None:
         # The other plane's notifications, as often as can be: a reader that looks all the time misses most easily.

@@ -243,7 +243,9 @@ def cases(rows: int) -> Mapping[str, Case]:
         "events_of_job": pool_case(
             "events_of_job", {"job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), after=0, limit=200
         ),
-        "events_of_user": pool_case("events_of_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200),
+        "follow_user": pool_case(
+            "follow_user", {"events_of_user"}, 60, **user, after=rows - 100, limit=200, is_first=False
+        ),
         "active_jobs_as": Case(
             "pool", "active_jobs_as", [TENANT, user_id(2), "jobs"], frozenset({"jobs_active_of_user"}), 60
         ),

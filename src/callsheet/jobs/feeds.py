@@ -21,6 +21,7 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.batching import Batcher
 from callsheet.wire.jobs import TERMINAL, JobEvent, JobPreview, JobProgress
+from callsheet.wire.wallet import Wallet
 
 LOOK_ANYWAY_SECONDS = 15.0
 AT_ONCE = 200
@@ -39,7 +40,7 @@ class Line:
     event: JobEvent
 
 
-Latest = JobProgress | JobPreview
+Latest = JobProgress | JobPreview | Wallet
 # What a reader gets; None where nothing came for a while.
 Item = Line | Latest | None
 
@@ -169,18 +170,32 @@ class Feeds:
         may_go_on: MayGoOn = for_good,
         watched: Sequence[str] = (),
     ) -> AsyncIterator[Item]:
-        """The events and progress of all jobs of a user."""
+        """The events and progress of all jobs of a user, and the wallet whenever it changes."""
         watch = Watch(tenant_id)
+        shown: Wallet | None = None
 
         async def read(position: int) -> Found:
+            nonlocal shown
             async with pool.connection() as connection:
-                rows = await SQL["events_of_user"].rows(
-                    connection, tenant_id=tenant_id, user_id=user_id, after=position, limit=AT_ONCE
+                rows = await SQL["follow_user"].rows(
+                    connection,
+                    tenant_id=tenant_id,
+                    user_id=user_id,
+                    after=position,
+                    limit=AT_ONCE,
+                    is_first=shown is None,
                 )
                 latest = await watch.news_of_user(connection, user_id)
-            return Found([Line(row["user_seq"], event_view(row)) for row in rows], latest)
+            wallet, shown = shown, wallet_after(shown, rows[0])
+            lines = [Line(row["user_seq"], event_view(row)) for row in rows if row["user_seq"] is not None]
+            return Found(lines, latest if shown == wallet else [shown, *latest])
 
         return self.follow((str(tenant_id), str(user_id)), read, after, may_go_on, watched)
+
+
+def wallet_after(before: Wallet | None, row: Row) -> Wallet:
+    held = before.held if before is not None and row["held"] is None else int(row["held"])
+    return Wallet(balance=row["balance"], held=held)
 
 
 def _reading(pool: Database) -> Callable[[Sequence[Place]], Awaitable[Sequence[Sequence[Row]]]]:

@@ -45,6 +45,10 @@ class Journal:
         log.info("job.deleted", job_id=str(job_id))
         self._wake(tenant_id, user_id, job_id)
 
+    def wallet_changed(self, tenant_id: UUID, user_id: UUID) -> None:
+        """Without a job: the id of the user stands in for one."""
+        self._wake(tenant_id, user_id, user_id)
+
     def _wake(self, tenant_id: UUID, user_id: UUID, job_id: UUID) -> None:
         self._notify(CHANNEL, f"{tenant_id}/{user_id}/{job_id}")
 

@@ -406,10 +406,20 @@ SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data
 WHERE tenant_id = :tenant_id AND job_id = :job_id AND seq > :after
 ORDER BY seq LIMIT :limit
 
--- name: events_of_user
-SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
-WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after
-ORDER BY user_seq LIMIT :limit
+-- name: follow_user
+-- What a reader has not seen yet, with the wallet as it is after that; one row at least. What jobs hold changes with an event
+-- only, so without one it is not asked for, unless the reader has just come.
+WITH event AS MATERIALIZED (
+    SELECT job_id, seq, user_seq, event, from_status, to_status, actor, reason, data, at FROM job_events
+    WHERE tenant_id = :tenant_id AND user_id = :user_id AND user_seq > :after
+    ORDER BY user_seq LIMIT :limit
+)
+SELECT wallet.balance, wallet.held, event.*
+FROM (
+    SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id AND user_id = :user_id), 0) AS balance,
+        CASE WHEN :is_first OR EXISTS (SELECT FROM event) THEN wallet_held(:tenant_id, :user_id) END AS held
+) wallet LEFT JOIN event ON true
+ORDER BY event.user_seq
 
 -- name: last_user_seq
 SELECT coalesce((SELECT last_seq FROM user_streams WHERE tenant_id = :tenant_id AND user_id = :user_id), 0)

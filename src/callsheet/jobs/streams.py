@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
@@ -16,14 +16,15 @@ from pydantic import WithJsonSchema
 from callsheet.identity.authentication import Authentication, Watcher
 from callsheet.identity.principal import Principal
 from callsheet.identity.stream_tokens import StreamGrant
-from callsheet.jobs.feeds import Item, Line
+from callsheet.jobs.feeds import Item, Latest, Line
 from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import Forbidden, TooManyStreams
-from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobProgress, JobStatus, StreamToken
+from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken
+from callsheet.wire.wallet import Wallet
 
 LastEventId = Annotated[
     int | None,
@@ -51,9 +52,13 @@ STREAM: dict[int | str, dict[str, Any]] = {
     200: {
         "content": {"text/event-stream": {}},
         "description": "Server-sent events. `job.…`: a JobEvent, with its id. `progress`: a JobProgress; `preview`: a "
-        "JobPreview; both without an id, because they are the latest value and are not sent again.",
+        "JobPreview; `wallet`: a Wallet, at the beginning and when it changes, in the stream of all your jobs. These "
+        "have no id, because they are the latest value and are not sent again.",
     }
 }
+
+
+NAMES: Mapping[type[Latest], str] = {JobProgress: "progress", JobPreview: "preview", Wallet: "wallet"}
 
 
 class Seats:
@@ -203,7 +208,7 @@ async def _encoded(items: AsyncIterator[Item], task_id: str | None = None) -> As
             data = begin + item.event.model_dump_json()[1:]
             yield f"id: {item.position}\nevent: {item.event.event}\ndata: {data}\n\n".encode()
         else:
-            name = "progress" if isinstance(item, JobProgress) else "preview"
+            name = NAMES[type(item)]
             # A preview follows as its own event: the value would only say that there is none in it.
             data = begin + item.model_dump_json(exclude={"preview_url"} if isinstance(item, JobProgress) else None)[1:]
             yield f"event: {name}\ndata: {data}\n\n".encode()

@@ -12,9 +12,10 @@ import asyncpg
 
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Row, statements
+from callsheet.wallet.reasons import reason_of, title_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest
-from callsheet.wire.wallet import MOST_TOKENS, Transaction
+from callsheet.wire.wallet import MOST_TOKENS, Hold, Transaction
 
 SQL = statements("callsheet.wallet")
 RULES = MappingProxyType(
@@ -105,8 +106,23 @@ async def transactions_of(
         rows = await SQL["list_transactions"].rows(
             connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
         )
-    items = [Transaction(**row) for row in rows[:limit]]
+    items = [_transaction(row) for row in rows[:limit]]
     return Page(items=items, next_cursor=str(items[-1].id) if len(rows) > limit else None)
+
+
+async def holds_of(pool: Database, tenant_id: UUID, user_id: UUID, cursor: UUID | None, limit: int) -> Page[Hold]:
+    """What active jobs hold, newest first."""
+    async with pool.connection() as connection:
+        rows = await SQL["list_holds"].rows(
+            connection, tenant_id=tenant_id, user_id=user_id, before=cursor, limit=limit + 1
+        )
+    items = [Hold(**row) for row in rows[:limit]]
+    return Page(items=items, next_cursor=str(items[-1].job_id) if len(rows) > limit else None)
+
+
+def _transaction(row: Row) -> Transaction:
+    names = ("id", "type", "amount", "kept", "job_id", "charge_cycle", "provider_transaction_id", "created_at")
+    return Transaction(**{name: row[name] for name in names}, title=title_of(row), reason=reason_of(row))
 
 
 async def audit(pool: Database) -> list[Finding]:

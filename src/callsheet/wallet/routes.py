@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
@@ -14,11 +15,11 @@ from callsheet.identity.principal import Principal
 from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.pages import LIMIT
-from callsheet.wallet.ledger import balance_of, credit, transactions_of
+from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
-from callsheet.wire.wallet import Credit, Credited, Transaction, Wallet
+from callsheet.wire.wallet import Credit, Credited, Hold, Transaction, Wallet
 
 NO_USER = "There is no such user."
 TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before.")
@@ -29,9 +30,17 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
 
     @router.get("")
     async def get_wallet(principal: Principal = Depends(authentication.user)) -> Wallet:
-        """Your balance."""
+        """Your balance, and what active jobs hold."""
         pool = await databases.pool(principal.pool)
-        return Wallet(balance=await balance_of(pool, principal.tenant_id, principal.user_id))
+        return _wallet(await holdings_of(pool, principal.tenant_id, principal.user_id))
+
+    @router.get("/holds")
+    async def list_holds(
+        cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
+    ) -> Page[Hold]:
+        """What your active jobs hold, newest first."""
+        pool = await databases.pool(principal.pool)
+        return await holds_of(pool, principal.tenant_id, principal.user_id, cursor, limit)
 
     @router.get("/transactions")
     async def list_transactions(
@@ -47,8 +56,13 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
 
 
 def admin_wallet_router(
-    routing: TenantRouting, accounts: Accounts, audit: AuditLog, authentication: Authentication
+    routing: TenantRouting,
+    accounts: Accounts,
+    audit: AuditLog,
+    authentication: Authentication,
+    changed: Callable[[UUID, UUID], None],
 ) -> APIRouter:
+    """`changed`: called with tenant and user after a commit, so that streams show the new balance."""
     see = authentication.may_in_tenant(Permission.SEE_WALLETS)
     give = authentication.may(Permission.GIVE_CREDITS)
     router = APIRouter(prefix="/api/admin/users", tags=["admin"])
@@ -62,9 +76,9 @@ def admin_wallet_router(
 
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
-        """A user's balance."""
+        """A user's balance, and what active jobs hold."""
         tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
-        return Wallet(balance=await balance_of(pool, tenant_id, user_id))
+        return _wallet(await holdings_of(pool, tenant_id, user_id))
 
     @router.get("/{user_id}/wallet/transactions")
     async def list_transactions_of_user(
@@ -83,6 +97,7 @@ def admin_wallet_router(
         tenant_id, pool = await found(user_id, principal, Permission.GIVE_CREDITS)
         balance, replayed = await credit(pool, tenant_id, user_id, body.amount, body.provider_transaction_id)
         if not replayed:
+            changed(tenant_id, user_id)
             await audit.add(
                 actor_of(principal),
                 "wallet.credit",
@@ -95,3 +110,7 @@ def admin_wallet_router(
         return Credited(balance=balance, replayed=replayed)
 
     return router
+
+
+def _wallet(holdings: Holdings) -> Wallet:
+    return Wallet(balance=holdings.balance, held=holdings.held)

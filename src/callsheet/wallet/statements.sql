@@ -19,10 +19,39 @@ SELECT coalesce((SELECT balance FROM token_wallets WHERE tenant_id = :tenant_id 
 SELECT balance, wallet_held(tenant_id, user_id) AS held FROM token_wallets
 WHERE tenant_id = :tenant_id AND user_id = :user_id
 
+-- name: list_holds
+-- Jobs belong to a higher room and live in the same database.
+SELECT job.id AS job_id, job.cost AS amount, described.title, described.input_name, job.status, job.submitted_at AS since
+FROM (
+    SELECT tenant_id, user_id, id, cost, status, submitted_at FROM ai_jobs
+    WHERE tenant_id = :tenant_id AND user_id = :user_id AND completed_at IS NULL AND cost > 0
+      AND id < coalesce(:before, 'ffffffff-ffff-ffff-ffff-ffffffffffff'::uuid)
+    ORDER BY id DESC LIMIT :limit
+) job
+LEFT JOIN LATERAL (
+    SELECT title, input_name FROM job_descriptions d
+    WHERE d.user_id = job.user_id AND d.job_id = job.id AND d.tenant_id IS NOT DISTINCT FROM job.tenant_id LIMIT 1
+) described ON true
+ORDER BY job.id DESC
+
 -- name: list_transactions
-SELECT id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at FROM token_transactions
-WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
-ORDER BY id DESC LIMIT :limit
+-- `ended`: how the charge cycle of a line ended, where that is the job's last one.
+SELECT line.*, job.cost, CASE WHEN job.charge_cycle = line.charge_cycle THEN job.status END AS ended,
+    described.title, described.input_name
+FROM (
+    SELECT tenant_id, user_id, id, type, amount, kept, job_id, charge_cycle, provider_transaction_id, created_at
+    FROM token_transactions
+    WHERE tenant_id = :tenant_id AND user_id = :user_id AND id < coalesce(:before, 9223372036854775807)
+    ORDER BY id DESC LIMIT :limit
+) line
+LEFT JOIN LATERAL (
+    SELECT cost, status, charge_cycle FROM ai_jobs WHERE tenant_id = line.tenant_id AND id = line.job_id LIMIT 1
+) job ON true
+LEFT JOIN LATERAL (
+    SELECT title, input_name FROM job_descriptions d
+    WHERE d.user_id = line.user_id AND d.job_id = line.job_id AND d.tenant_id IS NOT DISTINCT FROM line.tenant_id LIMIT 1
+) described ON true
+ORDER BY line.id DESC
 
 -- name: audit_balances
 -- A balance is the sum of its lines and never negative; there are no lines without a wallet.

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import Field
 
 from callsheet.wire.base import WHOLE, Answer, Line, UserRequest
+from callsheet.wire.jobs import JobStatus
 
 # The most a wallet may have, with what its active jobs hold: the largest number that every reader of JSON can hold.
 # The database enforces it (migration 0010 of the pools).
@@ -17,6 +18,20 @@ MOST_TOKENS: Final = 2**53
 
 class Wallet(Answer):
     balance: int = Field(description="Tokens that can be spent. What active jobs hold is not among them.")
+    held: int = Field(
+        description="Tokens that active jobs hold: spent when the job completes, given back when it ends otherwise."
+    )
+
+
+class Hold(Answer):
+    """Tokens that an active job holds."""
+
+    job_id: UUID
+    amount: int
+    title: str | None = Field(None, description="Name of the effect or actor.")
+    input_name: str | None = Field(None, description="Name of the file that it works on.")
+    status: JobStatus
+    since: datetime = Field(description="When they were reserved.")
 
 
 class Transaction(Answer):
@@ -32,6 +47,10 @@ class Transaction(Answer):
     charge_cycle: int | None = None
     provider_transaction_id: str | None = None
     created_at: datetime
+    title: str | None = Field(
+        None, description="Of a job: the name of its effect or actor, and of its input. Null once the job was deleted."
+    )
+    reason: str = Field("", description="What happened, as a sentence for people.")
 
     @property
     def reference(self) -> str:
