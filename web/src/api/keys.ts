@@ -11,6 +11,13 @@ export const keys = {
   activeJobs: ["jobs", "active"] as const,
   job: (id: string) => ["jobs", "one", id] as const,
   jobEvents: (id: string) => ["jobs", "events", id] as const,
+  /** What lists show of one job: its name and prompt, which the job itself does not carry. */
+  summary: (id: string) => ["jobs", "summary", id] as const,
+  /** The library's lists are changed in place and never asked for again as a whole. */
+  libraries: ["library", "list"] as const,
+  library: (filters: Record<string, unknown>) => ["library", "list", filters] as const,
+  allCounts: ["jobs", "counts"] as const,
+  counts: (filters: Record<string, unknown>) => ["jobs", "counts", filters] as const,
   actors: ["actors"] as const,
   apiKeys: ["api-keys"] as const,
   sessions: ["sessions"] as const,

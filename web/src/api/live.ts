@@ -4,12 +4,14 @@ import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import { keys } from "./keys";
 import type { ServerEvent } from "./sse";
 import { followJobs } from "./stream";
-import { isActive, type Job, type JobEvent, type JobPreview, type JobProgress } from "./types";
+import { isActive, type Job, type JobEvent, type JobPreview, type JobProgress, type JobSummary } from "./types";
 
 const GATHER_MS = 250;
-type JobPage = { items: Job[] };
+type Listed = Pick<Job, "id" | "status"> & Partial<Job | JobSummary>;
+type JobPage = { items: Listed[] };
 type Subscriber = (event: JobEvent) => void;
 const subscribers = new Set<Subscriber>();
+const catchers = new Set<() => void>();
 
 /** For pages that show a job's history as it grows. */
 export function useJobEvents(handler: Subscriber): void {
@@ -19,12 +21,21 @@ export function useJobEvents(handler: Subscriber): void {
   }, [handler]);
 }
 
+/** Called when something may have been missed: the stream was opened again, or there is none and the tab polls. */
+export function useCatchUp(handler: () => void): void {
+  useEffect(() => {
+    catchers.add(handler);
+    return () => void catchers.delete(handler);
+  }, [handler]);
+}
+
 /** Opens the tab's stream; returns how to close it. */
 export function startLiveUpdates(client: QueryClient): () => void {
   const refresh = gathered(client);
   const refreshAll = () => {
     refresh(keys.allJobs);
     refresh(keys.wallet);
+    for (const catcher of catchers) catcher();
   };
   return followJobs({ onEvent: (event) => apply(client, event, refresh), onOpen: refreshAll, onPoll: refreshAll });
 }
@@ -51,8 +62,10 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
       for (const subscriber of subscribers) subscriber(happened);
       refresh(keys.job(happened.job_id));
       refresh(keys.jobEvents(happened.job_id));
+      refresh(keys.summary(happened.job_id));
       refresh(keys.jobLists);
       refresh(keys.activeJobs);
+      refresh(keys.allCounts);
       // Tokens move when a job is accepted and when it ends.
       if (!happened.from_status || (status && !isActive(status))) refresh(keys.wallet);
     }
@@ -62,13 +75,21 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
 /** In the job itself and in every list that shows it. */
 function change(client: QueryClient, id: string, update: (job: Job) => Job): void {
   client.setQueryData<Job>(keys.job(id), (job) => job && update(job));
+  changeListed(client, id, update as (job: Listed) => Listed);
+}
+
+/** In every list that shows it: the row stays where it is. */
+export function changeListed(client: QueryClient, id: string, update: (job: Listed) => Listed): void {
   const inPage = (page: JobPage): JobPage =>
     page.items.some((job) => job.id === id) ? { ...page, items: page.items.map((job) => (job.id === id ? update(job) : job)) } : page;
-  client.setQueriesData<JobPage | InfiniteData<JobPage>>({ queryKey: keys.jobLists }, (found) => {
-    if (found === undefined) return found;
-    if ("pages" in found) return { ...found, pages: found.pages.map(inPage) };
-    return "items" in found ? inPage(found) : found;
-  });
+  for (const queryKey of [keys.jobLists, keys.libraries]) {
+    client.setQueriesData<JobPage | InfiniteData<JobPage>>({ queryKey }, (found) => {
+      if (found === undefined) return found;
+      if (!("pages" in found)) return "items" in found ? inPage(found) : found;
+      const pages = found.pages.map(inPage);
+      return pages.some((page, index) => page !== found.pages[index]) ? { ...found, pages } : found;
+    });
+  }
 }
 
 /** Many events in a moment ask once. */

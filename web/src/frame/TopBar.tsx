@@ -14,12 +14,11 @@ export function TopBar({ onSearch }: { onSearch: () => void }) {
       <button
         type="button"
         onClick={onSearch}
-        aria-label={frameTexts.search}
         className="flex size-10 items-center justify-center gap-2 rounded-s text-muted transition-colors duration-100 hover:border-line-strong md:h-9 md:w-72 md:justify-start md:border md:bg-panel md:px-3"
       >
         <Search size={16} aria-hidden />
-        <span className="hidden text-s md:inline">{frameTexts.search}</span>
-        <kbd className="ml-auto hidden md:inline">{COMMAND_KEY}</kbd>
+        <span className="text-s max-md:sr-only">{frameTexts.search}</span>
+        <kbd className="ml-auto hidden md:inline" aria-hidden>{COMMAND_KEY}</kbd>
       </button>
       <div className="md:hidden">
         <MobileMenu />

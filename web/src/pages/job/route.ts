@@ -1,8 +1,22 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-router";
+import { hasStatus } from "@/api/problems";
 import { framedRoute } from "@/frame/routes";
+import { JobNotFound } from "./JobNotFound";
+import { jobEventsQuery, summaryQuery, watchedJobQuery } from "./queries";
 
 export const jobRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/jobs/$id",
+  loader: async ({ context, params }) => {
+    void context.queryClient.prefetchQuery(jobEventsQuery(params.id));
+    try {
+      await Promise.all([context.queryClient.ensureQueryData(watchedJobQuery(params.id)), context.queryClient.ensureQueryData(summaryQuery(params.id))]);
+    } catch (error) {
+      // An id of another user, one that never was, or no id at all: the API says the same of all of them.
+      if (hasStatus(error, 404) || hasStatus(error, 422)) throw notFound();
+      throw error;
+    }
+  },
+  notFoundComponent: JobNotFound,
   component: lazyRouteComponent(() => import("./JobPage"), "JobPage"),
 });

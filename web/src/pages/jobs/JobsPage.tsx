@@ -1,7 +1,42 @@
+import { useInfiniteQuery } from "@tanstack/react-query";
+import { useSearch } from "@tanstack/react-router";
+import { useMemo } from "react";
 import { PageHead } from "@/design";
+import { ProblemPanel } from "@/parts/ProblemPanel";
 import { useTitle } from "@/parts/useTitle";
+import { jobsTexts } from "@/texts/jobs";
+import { FilterBar } from "./FilterBar";
+import { JobList } from "./JobList";
+import { JobsEmpty } from "./JobsEmpty";
+import { ListSkeleton } from "./ListSkeleton";
+import { NewJobsButton } from "./NewJobsButton";
+import { libraryQuery } from "./queries";
+import { SelectionBar } from "./SelectionBar";
+import { useLiveList } from "./useLiveList";
+import { useSelection } from "./useSelection";
 
 export function JobsPage() {
-  useTitle("Jobs");
-  return <PageHead title="Jobs" />;
+  useTitle(jobsTexts.title);
+  const search = useSearch({ from: "/framed/jobs" });
+  const query = useInfiniteQuery(libraryQuery(search));
+  const live = useLiveList(search);
+  const jobs = useMemo(() => query.data?.pages.flatMap((page) => page.items) ?? [], [query.data]);
+  const selection = useSelection(jobs);
+  return (
+    <>
+      <PageHead title={jobsTexts.title} text={jobsTexts.text} />
+      <FilterBar search={search} />
+      {query.isError && jobs.length === 0 ? (
+        <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
+      ) : query.isPending ? (
+        <ListSkeleton />
+      ) : (
+        <div className="relative">
+          <NewJobsButton count={live.fresh} onShow={live.showFresh} />
+          {jobs.length === 0 && !query.hasNextPage ? <JobsEmpty search={search} /> : <JobList jobs={jobs} query={query} selection={selection} />}
+        </div>
+      )}
+      <SelectionBar selection={selection} />
+    </>
+  );
 }

@@ -1,0 +1,93 @@
+"""What people have made before a test begins, by the API: uploads, jobs, and effects that wait or fail on purpose."""
+
+from __future__ import annotations
+
+import uuid
+from pathlib import Path
+from typing import Any
+
+from tests.browser.stack import Account, Stack
+from tests.support.waiting import until
+
+PAINT = {
+    "class_type": "LightboxTextToImage",
+    "inputs": {"text": "{{prompt}}", "seed": 1, "width": 256, "height": 160, "steps": "{{steps}}", "batch_size": 1},
+}
+MISSING = {"class_type": "NoSuchNode", "inputs": {"images": ["paint", 0]}}
+SAVE = {"class_type": "SaveImage", "inputs": {"images": ["paint", 0], "filename_prefix": "test"}}
+PROPERTIES = [
+    {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_configurable": True, "required": True},
+    {"key": "steps", "type": "number", "placeholder": "{{steps}}", "user_configurable": True, "default": 8},
+]
+
+
+async def sell(stack: Stack, name: str, *, cost: int = 5, is_served: bool = True, is_broken: bool = False) -> str:
+    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once."""
+    slug = f"{name.lower().replace(' ', '-')}-{uuid.uuid4().hex[:6]}"
+    graph = {"paint": PAINT, "save": SAVE, **({"broken": MISSING} if is_broken else {})}
+    workflow = {
+        "slug": slug,
+        "name": name,
+        "graph": graph,
+        "properties": PROPERTIES,
+        "output_node_id": "save",
+        "output_extension": "png",
+        "output_mime_type": "image/png",
+    }
+    effect = {"slug": slug, "name": name, "workflow": slug, "credits_cost": cost, "is_published": True}
+    async with stack.client(stack.operator) as client:
+        for path, body in (("workflows", workflow), ("effects", effect)):
+            created = await client.post(f"/api/admin/{path}", json=body)
+            assert created.status_code == 201, created.text
+        if is_served:
+            [fleet] = (await client.get("/api/admin/fleets?slug=demo")).json()["items"]
+            served = {"workflow_slugs": [*fleet["workflows"], slug]}
+            changed = await client.put(f"/api/admin/fleets/{fleet['id']}/workflows", json=served)
+            assert changed.is_success, changed.text
+    return slug
+
+
+async def submit(stack: Stack, account: Account, effect: str, file_id: str | None = None, **values: Any) -> str:
+    body = {"effect_id": effect, "input_payload": values, "input_file_id": file_id}
+    async with stack.client(account.headers) as client:
+        created = await client.post("/api/ai-jobs", json=body)
+    assert created.status_code == 201, created.text
+    return str(created.json()["id"])
+
+
+async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -> str:
+    """The demo's sample clip under another name."""
+    content = (stack.home / "demo/sample.mp4").read_bytes()
+    async with stack.client(account.headers) as client:
+        body = {"name": name, "mime_type": "video/mp4", "size": len(content)}
+        created = await client.post("/api/videos/uploads", json=body)
+        assert created.status_code == 201, created.text
+        wanted = created.json()["upload"]
+        sent = await client.put(wanted["url"], content=content, headers=wanted["headers"])
+        assert sent.is_success, sent.text
+        file_id = str(created.json()["file"]["id"])
+        confirmed = await client.post(f"/api/videos/uploads/{file_id}/confirm")
+        assert confirmed.is_success, confirmed.text
+    return file_id
+
+
+async def job_of(stack: Stack, account: Account, job_id: str) -> dict[str, Any]:
+    async with stack.client(account.headers) as client:
+        found: dict[str, Any] = (await client.get(f"/api/ai-jobs/{job_id}")).json()
+    return found
+
+
+async def ended(stack: Stack, account: Account, job_id: str) -> dict[str, Any]:
+    """The job, once it has ended."""
+    found: dict[str, Any] = {}
+
+    async def has_ended() -> bool:
+        found.update(await job_of(stack, account, job_id))
+        return bool(found["completed_at"])
+
+    await until(has_ended)
+    return found
+
+
+def content_of(path: Path) -> bytes:
+    return path.read_bytes()

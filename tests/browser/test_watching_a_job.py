@@ -1,0 +1,85 @@
+"""Somebody watches a job until it ends, and takes what it made."""
+
+from __future__ import annotations
+
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import content_of, ended, sell, submit, upload
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+
+
+async def test_somebody_watches_a_job_compares_and_downloads(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    file_id = await upload(stack, account)
+    job_id = await submit(stack, account, "noir", file_id)
+    await page.goto(f"/jobs/{job_id}")
+    await expect(page.get_by_role("heading", level=1, name="Film noir on beach-walk.mp4")).to_be_visible()
+
+    divider = page.get_by_role("slider", name="Divider between before and after")
+    await expect(divider).to_be_visible()
+    await divider.press("Home")
+    await expect(divider).to_have_attribute("aria-valuenow", "0")
+    timeline = page.get_by_role("list").filter(has_text="Accepted, 2 tokens held")
+    await expect(timeline.get_by_text("Completed")).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "job-completed")
+
+    job = await ended(stack, account, job_id)
+    async with page.expect_download() as downloading, stack.client() as client:
+        await page.get_by_role("link", name="Download").click()
+        made = await client.get(job["outputs"][0]["url"])
+    download = await downloading.value
+    assert download.suggested_filename == job["outputs"][0]["name"]
+    assert content_of(await download.path()) == made.content
+
+    again = page.get_by_role("link", name="Run again with changes")
+    await expect(again).to_have_attribute("href", f"/effects/noir?from={job_id}")
+
+
+async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    effect = await sell(stack, "Broken lens", is_broken=True)
+    job_id = await submit(stack, account, effect, prompt="<img src=x onerror=alert(1)>")
+    await page.goto(f"/jobs/{job_id}")
+    await expect(page.get_by_text("This job failed")).to_be_visible()
+    await expect(page.get_by_text("NoSuchNode").first).to_be_visible()
+    await expect(page.get_by_text("5 tokens came back to your wallet.").first).to_be_visible()
+    # Markup stays text.
+    await expect(page.get_by_text("<img src=x onerror=alert(1)>")).to_be_visible()
+    await expect(page.get_by_role("navigation", name="Main").get_by_text("1,000", exact=True)).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "job-failed")
+
+    await page.get_by_role("button", name="Try again for 5 tokens").click()
+    timeline = page.get_by_role("list").filter(has_text="Accepted, 5 tokens held")
+    await expect(timeline.get_by_text("Tried again")).to_be_visible()
+
+
+async def test_somebody_cancels_a_job_that_waits_and_sees_the_tokens_come_back(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    effect = await sell(stack, "Patient painting", is_served=False)
+    job_id = await submit(stack, account, effect, prompt="a lighthouse in heavy rain")
+    await page.goto(f"/jobs/{job_id}")
+    stages = page.get_by_role("list", name="Stages")
+    await expect(stages.get_by_role("listitem").first).to_have_attribute("aria-current", "step")
+    await expect(page.get_by_text("No worker")).to_be_visible()
+    wallet = page.get_by_role("navigation", name="Main")
+    await expect(wallet.get_by_text("995", exact=True)).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "job-waiting")
+
+    await page.get_by_role("button", name="Cancel, refund 5 tokens").click()
+    dialog = page.get_by_role("dialog", name="Cancel this job?")
+    await expect(dialog).to_contain_text("its 5 tokens come back to your wallet")
+    await dialog.get_by_role("button", name="Cancel the job").click()
+    await expect(page.get_by_text("This job was canceled")).to_be_visible()
+    await expect(page.get_by_text("5 tokens came back to your wallet.").first).to_be_visible()
+    await expect(wallet.get_by_text("1,000", exact=True)).to_be_visible()

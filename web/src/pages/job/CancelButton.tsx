@@ -1,0 +1,38 @@
+import { useQuery } from "@tanstack/react-query";
+import { useState } from "react";
+import type { Job } from "@/api/types";
+import { Button, Dialog, formatTokens } from "@/design";
+import { jobTexts } from "@/texts/job";
+import { effectOfJobQuery } from "./queries";
+import { useCancelJob } from "./useJobActions";
+
+export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: string | null }) {
+  const [isAsked, setAsked] = useState(false);
+  const effect = useQuery({ ...effectOfJobQuery(effectSlug ?? ""), enabled: Boolean(effectSlug) });
+  const cancel = useCancelJob(job.id);
+  const tokens = formatTokens(job.cost);
+  // Only a run that has begun can have spent something.
+  const isPartial = job.status === "processing" && effect.data?.refund_on_cancel === "unspent";
+  const text = job.cost === 0 ? jobTexts.cancelFree : isPartial ? jobTexts.cancelUnspent(tokens) : jobTexts.cancelAll(tokens);
+  return (
+    <>
+      <Button look="danger" onClick={() => setAsked(true)}>
+        {job.cost === 0 || isPartial ? jobTexts.cancel : jobTexts.cancelAndRefund(tokens)}
+      </Button>
+      <Dialog
+        open={isAsked}
+        onOpenChange={setAsked}
+        title={jobTexts.cancelTitle}
+        text={text}
+        actions={
+          <>
+            <Button onClick={() => setAsked(false)}>{jobTexts.keepRunning}</Button>
+            <Button look="danger" busy={cancel.isPending} onClick={() => cancel.mutate(undefined, { onSettled: () => setAsked(false) })}>
+              {jobTexts.cancelNow}
+            </Button>
+          </>
+        }
+      />
+    </>
+  );
+}

@@ -1,0 +1,91 @@
+import { Link } from "@tanstack/react-router";
+import { Download, Link2, MoreHorizontal, SlidersHorizontal, Trash2 } from "lucide-react";
+import { useState } from "react";
+import { toast } from "sonner";
+import type { Job, JobSummary } from "@/api/types";
+import { Button, Dialog, Menu, MenuItem } from "@/design";
+import { jobTexts } from "@/texts/job";
+import { useDeleteJob } from "./useJobActions";
+
+/** What can be done with a job that has ended. */
+export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) {
+  const [isRemoving, setRemoving] = useState(false);
+  const outputs = (job.outputs ?? []).filter((output) => output.url);
+  const copyLink = () => void navigator.clipboard.writeText(window.location.href).then(() => toast(jobTexts.linkCopied));
+  return (
+    <>
+      {outputs.length > 0 && <DownloadButton job={job} />}
+      <RunAgain summary={summary} isFirst={outputs.length === 0} />
+      <Menu trigger={<Button size="icon" aria-label={jobTexts.more} icon={<MoreHorizontal size={18} aria-hidden />} />}>
+        <MenuItem onSelect={copyLink} icon={<Link2 size={15} aria-hidden />}>
+          {jobTexts.copyLink}
+        </MenuItem>
+        <MenuItem onSelect={() => setRemoving(true)} icon={<Trash2 size={15} aria-hidden />} danger>
+          {jobTexts.remove}
+        </MenuItem>
+      </Menu>
+      <RemoveDialog id={job.id} open={isRemoving} onOpenChange={setRemoving} />
+    </>
+  );
+}
+
+function DownloadButton({ job }: { job: Job }) {
+  const outputs = job.outputs ?? [];
+  const [first] = outputs;
+  const isOne = outputs.length === 1 && first?.url;
+  return (
+    <Button look="go" asChild>
+      <a href={isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`} download={isOne ? first.name : true}>
+        <Download size={16} aria-hidden />
+        {isOne ? jobTexts.download : jobTexts.downloadAll}
+      </a>
+    </Button>
+  );
+}
+
+function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean }) {
+  const inner = (
+    <>
+      <SlidersHorizontal size={16} aria-hidden />
+      {jobTexts.again}
+    </>
+  );
+  const look = isFirst && summary.status === "completed" ? "go" : "plain";
+  if (summary.effect_slug) {
+    return (
+      <Button asChild look={look} className="max-sm:order-last">
+        <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: summary.id }}>
+          {inner}
+        </Link>
+      </Button>
+    );
+  }
+  if (!summary.task_id) return null;
+  return (
+    <Button asChild look={look} className="max-sm:order-last">
+      <Link to="/tasks/new" search={{ from: summary.id }}>
+        {inner}
+      </Link>
+    </Button>
+  );
+}
+
+function RemoveDialog({ id, open, onOpenChange }: { id: string; open: boolean; onOpenChange: (open: boolean) => void }) {
+  const remove = useDeleteJob(id);
+  return (
+    <Dialog
+      open={open}
+      onOpenChange={onOpenChange}
+      title={jobTexts.removeTitle}
+      text={jobTexts.removeText}
+      actions={
+        <>
+          <Button onClick={() => onOpenChange(false)}>{jobTexts.keep}</Button>
+          <Button look="danger" busy={remove.isPending} onClick={() => remove.mutate()}>
+            {jobTexts.remove}
+          </Button>
+        </>
+      }
+    />
+  );
+}

@@ -1,0 +1,67 @@
+import { Link } from "@tanstack/react-router";
+import type { ReactNode } from "react";
+import { isActive, type Job, type JobSummary } from "@/api/types";
+import { CopyButton, formatTokens, Time } from "@/design";
+import { jobTexts } from "@/texts/job";
+
+/** What was asked for, and what it costs. */
+export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) {
+  return (
+    <section className="panel p-5">
+      <h2 className="mb-3">{jobTexts.details}</h2>
+      {summary.prompt && <Prompt text={summary.prompt} />}
+      <dl className="num grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-6 gap-y-2 text-s">
+        {summary.effect_slug ? (
+          <Line name={jobTexts.effect}>
+            <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+              {summary.title}
+            </Link>
+          </Line>
+        ) : (
+          <Line name={jobTexts.actor}>{summary.actor ?? summary.title}</Line>
+        )}
+        {summary.input_name && (
+          <Line name={jobTexts.input}>
+            <span className="break-words">{summary.input_name}</span>
+          </Line>
+        )}
+        <Line name={isActive(job.status) ? jobTexts.tokensHeld : jobTexts.cost}>{formatTokens(isActive(job.status) || job.status === "completed" ? job.cost : 0)}</Line>
+        <Line name={jobTexts.submitted}>
+          <Time at={job.submitted_at} />
+        </Line>
+        {job.run_id && (
+          <Line name={jobTexts.run}>
+            <Link to="/jobs" search={{ run: job.run_id }} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
+              <code>…{job.run_id.slice(-6)}</code>
+            </Link>
+          </Line>
+        )}
+        <Line name={jobTexts.id}>
+          <span className="-my-2 -mr-2.5 inline-flex items-center">
+            <code className="text-muted">
+              {job.id.slice(0, 8)}…{job.id.slice(-4)}
+            </code>
+            <CopyButton text={job.id} label={jobTexts.copyId} />
+          </span>
+        </Line>
+      </dl>
+    </section>
+  );
+}
+
+function Prompt({ text }: { text: string }) {
+  return (
+    <blockquote className="mb-4 max-h-48 overflow-y-auto border-l-2 border-line-strong pl-3 break-words whitespace-pre-wrap" tabIndex={text.length > 400 ? 0 : undefined}>
+      {text}
+    </blockquote>
+  );
+}
+
+function Line({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <>
+      <dt className="text-muted">{name}</dt>
+      <dd className="min-w-0 text-right">{children}</dd>
+    </>
+  );
+}

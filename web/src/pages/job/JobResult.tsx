@@ -1,0 +1,38 @@
+import { FileX2 } from "lucide-react";
+import { useState } from "react";
+import type { Job, JobSummary } from "@/api/types";
+import { Empty } from "@/design";
+import { AnswerView } from "@/parts/AnswerView";
+import { BeforeAfter } from "@/parts/BeforeAfter";
+import { answerOf } from "@/parts/job/answers";
+import { mediaOf } from "@/parts/media";
+import { MediaPlayer } from "@/parts/MediaPlayer";
+import { useSteadyUrls } from "@/parts/useSteadyUrls";
+import { jobTexts } from "@/texts/job";
+import { OutputStrip } from "./OutputStrip";
+
+/** What a completed job made: its files, compared with what they were made of, and what it answered. */
+export function JobResult({ job, summary }: { job: Job; summary: JobSummary }) {
+  const outputs = useSteadyUrls(job.outputs ?? []);
+  const [input] = useSteadyUrls(summary.input ? [summary.input] : []);
+  const [chosen, setChosen] = useState(0);
+  const output = outputs[chosen] ?? outputs[0];
+  const after = output && mediaOf(output);
+  const before = input && mediaOf(input);
+  const answer = answerOf(job.result);
+  const canCompare = after && before && chosen === 0 && after.kind === before.kind && (after.kind === "image" || after.kind === "video");
+  if (!after && !answer) {
+    return (
+      <div className="panel">
+        <Empty icon={<FileX2 size={20} />} title={output ? jobTexts.noOutputs : jobTexts.emptyResult} text={output ? jobTexts.noOutputsText : undefined} />
+      </div>
+    );
+  }
+  return (
+    <section aria-label={jobTexts.result} className="appear grid min-w-0 gap-4">
+      {after && (canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />)}
+      {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={setChosen} />}
+      {answer && <AnswerView answer={answer} />}
+    </section>
+  );
+}

@@ -1,0 +1,62 @@
+import { queryOptions } from "@tanstack/react-query";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { jobQuery } from "@/api/queries";
+import { isActive, type JobEvent } from "@/api/types";
+
+const MOST_EVENTS = 200;
+// How far others are ahead is told by no event.
+const WAITING_MS = 4_000;
+const RUNNING_MS = 15_000;
+
+export const watchedJobQuery = (id: string) =>
+  queryOptions({
+    ...jobQuery(id),
+    refetchInterval: ({ state }) => {
+      const status = state.data?.status;
+      if (!status || !isActive(status)) return false;
+      return status === "processing" ? RUNNING_MS : WAITING_MS;
+    },
+  });
+
+export const summaryQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.summary(id),
+    queryFn: ({ signal }) => data(api.GET("/api/library/jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+    staleTime: 60_000,
+  });
+
+export const jobEventsQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.jobEvents(id),
+    queryFn: async ({ signal }) => {
+      const events: JobEvent[] = [];
+      for (let cursor: number | undefined; ; ) {
+        const page = await data(api.GET("/api/ai-jobs/{job_id}/events", { params: { path: { job_id: id }, query: { cursor, limit: MOST_EVENTS } }, signal }));
+        events.push(...page.items);
+        if (!page.next_cursor) return events;
+        cursor = Number(page.next_cursor);
+      }
+    },
+  });
+
+export const effectOfJobQuery = (slug: string) =>
+  queryOptions({
+    queryKey: keys.effect(slug),
+    queryFn: ({ signal }) => data(api.GET("/api/effects/{effect}", { params: { path: { effect: slug } }, signal })),
+    staleTime: 60_000,
+    retry: false,
+  });
+
+const MOST_TRANSACTIONS = 100;
+
+/** What a job gave back; undefined where it is not among the newest transactions. */
+export const refundQuery = (id: string, cycle: number) =>
+  queryOptions({
+    queryKey: [...keys.transactions, "refund", id, cycle] as const,
+    queryFn: async ({ signal }) => {
+      const page = await data(api.GET("/api/wallet/transactions", { params: { query: { limit: MOST_TRANSACTIONS } }, signal }));
+      return page.items.find((each) => each.type === "JOB_REFUND" && each.job_id === id && each.charge_cycle === cycle) ?? null;
+    },
+    staleTime: Infinity,
+  });

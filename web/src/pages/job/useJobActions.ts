@@ -1,0 +1,56 @@
+import { useMutation, useQueryClient, type QueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { toast } from "sonner";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { explain } from "@/api/problems";
+import type { Job } from "@/api/types";
+import { jobTexts } from "@/texts/job";
+
+const fail = (error: unknown) => void toast.error(explain(error));
+
+export function useCancelJob(id: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => data(api.POST("/api/ai-jobs/{job_id}/cancel", { params: { path: { job_id: id } } })),
+    onSuccess: (job) => show(client, job),
+    onError: (error) => {
+      // It may have ended in the meantime, which the page then says.
+      void client.invalidateQueries({ queryKey: keys.job(id) });
+      fail(error);
+    },
+  });
+}
+
+export function useRetryJob(id: string) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: () => data(api.POST("/api/ai-jobs/{job_id}/retry", { params: { path: { job_id: id } } })),
+    onSuccess: (job) => {
+      show(client, job);
+      toast(jobTexts.retried);
+    },
+    onError: fail,
+  });
+}
+
+export function useDeleteJob(id: string) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  return useMutation({
+    mutationFn: () => api.DELETE("/api/ai-jobs/{job_id}", { params: { path: { job_id: id } } }),
+    onSuccess: async () => {
+      await navigate({ to: "/jobs" });
+      client.removeQueries({ queryKey: keys.job(id) });
+      client.removeQueries({ queryKey: keys.libraries });
+      void client.invalidateQueries({ queryKey: keys.allCounts });
+      toast(jobTexts.removed);
+    },
+    onError: fail,
+  });
+}
+
+function show(client: QueryClient, job: Job): void {
+  client.setQueryData(keys.job(job.id), job);
+  for (const queryKey of [keys.jobEvents(job.id), keys.wallet, keys.activeJobs]) void client.invalidateQueries({ queryKey });
+}

@@ -1,0 +1,55 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { X } from "lucide-react";
+import { effectsQuery } from "@/api/queries";
+import { Button, Select, type Choice } from "@/design";
+import { jobsTexts } from "@/texts/jobs";
+import { isFiltered, type JobsSearch, TIME_FILTERS, type TimeFilter } from "./filters";
+import { SearchField } from "./SearchField";
+import { StatusTabs } from "./StatusTabs";
+
+const ANY = "any";
+const KINDS: readonly Choice[] = [{ value: ANY, label: jobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
+const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: jobsTexts.times[value] }));
+
+/** Everything it says stands in the URL. */
+export function FilterBar({ search }: { search: JobsSearch }) {
+  const navigate = useNavigate({ from: "/jobs" });
+  const effects = useQuery(effectsQuery());
+  const change = (part: Partial<JobsSearch>) => void navigate({ search: (now) => clean({ ...now, ...part }), replace: true });
+  const known: Choice[] = (effects.data ?? []).map((effect) => ({ value: effect.slug, label: effect.name }));
+  // One that is sold no more can still be asked for by a link.
+  if (search.effect && !known.some((each) => each.value === search.effect)) known.push({ value: search.effect, label: search.effect });
+  return (
+    <div className="mb-4 grid gap-3">
+      <StatusTabs search={search} onChange={(status) => change({ status })} />
+      <div className="flex flex-wrap items-center gap-2">
+        <SearchField value={search.q ?? ""} onChange={(q) => change({ q: q || undefined })} />
+        <Select
+          label={jobsTexts.effectLabel}
+          className="w-auto! max-w-48 min-w-32 max-sm:grow"
+          value={search.effect ?? ANY}
+          choices={[{ value: ANY, label: jobsTexts.anyEffect }, ...known]}
+          onChange={(value) => change({ effect: value === ANY ? undefined : value })}
+        />
+        <Select label={jobsTexts.kindLabel} className="w-auto! min-w-28 max-sm:grow" value={search.kind ?? ANY} choices={KINDS} onChange={(value) => change({ kind: value === ANY ? undefined : value })} />
+        <Select label={jobsTexts.timeLabel} className="w-auto! min-w-28 max-sm:grow" value={search.time ?? ANY} choices={TIMES} onChange={(value) => change({ time: value === "any" ? undefined : value })} />
+        {search.run && (
+          <Button size="s" onClick={() => change({ run: undefined })} aria-label={jobsTexts.clearRun}>
+            {jobsTexts.run(search.run)}
+            <X size={14} aria-hidden />
+          </Button>
+        )}
+        {isFiltered(search) && (
+          <Button look="quiet" onClick={() => void navigate({ search: {}, replace: true })}>
+            {jobsTexts.clear}
+          </Button>
+        )}
+      </div>
+    </div>
+  );
+}
+
+function clean(search: JobsSearch): JobsSearch {
+  return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
+}

@@ -1,0 +1,93 @@
+import { Link } from "@tanstack/react-router";
+import { Check } from "lucide-react";
+import { memo } from "react";
+import { isActive, type JobSummary } from "@/api/types";
+import { classes, formatTokens, StatusBadge, Time } from "@/design";
+import { stepOf } from "@/parts/job/stages";
+import { JobThumb } from "@/parts/JobThumb";
+import { jobsTexts } from "@/texts/jobs";
+
+export const ROW_HEIGHT = 76;
+
+interface Props {
+  job: JobSummary;
+  index: number;
+  count: number;
+  offset: number;
+  isSelected: boolean;
+  isSelecting: boolean;
+  onToggle: (id: string) => void;
+}
+
+export const JobRow = memo(function JobRow({ job, index, count, offset, isSelected, isSelecting, onToggle }: Props) {
+  return (
+    <li
+      data-index={index}
+      aria-posinset={index + 1}
+      aria-setsize={count}
+      style={{ height: ROW_HEIGHT, transform: `translateY(${offset}px)` }}
+      className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
+    >
+      <label className={classes("grid w-11 shrink-0 cursor-pointer place-items-center", !isSelecting && "max-md:hidden")}>
+        <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={jobsTexts.select(job.title)} className="peer sr-only" />
+        <span
+          aria-hidden
+          className={classes(
+            "grid size-4.5 place-items-center rounded-[5px] border border-line-strong bg-panel peer-checked:border-accent peer-checked:bg-accent peer-checked:text-accent-ink peer-focus-visible:outline-2 peer-focus-visible:outline-offset-2 peer-focus-visible:outline-accent",
+            !isSelecting && "md:opacity-0 md:group-focus-within:opacity-100 md:group-hover:opacity-100 touch:opacity-100",
+          )}
+        >
+          {isSelected && <Check size={13} strokeWidth={3} />}
+        </span>
+      </label>
+      <Link
+        to="/jobs/$id"
+        params={{ id: job.id }}
+        preload={false}
+        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 focus-visible:outline-offset-[-2px] md:gap-4", !isSelecting && "max-md:pl-3")}
+      >
+        <JobThumb job={job} />
+        <Words job={job} />
+        <span className="grid justify-items-end gap-1">
+          <StatusBadge status={job.status} />
+          <span className="num flex gap-3 text-xs text-muted">
+            {job.cost > 0 && (isActive(job.status) || job.status === "completed") && <span className="max-md:hidden">{isActive(job.status) ? jobsTexts.held(formatTokens(job.cost)) : formatTokens(job.cost)}</span>}
+            <Time at={job.submitted_at} className="whitespace-nowrap" />
+          </span>
+        </span>
+      </Link>
+    </li>
+  );
+});
+
+function Words({ job }: { job: JobSummary }) {
+  return (
+    <span className="min-w-0">
+      <span className="flex min-w-0 items-baseline gap-2">
+        <span className="truncate font-[550]">{job.title}</span>
+        {job.input_name && lineOf(job) !== job.input_name && <span className="truncate text-s text-muted max-md:hidden">{job.input_name}</span>}
+      </span>
+      <span className="mt-0.5 block truncate text-s text-muted">{lineOf(job)}</span>
+      {job.status === "processing" && <Bar percent={job.progress?.percent ?? null} />}
+    </span>
+  );
+}
+
+/** What is most worth knowing of it: why it failed, what it does, what was asked for. */
+function lineOf(job: JobSummary): string {
+  if (job.error) return job.error.message;
+  if (job.status === "processing" && job.progress?.message) {
+    const { node, step, steps } = stepOf(job.progress.message);
+    return step === null ? node : `${node} ${step}/${steps}`;
+  }
+  if (job.prompt) return job.prompt;
+  return job.output_count > 1 ? jobsTexts.outputs(job.output_count) : (job.input_name ?? "");
+}
+
+function Bar({ percent }: { percent: number | null }) {
+  return (
+    <span aria-hidden className="mt-1.5 block h-1 max-w-72 overflow-hidden rounded-full bg-line">
+      <span className="block h-full rounded-full bg-run transition-[width] duration-200" style={{ width: `${percent ?? 4}%` }} />
+    </span>
+  );
+}

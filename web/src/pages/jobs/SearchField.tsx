@@ -1,0 +1,57 @@
+import { Search, X } from "lucide-react";
+import { useEffect, useRef, useState } from "react";
+import { Input } from "@/design";
+import { jobsTexts } from "@/texts/jobs";
+
+const PAUSE_MS = 250;
+
+/** Searches when somebody pauses; `/` leads here. */
+export function SearchField({ value, onChange }: { value: string; onChange: (value: string) => void }) {
+  const [typed, setTyped] = useState(value);
+  const input = useRef<HTMLInputElement>(null);
+  const sent = useRef(value);
+  // The address changed by another way: the back button, or a cleared filter.
+  useEffect(() => {
+    if (value !== sent.current) setTyped(value);
+    sent.current = value;
+  }, [value]);
+  useEffect(() => {
+    const words = typed.trim();
+    if (words === sent.current) return;
+    const timer = setTimeout(() => {
+      sent.current = words;
+      onChange(words);
+    }, PAUSE_MS);
+    return () => clearTimeout(timer);
+  }, [typed, onChange]);
+  return (
+    <div className="relative w-full min-w-52 grow basis-64 md:w-auto">
+      <Search size={16} className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" aria-hidden />
+      <Input
+        ref={input}
+        type="search"
+        data-search
+        value={typed}
+        maxLength={200}
+        onChange={(event) => setTyped(event.target.value)}
+        onKeyDown={(event) => event.key === "Escape" && (typed ? setTyped("") : input.current?.blur())}
+        aria-label={jobsTexts.search}
+        placeholder={jobsTexts.search}
+        className="pl-9! [&::-webkit-search-cancel-button]:hidden"
+      />
+      {typed && (
+        <button
+          type="button"
+          aria-label={jobsTexts.clear}
+          onClick={() => {
+            setTyped("");
+            input.current?.focus();
+          }}
+          className="absolute top-1/2 right-1 grid size-8 -translate-y-1/2 place-items-center rounded-s text-muted hover:text-text"
+        >
+          <X size={16} aria-hidden />
+        </button>
+      )}
+    </div>
+  );
+}

@@ -1,0 +1,76 @@
+import { CircleSlash, Download, RotateCcw, Trash2, X } from "lucide-react";
+import { useState } from "react";
+import { isActive } from "@/api/types";
+import { Button, Dialog, formatTokens } from "@/design";
+import { jobsTexts } from "@/texts/jobs";
+import { useBulk, type BulkAction } from "./useBulk";
+import type { Selection } from "./useSelection";
+
+const MOST_IN_ZIP = 100;
+
+/** What can be done with the selected jobs; an action that fits none of them is not offered. */
+export function SelectionBar({ selection }: { selection: Selection }) {
+  const [asked, setAsked] = useState<BulkAction | null>(null);
+  const bulk = useBulk(() => {
+    setAsked(null);
+    selection.clear();
+  });
+  const { jobs } = selection;
+  if (jobs.length === 0) return null;
+  const active = jobs.filter((job) => isActive(job.status));
+  const ended = jobs.filter((job) => !isActive(job.status));
+  const failed = jobs.filter((job) => job.status === "failed" || job.status === "expired");
+  const made = jobs.filter((job) => job.output_count > 0);
+  const chosen = asked === "cancel" ? active : ended;
+  const run = (action: BulkAction, of: typeof jobs) => bulk.mutate({ action, ids: of.map((job) => job.id) });
+  return (
+    <div className="pointer-events-none fixed inset-x-0 bottom-[calc(4.25rem+env(safe-area-inset-bottom))] z-20 flex justify-center px-3 md:bottom-6 md:left-56">
+      <div role="toolbar" aria-label={jobsTexts.selectionBar} className="appear pointer-events-auto flex max-w-full flex-wrap items-center justify-center gap-1 rounded-m border bg-panel p-1.5 shadow-high">
+        <span className="num px-2.5 font-[550]" role="status">
+          {jobsTexts.selected(jobs.length)}
+        </span>
+        {active.length > 0 && (
+          <Button look="quiet" onClick={() => setAsked("cancel")} icon={<CircleSlash size={16} aria-hidden />}>
+            {jobsTexts.cancel}
+          </Button>
+        )}
+        {failed.length > 0 && (
+          <Button look="quiet" busy={bulk.isPending && bulk.variables?.action === "retry"} onClick={() => run("retry", failed)} icon={<RotateCcw size={16} aria-hidden />}>
+            {jobsTexts.retry}
+          </Button>
+        )}
+        {made.length > 0 &&
+          (made.length > MOST_IN_ZIP ? (
+            <span className="px-2 text-s text-muted">{jobsTexts.tooManyToDownload(MOST_IN_ZIP)}</span>
+          ) : (
+            <Button look="quiet" asChild>
+              <a href={`/api/library/download?${made.map((job) => `job_id=${job.id}`).join("&")}`} download>
+                <Download size={16} aria-hidden />
+                {jobsTexts.download}
+              </a>
+            </Button>
+          ))}
+        {ended.length > 0 && (
+          <Button look="quiet" onClick={() => setAsked("delete")} icon={<Trash2 size={16} aria-hidden />}>
+            {jobsTexts.remove}
+          </Button>
+        )}
+        <Button look="quiet" size="icon" aria-label={jobsTexts.clearSelection} onClick={selection.clear} icon={<X size={18} aria-hidden />} />
+      </div>
+      <Dialog
+        open={asked !== null}
+        onOpenChange={(open) => !open && setAsked(null)}
+        title={asked === "cancel" ? jobsTexts.cancelTitle(chosen.length) : jobsTexts.removeTitle(chosen.length)}
+        text={asked === "cancel" ? jobsTexts.cancelText(formatTokens(active.reduce((sum, job) => sum + job.cost, 0))) : jobsTexts.removeText}
+        actions={
+          <>
+            <Button onClick={() => setAsked(null)}>{jobsTexts.keep}</Button>
+            <Button look="danger" busy={bulk.isPending} onClick={() => asked && run(asked, chosen)}>
+              {asked === "cancel" ? jobsTexts.cancel : jobsTexts.remove}
+            </Button>
+          </>
+        }
+      />
+    </div>
+  );
+}

@@ -1,0 +1,37 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { toast } from "sonner";
+import { api, data } from "@/api/client";
+import { keys } from "@/api/keys";
+import { explain } from "@/api/problems";
+import type { Schemas } from "@/api/types";
+import { jobsTexts } from "@/texts/jobs";
+import { forget } from "./useLiveList";
+
+export type BulkAction = "cancel" | "retry" | "delete";
+type Outcome = Schemas["JobOutcome"];
+const MOST_AT_ONCE = 100;
+
+/** Several jobs at once; the API takes a hundred, so more are sent in turn. */
+export function useBulk(onDone: () => void) {
+  const client = useQueryClient();
+  return useMutation({
+    mutationFn: async ({ action, ids }: { action: BulkAction; ids: string[] }) => {
+      const outcomes: Outcome[] = [];
+      for (let from = 0; from < ids.length; from += MOST_AT_ONCE) {
+        const body = { job_ids: ids.slice(from, from + MOST_AT_ONCE) };
+        outcomes.push(...(await data(api.POST(`/api/library/${action}`, { body }))).items);
+      }
+      return outcomes;
+    },
+    onSuccess: (outcomes, { action }) => {
+      const done = outcomes.filter((each) => each.outcome === "done");
+      const refused = outcomes.filter((each) => each.outcome === "refused");
+      if (action === "delete") forget(client, outcomes.filter((each) => each.outcome !== "refused").map((each) => each.job_id));
+      if (done.length > 0) toast(jobsTexts.outcome(done.length, jobsTexts.done[action]));
+      if (refused.length > 0) toast.error(jobsTexts.refused(refused.length, refused[0]?.message ?? ""));
+      for (const queryKey of [keys.wallet, keys.activeJobs, keys.allCounts]) void client.invalidateQueries({ queryKey });
+      onDone();
+    },
+    onError: (error) => void toast.error(explain(error)),
+  });
+}

@@ -1,0 +1,29 @@
+import { useMemo, useState } from "react";
+import type { JobSummary } from "@/api/types";
+
+export interface Selection {
+  ids: ReadonlySet<string>;
+  /** Those of them that are in the list, as they stand now. */
+  jobs: JobSummary[];
+  toggle: (id: string) => void;
+  selectAll: () => void;
+  clear: () => void;
+}
+
+export function useSelection(listed: readonly JobSummary[]): Selection {
+  const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const jobs = useMemo(() => (ids.size === 0 ? [] : listed.filter((job) => ids.has(job.id))), [ids, listed]);
+  return {
+    // What left the list, deleted or filtered out, is selected no more.
+    ids: useMemo(() => new Set(jobs.map((job) => job.id)), [jobs]),
+    jobs,
+    toggle: (id) =>
+      setIds((now) => {
+        const next = new Set(now);
+        if (!next.delete(id)) next.add(id);
+        return next;
+      }),
+    selectAll: () => setIds(new Set(listed.map((job) => job.id))),
+    clear: () => setIds(new Set()),
+  };
+}

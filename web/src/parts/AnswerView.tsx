@@ -1,0 +1,71 @@
+import { CopyButton, Table } from "@/design";
+import { labelOf, type Answer, type Table as Rows } from "@/parts/job/answers";
+import { jobTexts } from "@/texts/job";
+
+const LONG_TEXT = 80;
+
+/** What a task answered: a text to read, a table, or named values. */
+export function AnswerView({ answer, isTop = true }: { answer: Answer; isTop?: boolean }) {
+  switch (answer.form) {
+    case "text":
+      return isTop || answer.text.length > LONG_TEXT || answer.text.includes("\n") ? <Reading text={answer.text} /> : <span className="break-words">{answer.text}</span>;
+    case "list":
+      return (
+        <ul className="grid list-disc gap-1 pl-5">
+          {answer.items.map((item, index) => (
+            <li key={index} className="break-words">
+              {item}
+            </li>
+          ))}
+        </ul>
+      );
+    case "table":
+      return <AnswerTable rows={answer.table} />;
+    case "fields":
+      return (
+        <dl className={isTop ? "panel divide-y" : "grid gap-3 border-l pl-4"}>
+          {answer.fields.map(({ name, answer: inner }) => (
+            <div key={name} className={isTop ? "grid gap-1.5 px-5 py-4" : "grid gap-1"}>
+              <dt className="text-s text-muted">{labelOf(name)}</dt>
+              <dd className="min-w-0">
+                <AnswerView answer={inner} isTop={false} />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      );
+  }
+}
+
+function Reading({ text }: { text: string }) {
+  return (
+    <div className="relative rounded-m border bg-bg p-5 pr-14">
+      <p className="max-w-prose text-l leading-relaxed break-words whitespace-pre-wrap">{text}</p>
+      <div className="absolute top-2 right-2">
+        <CopyButton text={text} label={jobTexts.copyText} />
+      </div>
+    </div>
+  );
+}
+
+interface NumberedRow {
+  row: Rows["rows"][number];
+  index: number;
+}
+
+function AnswerTable({ rows }: { rows: Rows }) {
+  const numbered: NumberedRow[] = rows.rows.map((row, index) => ({ row, index }));
+  return (
+    <Table<NumberedRow>
+      label={jobTexts.result}
+      rows={numbered}
+      rowKey={({ index }) => index}
+      columns={rows.columns.map((name) => ({
+        name: labelOf(name),
+        right: rows.rows.every((row) => row[name] === null || typeof row[name] === "number"),
+        className: "max-w-96 break-words",
+        cell: ({ row }) => (row[name] === null || row[name] === undefined ? "–" : String(row[name])),
+      }))}
+    />
+  );
+}

@@ -1,0 +1,31 @@
+import { AudioLines, Clapperboard, FileText, ImageIcon, Sparkles } from "lucide-react";
+import { useState } from "react";
+import type { JobSummary } from "@/api/types";
+import { classes } from "@/design";
+import { kindOf } from "./media";
+import { shownOf, stillOf } from "./shown";
+
+const ICONS = { image: ImageIcon, video: Clapperboard, audio: AudioLines, text: FileText, other: FileText };
+
+/** A small picture of what a job made, or works on until then. Clips play under the pointer. */
+export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "medium" | "status" | "kind"> }) {
+  const [isOver, setOver] = useState(false);
+  const file = job.output ?? job.input;
+  const still = file && stillOf(file, "small");
+  const clip = job.output && shownOf(job.output).preview_url;
+  const Icon = job.medium ? ICONS[job.medium] : Sparkles;
+  const isDim = !job.output;
+  return (
+    <span onPointerEnter={() => setOver(true)} onPointerLeave={() => setOver(false)} className="relative grid h-13 w-21 shrink-0 place-items-center overflow-hidden rounded-s border bg-hover text-muted">
+      {still ? (
+        <img src={still} alt="" loading="lazy" decoding="async" className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")} />
+      ) : file?.url && kindOf(file.mime_type) === "video" ? (
+        // Where no posters are made, the browser's first frame.
+        <video src={`${file.url}#t=0.1`} muted playsInline preload="metadata" tabIndex={-1} aria-hidden className={classes("absolute inset-0 size-full object-cover", isDim && "opacity-50")} />
+      ) : (
+        <Icon size={20} strokeWidth={1.6} aria-hidden />
+      )}
+      {isOver && clip && <video src={clip} muted autoPlay loop playsInline aria-hidden tabIndex={-1} className="absolute inset-0 size-full object-cover" />}
+    </span>
+  );
+}

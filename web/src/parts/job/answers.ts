@@ -1,0 +1,66 @@
+// What a task answered, in the form it is best read in. Pure.
+export type Cell = string | number | boolean | null;
+export interface Table {
+  columns: string[];
+  rows: Record<string, Cell>[];
+}
+export type Answer =
+  | { form: "text"; text: string }
+  | { form: "table"; table: Table }
+  | { form: "list"; items: string[] }
+  | { form: "fields"; fields: { name: string; answer: Answer }[] };
+
+const DEEPEST = 5;
+
+/** `result` of a job: what its actor returned stands in `result.result`; files are shown by themselves. */
+export function answerOf(result: Record<string, unknown> | null | undefined): Answer | null {
+  if (!result) return null;
+  const answered = result["result"];
+  const { outputs: _outputs, metadata: _metadata, result: _result, ...made } = result;
+  const whole = isRecord(answered) ? { ...answered, ...made } : made;
+  if (Object.keys(whole).length === 0) return null;
+  const { text, ...rest } = whole;
+  if (typeof text === "string" && Object.keys(rest).length === 0) return { form: "text", text };
+  // The text comes first, whatever stands beside it.
+  return read(typeof text === "string" ? { text, ...rest } : whole, 0);
+}
+
+function read(value: unknown, depth: number): Answer {
+  if (Array.isArray(value)) return readList(value, depth);
+  if (isRecord(value) && depth < DEEPEST) {
+    const fields = Object.entries(value)
+      .filter(([, each]) => each !== null && each !== "" && !(Array.isArray(each) && each.length === 0))
+      .map(([name, each]) => ({ name, answer: read(each, depth + 1) }));
+    return { form: "fields", fields };
+  }
+  return { form: "text", text: asText(value) };
+}
+
+function readList(items: unknown[], depth: number): Answer {
+  if (items.length > 0 && items.every((item) => isRecord(item) && Object.values(item).every(isCell))) {
+    const rows = items as Record<string, Cell>[];
+    return { form: "table", table: { columns: [...new Set(rows.flatMap((row) => Object.keys(row)))], rows } };
+  }
+  if (items.every(isCell)) return { form: "list", items: items.map(asText) };
+  if (depth >= DEEPEST) return { form: "text", text: asText(items) };
+  return { form: "fields", fields: items.map((item, index) => ({ name: String(index + 1), answer: read(item, depth + 1) })) };
+}
+
+function asText(value: unknown): string {
+  if (typeof value === "string") return value;
+  return typeof value === "object" ? JSON.stringify(value, null, 2) : String(value);
+}
+
+function isCell(value: unknown): value is Cell {
+  return value === null || ["string", "number", "boolean"].includes(typeof value);
+}
+
+function isRecord(value: unknown): value is Record<string, unknown> {
+  return typeof value === "object" && value !== null && !Array.isArray(value);
+}
+
+/** `written_by` as a label: Written by. */
+export function labelOf(name: string): string {
+  const words = name.replace(/[_-]+/g, " ").trim();
+  return words.charAt(0).toUpperCase() + words.slice(1);
+}

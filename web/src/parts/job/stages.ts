@@ -1,0 +1,73 @@
+// The four stages of a job that is not finished, from what the API says of it. Pure: the clock is a parameter.
+import type { Job } from "@/api/types";
+
+export type StageName = "queued" | "preparing" | "rendering" | "saving";
+export interface Stage {
+  name: StageName;
+  state: "done" | "now" | "next";
+  /** How long it took, or takes so far; null where nobody can tell. */
+  seconds: number | null;
+}
+type Watched = Pick<Job, "status" | "submitted_at" | "started_at" | "progress">;
+
+const ORDER: readonly StageName[] = ["queued", "preparing", "rendering", "saving"];
+// What a worker says once it has everything and uploads it.
+const UPLOADING = "Uploading the result";
+
+export function stageOf(job: Pick<Job, "status" | "progress">): StageName {
+  if (job.status !== "processing") return "queued";
+  const progress = job.progress;
+  if (!progress || (progress.percent == null && !progress.message)) return "preparing";
+  return progress.message === UPLOADING ? "saving" : "rendering";
+}
+
+export function stagesOf(job: Watched, now: number): Stage[] {
+  const current = ORDER.indexOf(stageOf(job));
+  const submitted = Date.parse(job.submitted_at);
+  const started = job.started_at ? Date.parse(job.started_at) : null;
+  const said = job.progress ? Date.parse(job.progress.updated_at) : null;
+  const ran = job.progress?.elapsed_ms ?? null;
+  const began = said !== null && ran !== null ? said - ran : null;
+  // Where each stage began; the last one has no end yet.
+  const begins = [submitted, started, began, current === 3 ? said : null, null];
+  return ORDER.map((name, index) => {
+    if (index > current) return { name, state: "next", seconds: null };
+    const from = begins[index] ?? null;
+    const to = index === current ? now : (begins[index + 1] ?? null);
+    const seconds = from === null || to === null ? null : Math.max(0, (to - from) / 1000);
+    return { name, state: index === current ? "now" : "done", seconds };
+  });
+}
+
+export interface Step {
+  node: string;
+  step: string | null;
+  steps: string | null;
+}
+
+/** `KSampler 12/20` of an engine, apart. */
+export function stepOf(message: string): Step {
+  const found = /^(.*\S)\s+(\d+(?:\.\d+)?)\/(\d+(?:\.\d+)?)$/.exec(message);
+  return found ? { node: spaced(found[1] ?? ""), step: found[2] ?? null, steps: found[3] ?? null } : { node: spaced(message), step: null, steps: null };
+}
+
+/** `LightboxTextToImage` as people write it; sentences stay as they are. */
+function spaced(name: string): string {
+  if (!/^[A-Za-z0-9]+$/.test(name)) return name;
+  return name.replace(/^Lightbox(?=[A-Z])/, "").replace(/([a-z0-9])([A-Z])/g, "$1 $2");
+}
+
+/** `about 22 s` counts down between two answers. */
+export function secondsLeft(job: Pick<Job, "eta_seconds">, answeredAt: number, now: number): number | null {
+  if (job.eta_seconds == null) return null;
+  return Math.max(0, job.eta_seconds - (now - answeredAt) / 1000);
+}
+
+/** 22 s, 3 min, 1 h 20 min: no finer than anybody can know. */
+export function roughly(seconds: number): string {
+  if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
+  if (seconds < 60) return `${Math.round(seconds / 5) * 5} s`;
+  const minutes = Math.round(seconds / 60);
+  if (minutes < 60) return `${minutes} min`;
+  return minutes % 60 === 0 ? `${minutes / 60} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}

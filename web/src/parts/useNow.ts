@@ -1,0 +1,13 @@
+import { useEffect, useState } from "react";
+
+/** The clock, for values that count; it stands still while `isRunning` is false. */
+export function useNow(milliseconds: number, isRunning = true): number {
+  const [now, setNow] = useState(() => Date.now());
+  useEffect(() => {
+    if (!isRunning) return;
+    setNow(Date.now());
+    const timer = setInterval(() => setNow(Date.now()), milliseconds);
+    return () => clearInterval(timer);
+  }, [milliseconds, isRunning]);
+  return now;
+}

@@ -1,0 +1,22 @@
+import { useRef } from "react";
+
+interface Signed {
+  file_id?: string;
+  id?: string;
+  url?: string | null;
+  url_expires_at?: string | null;
+}
+const SPARE_MS = 60_000;
+
+/** Each answer of the API has new signed URLs. A player keeps the one it has until it expires, or it would begin anew. */
+export function useSteadyUrls<File extends Signed>(files: readonly File[]): File[] {
+  const kept = useRef(new Map<string, File>());
+  return files.map((file) => {
+    const id = file.file_id ?? file.id ?? "";
+    const before = kept.current.get(id);
+    const isFresh = before?.url && before.url_expires_at && Date.parse(before.url_expires_at) - Date.now() > SPARE_MS;
+    const steady = isFresh ? { ...file, url: before.url, url_expires_at: before.url_expires_at } : file;
+    kept.current.set(id, steady);
+    return steady;
+  });
+}
