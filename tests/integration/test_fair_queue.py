@@ -11,6 +11,7 @@ import pytest
 
 from callsheet.dispatch.arrivals import CHANNEL
 from callsheet.dispatch.facts import Ending, Lease
+from callsheet.dispatch.turns import Arena
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.shares import ChangeShare
 from tests.support.core import Core, Member, open_core
@@ -64,6 +65,25 @@ async def test_a_tenant_with_little_work_leaves_the_rest_to_others(core: Core) -
     flood, little = await flooded(core), await flooded(core, 2)
     given = Counter(lease.tenant_id for lease in await leased(core, 20))
     assert given == {flood.tenant_id: 18, little.tenant_id: 2}
+
+
+async def test_who_has_a_lease_does_not_wait_for_those_who_get_none(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert await core.room.queue.lease(core.criteria(), "first to ask") is None
+    job = await core.submit(await core.member())
+    look = core.room.queue.leasing._look
+    was_answered: list[bool] = []
+
+    async def look_for_more(arena: Arena) -> None:
+        was_answered.append(one.done())
+        await look(arena)
+
+    monkeypatch.setattr(core.room.queue.leasing, "_look", look_for_more)
+    one, two = (asyncio.create_task(core.room.queue.lease(core.criteria(), worker)) for worker in ("one", "two"))
+    lease, nothing = await asyncio.gather(one, two)
+    assert lease is not None
+    assert (lease.job_id, nothing, was_answered) == (job.id, None, [True])
 
 
 async def test_users_of_a_tenant_share_what_their_tenant_gets(core: Core) -> None:

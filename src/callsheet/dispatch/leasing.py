@@ -42,6 +42,8 @@ SETTLE_SECONDS = 60.0
 
 # Who asks, and the poll's own id, if it has one.
 Asking = tuple[str, str | None]
+# The lease, and whether that is all there is to say: without, one may be left.
+Answer = tuple[Lease | None, bool]
 
 
 @dataclass(slots=True)
@@ -76,10 +78,22 @@ class Leasing:
         bounded = terms.max_running is not None or terms.max_running_per_user is not None
         return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (EVERYBODY, EVERYBODY)
 
+    async def first_leases(self, criteria: Criteria, asking: Sequence[Asking]) -> list[Answer]:
+        """As `leases`, but whoever has a lease does not wait until it is clear that there is none for the others."""
+        leases = await self.leases(criteria, asking, until_some=True)
+        is_final = all(lease is None for lease in leases)
+        return [(lease, is_final or lease is not None) for lease in leases]
+
     async def leases(
-        self, criteria: Criteria, asking: Sequence[Asking], now: datetime | None = None
+        self,
+        criteria: Criteria,
+        asking: Sequence[Asking],
+        now: datetime | None = None,
+        *,
+        until_some: bool = False,
     ) -> list[Lease | None]:
-        """The lease of each of them, or None where there was no work left or the worker is drained."""
+        """The lease of each of them, or None where there was no work left or the worker is drained. `until_some`: or
+        where others got theirs first."""
         if self._terms is None:
             await self.read_terms()
         arena = self.turns.arena(criteria)
@@ -105,7 +119,7 @@ class Leasing:
             if given is None:
                 break
             leases |= {left[place]: lease for place, lease in given.leases.items()}
-            if len(given.leases) >= given.asking:
+            if len(given.leases) >= given.asking or (until_some and leases):
                 break
             if not given.leases and not given.learned:
                 # What stands at the head was being taken by others at this moment: look deeper.

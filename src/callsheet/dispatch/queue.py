@@ -30,7 +30,7 @@ from callsheet.dispatch.facts import (
     Returned,
     Workflow,
 )
-from callsheet.dispatch.leasing import SQL, Asking, Leasing, lane_of, new_tokens, unless_all_none
+from callsheet.dispatch.leasing import SQL, Answer, Asking, Leasing, lane_of, new_tokens, unless_all_none
 from callsheet.dispatch.turns import Terms
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Row, Statement
@@ -51,7 +51,9 @@ class Queue:
         # Called after the commit of everything that put work into a lane, for the other control planes.
         self._arrived = arrived or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
-        self._lease_batchers: dict[Criteria, Batcher[Asking, Lease | None]] = {}
+        self._asking: dict[Criteria, Batcher[Asking, Answer]] = {}
+        # Those who asked together with others, who got all that one statement could give.
+        self._asking_on: dict[Criteria, Batcher[Asking, Lease | None]] = {}
         self._beats: Batcher[Beat, Extended | None] = Batcher(self._heartbeat_batch)
         self._finds: Batcher[int, Known | None] = Batcher(self._find_batch)
         self._closings: Batcher[Ending, Closed | None] = Batcher(self._close_batch, isolate=(asyncpg.PostgresError,))
@@ -101,16 +103,29 @@ class Queue:
     async def lease(self, criteria: Criteria, worker_id: str, poll_id: str | None = None) -> Lease | None:
         if not criteria.workflow_ids:
             return None
-        batcher = self._lease_batchers.get(criteria)
-        if batcher is None:
-            batcher = Batcher(partial(self.leasing.leases, criteria), abandoned=self._give_up)
-            self._lease_batchers[criteria] = batcher
+        asking = worker_id, poll_id
+        first = self._asking.get(criteria)
+        if first is None:
+            run = partial(self.leasing.first_leases, criteria)
+            first = self._asking[criteria] = Batcher(run, abandoned=self._give_up_answer)
         try:
-            return await batcher((worker_id, poll_id))
+            lease, is_final = await first(asking)
         finally:
             # Kept only while it is at work: every set of workflows a worker ever had would stay otherwise.
+            if first.is_idle:
+                self._asking.pop(criteria, None)
+        return lease if is_final else await self._ask_on(criteria, asking)
+
+    async def _ask_on(self, criteria: Criteria, asking: Asking) -> Lease | None:
+        batcher = self._asking_on.get(criteria)
+        if batcher is None:
+            run = partial(self.leasing.leases, criteria)
+            batcher = self._asking_on[criteria] = Batcher(run, abandoned=self._give_up)
+        try:
+            return await batcher(asking)
+        finally:
             if batcher.is_idle:
-                self._lease_batchers.pop(criteria, None)
+                self._asking_on.pop(criteria, None)
 
     async def lease_many(self, criteria: Criteria, workers: Sequence[str], now: datetime | None = None) -> list[Lease]:
         """Up to one lease for each entry of `workers`, in order."""
@@ -297,6 +312,9 @@ class Queue:
             tenant_ids=[self.leasing.whose(entry)[0] for entry in entries],
             user_ids=[self.leasing.whose(entry)[1] for entry in entries],
         )
+
+    async def _give_up_answer(self, asking: Asking, answer: Answer) -> None:
+        await self._give_up(asking, answer[0])
 
     async def _give_up(self, asking: Asking, lease: Lease | None) -> None:
         # Whoever asked is gone: the lease goes back at once, with its attempt.
