@@ -38,6 +38,7 @@ from callsheet.identity.known_passwords import refuse_known_password
 from callsheet.identity.link_pages import link_page_router
 from callsheet.identity.link_routes import admin_link_router, link_router
 from callsheet.identity.management_routes import tenant_management_router, user_management_router
+from callsheet.identity.one_time_links import OneTimeLinks
 from callsheet.identity.room import IdentityRoom, open_identity
 from callsheet.identity.routes import account_router, key_router, session_list_router, session_router
 from callsheet.in_process import InProcessPlane, TaskRunner, runner_name
@@ -114,6 +115,7 @@ class ControlPlane:
     storage: Storage
     accounts: Accounts
     keys: Keys
+    one_time_links: OneTimeLinks
     media: MediaRoom
     catalog: CatalogRoom
     jobs: JobsRoom
@@ -271,6 +273,7 @@ def _assemble(
         storage=storage,
         accounts=rooms.identity.accounts,
         keys=rooms.identity.keys,
+        one_time_links=rooms.identity.one_time_links,
         media=rooms.media,
         catalog=rooms.catalog,
         jobs=rooms.jobs,
@@ -390,7 +393,7 @@ def _user_routers(
     streams = Streams(jobs, reader, authentication, settings.jobs.streams_per_user)
     task_reader = TaskReader(reader, rooms.presenter)
     return [
-        session_router(identity.sessions, authentication, settings, rooms.media.usage.of),
+        session_router(identity.sessions, identity.one_time_links, authentication, settings, rooms.media.usage.of),
         session_list_router(identity.sessions, authentication, settings),
         key_router(identity.keys, authentication),
         link_router(identity.links, authentication),

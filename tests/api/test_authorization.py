@@ -102,6 +102,7 @@ TABLE: dict[Access, str] = {
         GET /readyz
         GET /metrics
         POST /api/auth/login
+        POST /api/auth/once
         GET /api/invitations/{token}
         POST /api/invitations/{token}
         POST /api/password-resets

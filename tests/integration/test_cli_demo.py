@@ -176,7 +176,13 @@ def test_the_commands_it_prints_work_as_printed(callsheet: Callsheet, home: Path
         demo.wait_for("Ctrl-C stops it")
         printed_login = next(line.split() for line in demo.err.splitlines() if line.startswith("  Login "))
         assert printed_login == ["Login", EMAIL, "/", kept_password(home)]
-        url = next(line.split()[1] for line in demo.err.splitlines() if line.startswith("  Open "))
+        url, _, token = next(line.split()[1] for line in demo.err.splitlines() if line.startswith("  Open ")).partition(
+            "/sign-in#once="
+        )
+        if token:  # where the web application was built
+            once = [httpx.post(f"{url}/api/auth/once", json={"token": token}, trust_env=False) for _ in range(2)]
+            assert [each.status_code for each in once] == [200, 404]
+            assert once[0].json()["email"] == EMAIL
         assert log_in(home, url) == 200
         commands = [line.strip() for line in demo.err.splitlines() if line.startswith("    ")]
         assert [command.split()[0] for command in commands] == ["curl", "callsheet", "callsheet"]

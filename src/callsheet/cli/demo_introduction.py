@@ -28,8 +28,10 @@ class Shown:
     balance: int
 
 
-def introduce(login: Login, password: str | None, effects: Sequence[str], seconds: float, shown: Shown) -> None:
-    """Without a password where a person has set one, which the demo does not know."""
+def introduce(
+    login: Login, link: str, password: str | None, effects: Sequence[str], seconds: float, shown: Shown
+) -> None:
+    """`link` opens signed in, once. Without a password where a person has set one, which the demo does not know."""
     verified, sample = shown.verified, shown.file.with_name("sample.mp4")
     if verified["problems"]:
         err.print(f"\n[bold red]The result is wrong:[/] {'; '.join(verified['problems'])}.\n", markup=True)
@@ -40,7 +42,7 @@ def introduce(login: Login, password: str | None, effects: Sequence[str], second
         )
     err.print(f"It cost {shown.job.cost} tokens; {shown.balance} are left.")
     err.print(f"\n[bold green]Callsheet is running[/] after {seconds} s.\n", markup=True)
-    err.print(f"  Open      {login.url}")
+    err.print(f"  Open      {link}")
     err.print(f"  API       {login.url}/docs")
     err.print(f"  Login     {DEMO_EMAIL}  /  {password or 'the password that you set'}")
     err.print(f"  API key   {login.api_key}")

@@ -30,10 +30,12 @@ from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import stop_requested
 from callsheet.identity.known_passwords import DEMO_EMAIL
+from callsheet.identity.one_time_links import PAGE
 from callsheet.settings import Settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import make_private
+from callsheet.web.files import STATIC, read_files
 from callsheet.wire.jobs import JobStatus
 
 if TYPE_CHECKING:
@@ -74,7 +76,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
             if leave:
                 print_json(summary)
             else:
-                introduce(login, password, effects, summary["seconds"], shown)
+                introduce(login, _link(plane), password, effects, summary["seconds"], shown)
                 await _unless(stop, agent, stop.wait())
         if not leave:
             err.print("\nStopping …", style="dim")
@@ -123,6 +125,13 @@ def _alone(home: Path) -> Iterator[None]:
         except OSError:
             raise OperatorError(f"A demo runs in {home} already. Name another directory with CALLSHEET_HOME.") from None
         yield
+
+
+def _link(plane: ControlPlane) -> str:
+    """Opens the web application, signed in; without one, the front page."""
+    if not plane.settings.server.web_application or not read_files(STATIC):
+        return plane.settings.public_url
+    return plane.settings.public_url + PAGE + plane.one_time_links.create(DEMO_EMAIL)
 
 
 async def _settled(task: asyncio.Task[None]) -> None:

@@ -14,6 +14,7 @@ from callsheet.identity.links import Links
 from callsheet.identity.mail import Mailer
 from callsheet.identity.mail_sender import MailSender
 from callsheet.identity.management import UserManagement
+from callsheet.identity.one_time_links import OneTimeLinks
 from callsheet.identity.password_resets import PasswordResets
 from callsheet.identity.passwords import Passwords
 from callsheet.identity.quotas import Quotas
@@ -39,6 +40,7 @@ class IdentityRoom:
     accounts: Accounts
     keys: Keys
     sessions: Sessions
+    one_time_links: OneTimeLinks
     authentication: Authentication
     attempts: Attempts
     audit: AuditLog
@@ -63,6 +65,7 @@ def open_identity(databases: Databases, settings: Settings, secret: Master) -> I
         accounts=Accounts(databases, passwords),
         keys=keys,
         sessions=sessions,
+        one_time_links=OneTimeLinks(),
         authentication=Authentication(databases, sessions, StreamTokens(secret), usage, settings),
         attempts=Attempts(databases, settings.identity, secret),
         audit=AuditLog(databases),

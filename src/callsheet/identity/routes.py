@@ -12,9 +12,10 @@ from callsheet.identity.audit import actor_of, user_actor
 from callsheet.identity.authentication import COOKIE, Authentication, require
 from callsheet.identity.keys import Keys
 from callsheet.identity.managers import Manager
+from callsheet.identity.one_time_links import OneTimeLinks, require_this_machine
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
-from callsheet.identity.sessions import Sessions
+from callsheet.identity.sessions import OpenedSession, Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.settings import Settings
 from callsheet.wire.base import Page
@@ -27,6 +28,7 @@ from callsheet.wire.identity import (
     Key,
     LoginRequest,
     Me,
+    OneTimeLoginRequest,
     Session,
     Tenant,
     User,
@@ -37,7 +39,11 @@ StorageOf = Callable[[UUID, UUID, str], Awaitable[Storage | None]]
 
 
 def session_router(
-    sessions: Sessions, authentication: Authentication, settings: Settings, storage_of: StorageOf
+    sessions: Sessions,
+    links: OneTimeLinks,
+    authentication: Authentication,
+    settings: Settings,
+    storage_of: StorageOf,
 ) -> APIRouter:
     """`storage_of`: what the files of a tenant's user in a pool take, which a higher room counts."""
     router = APIRouter(tags=["identity"])
@@ -52,6 +58,18 @@ def session_router(
             authentication.client_address(request),
             request.headers.get("user-agent"),
         )
+        return await signed_in(opened, response)
+
+    @router.post("/api/auth/once")
+    async def login_once(body: OneTimeLoginRequest, request: Request, response: Response) -> Me:
+        """Signs in with the link that `callsheet demo` printed, once, from the machine that it runs on."""
+        authentication.check_origin(request)
+        peer = request.client.host if request.client else "unknown"
+        require_this_machine(peer, request.headers.getlist("x-forwarded-for"))
+        opened = await sessions.sign_in_once(links.take(body.token), peer, request.headers.get("user-agent"))
+        return await signed_in(opened, response)
+
+    async def signed_in(opened: OpenedSession, response: Response) -> Me:
         response.set_cookie(
             COOKIE,
             opened.token,

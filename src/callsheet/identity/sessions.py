@@ -67,25 +67,39 @@ class Sessions:
             raise InvalidCredentials()
         checked = row["password_hash"]
         fresh = await self._passwords.hash(password) if self._passwords.needs_rehash(checked) else checked
-        token = secret_token("css")
         async with self._databases.central.transaction() as connection:
             await self._attempts.forgive(connection, buckets)
-            created = await SQL["create_session"].run(
-                connection,
-                id_hash=hash_secret(token),
-                user_id=row["user_id"],
-                checked=checked,
-                fresh=fresh,
-                hours=self._settings.session_hours,
-                address=address,
-                device=device_of(user_agent),
-            )
-            if not created:
-                raise InvalidCredentials()
-            ended = await SQL["end_oldest_sessions"].run(connection, user_id=row["user_id"], most=SESSIONS_PER_USER)
-            if ended:
-                await announce(connection, row["user_id"])
-            await self._audit.succeeded(connection, row["user_id"], row["tenant_id"], address)
+            return await self._open(connection, row, fresh, address, user_agent)
+
+    async def sign_in_once(self, email: str, address: str, user_agent: str | None = None) -> OpenedSession:
+        """The account of a one-time link that was just used up."""
+        async with self._databases.central.transaction() as connection:
+            row = await SQL["find_login"].row(connection, email=email)
+            if row is None:
+                raise NotFound("The account of this link does not exist any more, or is disabled.")
+            return await self._open(connection, row, row["password_hash"], address, user_agent)
+
+    async def _open(
+        self, connection: Connection, row: asyncpg.Record, fresh: str, address: str, user_agent: str | None
+    ) -> OpenedSession:
+        """A session of the user of `find_login`, unless its password has changed since."""
+        token = secret_token("css")
+        created = await SQL["create_session"].run(
+            connection,
+            id_hash=hash_secret(token),
+            user_id=row["user_id"],
+            checked=row["password_hash"],
+            fresh=fresh,
+            hours=self._settings.session_hours,
+            address=address,
+            device=device_of(user_agent),
+        )
+        if not created:
+            raise InvalidCredentials()
+        ended = await SQL["end_oldest_sessions"].run(connection, user_id=row["user_id"], most=SESSIONS_PER_USER)
+        if ended:
+            await announce(connection, row["user_id"])
+        await self._audit.succeeded(connection, row["user_id"], row["tenant_id"], address)
         return OpenedSession(token, self._principal(row, token))
 
     async def sign_out(self, token: str) -> None:

@@ -66,6 +66,12 @@ class LoginRequest(UserRequest):
     password: Annotated[str, StringConstraints(max_length=256)]
 
 
+class OneTimeLoginRequest(UserRequest):
+    token: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
+        description="What stands behind `once=` in the link that `callsheet demo` printed."
+    )
+
+
 class Me(Answer):
     """Who the caller is."""
 

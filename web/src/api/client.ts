@@ -6,7 +6,7 @@ import { announceSessionEnd, knownCsrfToken, rememberCsrfToken } from "./session
 import type { Me } from "./types";
 
 const SAFE = new Set(["GET", "HEAD"]);
-const LOGIN = "/api/auth/login";
+const LOGINS = new Set(["/api/auth/login", "/api/auth/once"]);
 
 export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: send });
 
@@ -17,7 +17,7 @@ export async function data<Value>(call: Promise<{ data?: Value }>): Promise<Valu
 
 async function send(request: Request): Promise<Response> {
   const path = new URL(request.url).pathname;
-  if (SAFE.has(request.method) || path === LOGIN) return checked(await reach(request), path);
+  if (SAFE.has(request.method) || LOGINS.has(path)) return checked(await reach(request), path);
   const again = request.clone();
   const token = knownCsrfToken() ?? (await freshCsrfToken());
   const response = await reach(withToken(request, token));
@@ -39,7 +39,7 @@ async function reach(request: Request): Promise<Response> {
 
 async function checked(response: Response, path: string): Promise<Response> {
   if (response.ok) return response;
-  if (response.status === 401 && path !== LOGIN) announceSessionEnd();
+  if (response.status === 401 && !LOGINS.has(path)) announceSessionEnd();
   throw await readProblem(response);
 }
 

@@ -13,7 +13,7 @@ import { signInTexts } from "@/texts/sign-in";
 
 export function SignInPage() {
   useTitle(signInTexts.title);
-  const { ended } = useSearch({ from: "/sign-in" });
+  const { ended, used } = useSearch({ from: "/sign-in" });
   const [email, setEmail] = useState("");
   const [password, setPassword] = useState("");
   const signIn = useSignIn();
@@ -31,7 +31,7 @@ export function SignInPage() {
         <form onSubmit={submit} className="panel grid gap-4 p-6" noValidate>
           <div>
             <h1 className="text-xl">{signInTexts.title}</h1>
-            <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : signInTexts.text}</p>
+            <p className="mt-1 text-muted">{ended ? signInTexts.sessionEnded : used ? signInTexts.linkUsed : signInTexts.text}</p>
           </div>
           <Field label={signInTexts.email}>
             <Input type="email" name="email" autoComplete="username" autoFocus required value={email} onChange={(event) => setEmail(event.target.value)} />

@@ -1,5 +1,6 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, redirect } from "@tanstack/react-router";
 import { rootRoute } from "@/frame/routes";
+import { onceToken, signInOnce } from "./once";
 import { safeNext } from "./safe-next";
 
 interface SignInSearch {
@@ -7,6 +8,8 @@ interface SignInSearch {
   next?: string;
   /** The session ended in the middle of something. */
   ended?: boolean;
+  /** A one-time link was used before. */
+  used?: boolean;
 }
 
 export const signInRoute = createRoute({
@@ -15,6 +18,13 @@ export const signInRoute = createRoute({
   validateSearch: (search: Record<string, unknown>): SignInSearch => ({
     next: safeNext(search.next),
     ended: search.ended === true ? true : undefined,
+    used: search.used === true ? true : undefined,
   }),
+  beforeLoad: async ({ context, location }) => {
+    const token = onceToken(location.hash);
+    if (token === null) return;
+    const isSignedIn = await signInOnce(context.queryClient, token);
+    throw redirect(isSignedIn ? { to: "/effects", replace: true } : { to: "/sign-in", search: { used: true }, replace: true });
+  },
   component: lazyRouteComponent(() => import("./SignInPage"), "SignInPage"),
 });
