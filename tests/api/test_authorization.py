@@ -125,6 +125,7 @@ TABLE: dict[Access, str] = {
         GET /api/keys
         GET /api/sessions
         POST /api/videos/uploads
+        GET /api/videos/uploads/limits
         POST /api/videos
         GET /api/videos
         GET /api/effects

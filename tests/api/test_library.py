@@ -222,3 +222,20 @@ async def test_bad_filters_are_named(studio: Studio, ann: Person, query: str, fi
     answer = await studio.call("GET", f"/api/library/jobs?{query}", person=ann)
     assert answer.status_code == 422
     assert [error["field"].split(".")[:2] for error in answer.json()["errors"]] == [["query", field]]
+
+
+async def test_a_single_job_says_what_was_sent_so_that_a_form_can_be_filled_again(studio: Studio, ann: Person) -> None:
+    effect = await studio.effect(name="Claymation")
+    sent = {"prompt": "a fox", "style": "pastel", "strength": 2.5, "tiled": True}
+    job = await studio.submit(ann, effect, input_file_id=await studio.file(ann), input_payload=sent)
+    shown = await studio.shown(ann, f"/api/ai-jobs/{job['id']}")
+    assert (shown["title"], shown["prompt"], shown["input_payload"]) == ("Claymation", "a fox", sent)
+    again = await studio.submit(ann, effect, input_file_id=shown["inputs"][0]["file_id"], input_payload=sent)
+    assert again["id"] != job["id"]
+
+
+async def test_an_effect_says_which_files_it_takes(studio: Studio, ann: Person) -> None:
+    effect = await studio.shown(ann, f"/api/effects/{(await studio.effect())['slug']}")
+    assert effect["input"]["accept"] == ["video/*"]
+    accepted = {each["key"]: each["accept"] for each in effect["properties"]}
+    assert (accepted["overlay"], accepted["prompt"]) == (["image/*"], [])

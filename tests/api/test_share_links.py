@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -12,12 +13,14 @@ import pytest
 from callsheet.app import ControlPlane
 from callsheet.jobs.descriptions import Description
 from callsheet.library.shares import SQL, Openings
+from callsheet.media.previews.maker import PreviewMaker
 from callsheet.toolbox.ids import secret_token, uuid7
 from callsheet.wire.identity import Role
 from tests.api.conftest import Started
 from tests.support.answers import assert_refused
 from tests.support.media import CLIP, Studio
 from tests.support.people import People
+from tests.support.previews import clip
 
 PROMPT = "a fox, for my mother only"
 MADE = CLIP + b"made"
@@ -77,6 +80,25 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio
         assert str(ann.tenant_id) not in str(media.headers)
     part = await ann.desk.client.get(found["after"]["url"], headers={"range": "bytes=4-7"})
     assert (part.status_code, part.content) == (206, MADE[4:8])
+
+
+async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path) -> None:
+    job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
+    others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"
+    await ann.desk.core.rows(ann.pool, others, ann.tenant_id)
+    maker = PreviewMaker(lambda: [ann.pool], ann.plane.storage, ann.plane.settings.storage.backend)
+    while await maker.make_due(ann.pool, datetime.now(UTC) + timedelta(seconds=1)):
+        pass
+    link = await shared(ann, job_id)
+    found = (await opened(ann, link)).json()
+    # The upload is no film that could be decoded.
+    assert found["before"]["poster_url"] is None
+    after = found["after"]
+    assert (after["width"], after["height"], after["duration_seconds"]) == (640, 480, 2.0)
+    poster = await ann.desk.client.get(after["poster_url"])
+    assert (poster.status_code, poster.headers["content-type"]) == (200, "image/webp")
+    await ann.ask("DELETE", f"/api/ai-jobs/{job_id}/shares/{link['id']}")
+    assert_refused(await ann.desk.client.get(after["poster_url"]), 404, "not_found")
 
 
 async def test_the_owner_decides_about_prompt_and_input(ann: Studio) -> None:

@@ -254,7 +254,18 @@ async def test_a_job_that_is_no_task_is_none(troupe: Troupe, ann: Person) -> Non
 
 async def test_actors_are_listed_with_queues_and_cost_and_can_be_switched_off(troupe: Troupe, ann: Person) -> None:
     actors = {each["name"]: each for each in (await troupe.ask(ann, "GET", "/api/actors")).json()}
-    assert actors["echo"] == {"name": "echo", "queues": ["default", "fast"], "cost": 3, "is_active": True}
+    assert actors["echo"] == {
+        "name": "echo",
+        "title": "Echo",
+        "description": "",
+        "queues": ["default", "fast"],
+        "cost": 3,
+        "is_active": True,
+        "is_ready": True,
+        "payload_schema": {"type": "object", "additionalProperties": True},
+        "example": None,
+        "variants": [],
+    }
     assert set(actors) == set(troupe.players)
     admin = troupe.desk.admin
     switched = await troupe.ask(admin, "POST", "/api/admin/workflows/actor:tts:fast/deactivate")

@@ -205,7 +205,15 @@ async def test_a_paid_model_costs_the_same_through_media_and_is_refused_without_
     costs = {each["name"]: each["costs"] for each in offered}
     assert costs["replicate"] == {"static_ad": 5, "ugc_video": 20, "tts": 2, "flux": None}
     assert costs["comfyui"] == {"effect": None}
-    actors = {each["name"]: each["cost"] for each in (await agency.desk.get(agency.ann, "/api/actors")).json()}
+    listed = {each["name"]: each for each in (await agency.desk.get(agency.ann, "/api/actors")).json()}
+    variants = {each["title"]: each["cost"] for each in listed["media"]["variants"]}
+    assert (variants["replicate: static ad"], variants["replicate: flux"], variants["comfyui: effect"]) == (
+        5,
+        None,
+        None,
+    )
+    assert (listed["static_ad"]["is_ready"], listed["static_ad"]["title"]) == (True, "Static ad")
+    actors = {name: each["cost"] for name, each in listed.items()}
     assert actors == {"copy": 1, "media": None, "scrape": 1, "static_ad": 5, "tts": 2, "ugc_video": 20}
 
 

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 from uuid import UUID
 
+import httpx
 import pytest
 
 from callsheet.app import ControlPlane
@@ -350,3 +351,30 @@ async def test_a_file_that_a_job_reads_or_a_video_shows_is_not_deleted(studio: S
     video = await studio.video()
     problem = assert_refused(await studio.ask("DELETE", f"/api/files/{video['original_file_id']}"), 409, "in_use")
     assert re.search("Delete the video", problem["detail"])
+
+
+async def test_what_an_upload_may_be_is_known_before_it_is_sent(studio: Studio) -> None:
+    answer = await studio.ask("GET", "/api/videos/uploads/limits")
+    settings = studio.plane.settings
+    assert answer.json() == {
+        "accepted_types": list(settings.media.allowed_types),
+        "max_bytes": settings.storage.max_upload_bytes,
+        "max_image_pixels": settings.media.max_image_pixels,
+        "max_pending": settings.media.pending_uploads_per_user,
+        "url_seconds": settings.storage.url_seconds,
+    }
+
+
+async def test_an_upload_that_broke_is_sent_again_to_the_same_url(studio: Studio) -> None:
+    created = (await studio.create()).json()
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield CLIP[:100]
+        raise OSError("the network went away")
+
+    upload = created["upload"]
+    with pytest.raises((httpx.HTTPError, OSError)):
+        await studio.desk.client.put(upload["url"], content=broken(), headers=upload["headers"])
+    assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", "file_id")
+    assert (await studio.send(created)).status_code == 200
+    assert (await studio.confirm(created["file"])).json()["status"] == "ready"

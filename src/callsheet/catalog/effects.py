@@ -299,6 +299,7 @@ def _input_view(primary: Property) -> EffectInput:
         label=primary.label or primary.key,
         description=primary.description,
         max_bytes=primary.limits.max_bytes,
+        accept=accepted_types(primary),
     )
 
 
@@ -315,6 +316,11 @@ def show_preview(urls: PreviewUrls, stored: Mapping[str, Any]) -> EffectPreview:
     return EffectPreview(**shown)
 
 
+def accepted_types(each: Property) -> list[str]:
+    """As `payloads.check_file` takes them."""
+    return [f"{each.type.value}/*"] if each.type in FILES else []
+
+
 def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
     value = overrides.get(each.key, each.default)
     return EffectProperty(
@@ -325,6 +331,7 @@ def _property_view(each: Property, overrides: dict[str, Any]) -> EffectProperty:
         required=each.required and value is None,
         # An asset of the catalog is nothing a user could fetch or send back.
         default=None if each.type in FILES else value,
+        accept=accepted_types(each),
         limits=each.limits,
     )
 

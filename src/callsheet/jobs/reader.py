@@ -15,7 +15,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import MOST_PAGE_BYTES
 from callsheet.plumbing.sql import Connection, Row
 from callsheet.wire.errors import NotFound
-from callsheet.wire.jobs import JobStatus
+from callsheet.wire.jobs import Job, JobStatus
 
 
 async def with_outcomes(
@@ -50,6 +50,17 @@ class JobReader:
         if row is None or row["user_id"] != principal.user_id or row["deleted_at"] is not None:
             raise NotFound("There is no such job.")
         return row
+
+    async def described(self, principal: Principal, job: Job) -> Job:
+        """A job of the principal's own with what it was called and what was sent; jobs from before have neither."""
+        pool = await self.pool(principal)
+        async with pool.connection() as connection:
+            row = await SQL["description_of_job"].row(
+                connection, tenant_id=principal.tenant_id, user_id=principal.user_id, job_id=job.id
+            )
+        if row is None:
+            return job
+        return job.model_copy(update={"title": row["title"], "prompt": row["prompt"], "input_payload": row["sent"]})
 
     async def payload(self, principal: Principal, job_id: UUID) -> Mapping[str, Any]:
         """Of a job that is the caller's, which is for the caller to know."""

@@ -40,7 +40,8 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
         """One of your jobs: what it made, how far it is, or why it waits and for how long."""
-        return await presenter.one(principal.tenant_id, job_view(await reader.row(principal, job_id)))
+        job = await presenter.one(principal.tenant_id, job_view(await reader.row(principal, job_id)))
+        return await reader.described(principal, job)
 
     @router.get("/{job_id}/events")
     async def list_events(

@@ -296,6 +296,10 @@ SELECT tenant_id, id, user_id, kind, status, charge_cycle, lease_seq, event_seq,
     queue_name, workflow_run_id, run_id, step_id, parent_candidate_id, result, error, deleted_at
 FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
+-- name: description_of_job
+SELECT title, input_name, prompt, sent FROM job_descriptions
+WHERE user_id = :user_id AND job_id = :job_id AND tenant_id IS NOT DISTINCT FROM :tenant_id
+
 -- name: payload_of_job
 SELECT user_id, effect_id, actor, charge_cycle, lease_seq, payload FROM ai_jobs
 WHERE tenant_id = :tenant_id AND id = :job_id

@@ -29,7 +29,10 @@ PUBLIC: Mapping[str, str] = {
     "referrer-policy": "no-referrer",
 }
 Token = Annotated[str, Path(max_length=100)]
-Name = Annotated[str, Path(max_length=20, description="The file: `after`, `before`, or `after-2` and so on.")]
+Name = Annotated[
+    str,
+    Path(max_length=20, description="The file: `after`, `before`, or `after-2` and so on; with `-poster`, its poster."),
+]
 _BYTES = {"content": {"*/*": {"schema": {"type": "string", "format": "binary"}}}}
 _READ: dict[int | str, dict[str, Any]] = {
     200: {"description": "The file.", **_BYTES},

@@ -19,6 +19,8 @@ from callsheet.identity.principal import Principal
 from callsheet.jobs.descriptions import medium_of
 from callsheet.jobs.reader import JobReader
 from callsheet.media.files import Files
+from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder
+from callsheet.media.previews.program import LARGE
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Row, statements
@@ -38,7 +40,7 @@ _TOKEN = re.compile(rf"{PREFIX}_[0-9A-Za-z]{{43}}")
 # More is no person: each link is a line in the audit log.
 LINKS_PER_USER, NEW_LINKS_PER_HOUR = 1000, 100
 MOST_FILES = 20
-BEFORE, AFTER = "before", "after"
+BEFORE, AFTER, POSTER = "before", "after", "-poster"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,6 +146,10 @@ class Shares:
                 medium=Medium(medium_of(row["mime_type"])),
                 mime_type=row["mime_type"],
                 url=f"/api/shares/{token}/media/{name}",
+                poster_url=f"/api/shares/{token}/media/{name}{POSTER}" if row["width"] else None,
+                width=row["width"],
+                height=row["height"],
+                duration_seconds=row["duration_seconds"],
             )
             for name, row in opened.files.items()
         }
@@ -157,10 +163,14 @@ class Shares:
         )
 
     async def file(self, token: str, name: str) -> Row:
-        row = (await self.open(token)).files.get(name)
+        """What lies at `path`, and its `mime_type`."""
+        row = (await self.open(token)).files.get(name.removesuffix(POSTER))
         if row is None:
             raise _no_such_link()
-        return row
+        if not name.endswith(POSTER):
+            return row
+        path = f"{preview_folder(row['tenant_id'], row['id'])}/{LARGE}"
+        return {"path": path, "mime_type": CONTENT_TYPES[LARGE]}
 
     async def _shown(self, pool_name: str, tenant_id: UUID, user_id: UUID, job_id: UUID) -> Sequence[Row]:
         """Nothing where the job made no file that can be read here."""

@@ -146,7 +146,7 @@ ORDER BY wanted.place, output.id
 
 -- name: shared_job
 -- What a public link shows: a row for the file that the job worked on, then one for each that it made, the main one first.
-SELECT described.title, described.prompt, job.kind, file.*
+SELECT described.title, described.prompt, job.kind, job.tenant_id, file.*, shown.width, shown.height, shown.duration_seconds
 FROM (
     SELECT tenant_id, id, user_id, kind, input_file_ids, output_file_id FROM ai_jobs
     WHERE tenant_id = :tenant_id AND id = :job_id AND user_id = :user_id AND status = 'completed' AND deleted_at IS NULL
@@ -164,4 +164,8 @@ CROSS JOIN LATERAL (
     WHERE job_id = job.id AND tenant_id IS NOT DISTINCT FROM job.tenant_id AND status = 'ready' AND deleted_at IS NULL
     ORDER BY 1, id LIMIT :most)
 ) file
+LEFT JOIN LATERAL (
+    SELECT width, height, duration_seconds FROM file_previews p
+    WHERE p.tenant_id = job.tenant_id AND p.file_id = file.id AND p.status = 'ready' LIMIT 1
+) shown ON true
 ORDER BY file.place, file.id

@@ -15,7 +15,7 @@ from callsheet.media.room import MediaRoom
 from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
 from callsheet.plumbing.pages import CURSOR, LIMIT
 from callsheet.wire.base import Page
-from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, Video, VideoStatus
+from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, UploadLimits, Video, VideoStatus
 
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {
@@ -33,6 +33,11 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
         """Asks for an address to upload a video, image or audio file to: make the request in `upload`."""
         return await room.uploads.create(principal, body)
+
+    @router.get("/uploads/limits", dependencies=[Depends(authentication.user)])
+    async def get_upload_limits() -> UploadLimits:
+        """What an upload may be: media types, size and pixels."""
+        return room.uploads.limits()
 
     @router.post("/uploads/{file_id}/confirm")
     async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:

@@ -17,7 +17,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, Refusal, TooManyPendingUploads
-from callsheet.wire.media import CreatedUpload, CreateUpload, UploadRequest
+from callsheet.wire.media import CreatedUpload, CreateUpload, UploadLimits, UploadRequest
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
 UPLOAD_AGAIN = "Upload the right bytes to the same address, or create a new upload."
@@ -59,6 +59,15 @@ class Uploads:
             await self._usage.check(connection, principal, limits)
         upload = UploadRequest(method="PUT", url=signed.url, headers=dict(signed.headers), expires_at=signed.expires_at)
         return CreatedUpload(file=self._files.view(row), upload=upload)
+
+    def limits(self) -> UploadLimits:
+        return UploadLimits(
+            accepted_types=list(self._settings.media.allowed_types),
+            max_bytes=self._settings.storage.max_upload_bytes,
+            max_image_pixels=self._settings.media.max_image_pixels,
+            max_pending=self._settings.media.pending_uploads_per_user,
+            url_seconds=self._settings.storage.url_seconds,
+        )
 
     async def confirm(self, principal: Principal, file_id: UUID) -> Row:
         """The file, ready. Confirming it again returns the same."""

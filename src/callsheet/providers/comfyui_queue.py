@@ -39,6 +39,14 @@ class ComfyUIQueue:
     def actions(self) -> frozenset[str]:
         return frozenset({EFFECT, *self._actions})
 
+    def params_schema(self, action: str) -> dict[str, Any]:
+        """Values of the effect's properties stand beside these: `GET /api/effects` names them."""
+        file = {"type": "string", "format": "uuid", "title": "Input file", "description": "Id of a file of yours."}
+        effect = {"type": "string", "title": "Effect", "description": "Slug of an effect."}
+        properties = {"input_file_id": file} if action in self._actions else {"effect": effect, "input_file_id": file}
+        required = [] if action in self._actions else ["effect"]
+        return {"type": "object", "properties": properties, "required": required, "additionalProperties": True}
+
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         chosen = self._actions.get(generation.action)
         if chosen is not None and generation.prompt and not chosen.prompt:

@@ -22,6 +22,7 @@ from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, Ht
 from callsheet.providers.http_templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
 from callsheet.providers.parameters import parameter_problems, with_defaults
+from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.service_calls import Service
 from callsheet.wire.errors import FieldProblem
 
@@ -54,6 +55,9 @@ class HttpProvider:
     @property
     def actions(self) -> frozenset[str]:
         return frozenset(self._config.actions)
+
+    def params_schema(self, action: str) -> dict[str, Any]:
+        return parameters_schema(self._config.actions[action].params)
 
     @property
     def paid(self) -> bool:

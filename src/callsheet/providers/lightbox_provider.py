@@ -23,6 +23,7 @@ from callsheet.providers.lightbox_config import LightboxProviderConfig
 from callsheet.providers.lightbox_graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
 from callsheet.providers.outputs import mime_type_of, public_names
+from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.stripping import without_graph
 from callsheet.wire.errors import FieldProblem
 
@@ -51,6 +52,11 @@ class Lightbox:
     @property
     def actions(self) -> frozenset[str]:
         return frozenset({*PARAMETERS, *([GRAPH] if self._config.allow_graphs else [])})
+
+    def params_schema(self, action: str) -> dict[str, Any]:
+        if action not in PARAMETERS:
+            return {"type": "object", "additionalProperties": True}
+        return parameters_schema(PARAMETERS[action])
 
     @property
     def run_limit_seconds(self) -> int:

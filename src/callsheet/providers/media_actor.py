@@ -20,6 +20,7 @@ from callsheet.providers.media import (
     WebhookProvider,
     WorkerProvider,
 )
+from callsheet.providers.payload_forms import ActorForm, PayloadForm, object_schema
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 
@@ -38,15 +39,26 @@ FIELD: Final = "payload"
 # Engines and services have limits of their own; this one is for what a table and a page can show.
 LONGEST_PROMPT: Final = 100_000
 NOTHING: Final = "none"
+CHOSEN: Final = {"provider": "Provider", "action_type": "Action"}
 
 
 class MediaActor:
     name = "media"
+    title = "Image, video or audio"
     # The providers say it of themselves.
     paid = False
 
     def __init__(self, context: Context):
         self._media = context.media
+
+    @property
+    def form(self) -> ActorForm:
+        variants = [
+            _form_of(provider, action)
+            for _, provider in sorted(self._media.items())
+            for action in sorted(provider.actions)
+        ]
+        return ActorForm("Makes media with a provider of your choice.", _schema({}, {}), variants=variants)
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         provider, generation = self._asked(payload)
@@ -99,6 +111,28 @@ class MediaActor:
         generation = Generation(action, payload.get("prompt") or "", payload.get("params") or {})
         refuse(FieldProblem(f"{FIELD}.{each.field}", each.reason) for each in provider.problems(generation))
         return provider, generation
+
+
+def _form_of(provider: MediaProvider, action: str) -> PayloadForm:
+    """A provider may say what its action takes as `params_schema`; of others anything is taken."""
+    said = getattr(provider, "params_schema", None)
+    params = said(action) if callable(said) else {"type": "object", "additionalProperties": True}
+    values = {"provider": provider.name, "action_type": action}
+    title = f"{provider.name}: {action.replace('_', ' ')}"
+    return PayloadForm(title, _schema(values, params), values, provider=provider.name, action=action)
+
+
+def _schema(values: Mapping[str, str], params: dict[str, Any]) -> dict[str, Any]:
+    """`values` are chosen already."""
+    chosen = {name: {"type": "string", "title": title} for name, title in CHOSEN.items()}
+    return object_schema(
+        {
+            **{name: {**each, **({"const": values[name]} if values else {})} for name, each in chosen.items()},
+            "prompt": {"type": "string", "title": "Prompt", "maxLength": LONGEST_PROMPT, "default": ""},
+            "params": {"title": "Parameters", **(params or {"type": "object", "additionalProperties": True})},
+        },
+        CHOSEN,
+    )
 
 
 def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:

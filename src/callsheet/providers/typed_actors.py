@@ -18,6 +18,7 @@ from callsheet.providers.copywriting import Copywriter, ModelWriter, TemplateWri
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
 from callsheet.providers.media_actor import FIELD
+from callsheet.providers.payload_forms import ActorForm, model_schema
 from callsheet.providers.replicate_answers import NAME as REPLICATE
 from callsheet.providers.scraping import Scraper
 from callsheet.providers.submitting import found_or_submitted
@@ -51,8 +52,20 @@ def read_again(model: type[Input], payload: Mapping[str, Any]) -> Input:
         raise ProviderError("invalid_request", str(invalid)) from None
 
 
+EXAMPLE_PRODUCT: Final = {
+    "title": "Desk lamp",
+    "description": "Warm light, brass arm.",
+    "price": "49.00",
+    "currency": "EUR",
+}
+
+
 class CopyActor:
     name = "copy"
+    title = "Copy"
+    form = ActorForm(
+        "Writes words that sell a product.", model_schema(CopyInput), {"product": EXAMPLE_PRODUCT, "style": "playful"}
+    )
 
     def __init__(self, context: Context):
         self._config = context.config.copywriting
@@ -81,7 +94,11 @@ class CopyActor:
 
 class ScrapeActor:
     name = "scrape"
+    title = "Product page"
     paid = False
+    form = ActorForm(
+        "Reads the product that a web page shows.", model_schema(ScrapeInput), {"url": "https://shop.example/lamp"}
+    )
 
     def __init__(self, context: Context):
         self._config = context.config.scraping
@@ -163,6 +180,8 @@ class _CallingBack(Generic[Input]):
 
 class StaticAdActor(_CallingBack[StaticAdInput]):
     name = "static_ad"
+    title = "Static ad"
+    form = ActorForm("Makes an image that sells a product.", model_schema(StaticAdInput), {"product": EXAMPLE_PRODUCT})
     model = StaticAdInput
     promised = ("image/*",)
 
@@ -172,6 +191,10 @@ class StaticAdActor(_CallingBack[StaticAdInput]):
 
 class VideoActor(_CallingBack[VideoInput]):
     name = "ugc_video"
+    title = "Video ad"
+    form = ActorForm(
+        "Makes a film about a product, or of a script.", model_schema(VideoInput), {"script": "Look at this lamp!"}
+    )
     model = VideoInput
     promised = ("video/*",)
 
@@ -181,6 +204,8 @@ class VideoActor(_CallingBack[VideoInput]):
 
 class SpeechActor(_CallingBack[SpeechInput]):
     name = "tts"
+    title = "Speech"
+    form = ActorForm("Reads a text aloud.", model_schema(SpeechInput), {"text": "Hello there."})
     model = SpeechInput
     # Sound alone in a container for films cannot be told from a film by its first bytes.
     promised = ("audio/*", "video/mp4", "video/webm")

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.sql import statements
-from callsheet.providers.actor import Actor
+from callsheet.providers.actor import Actor, title_of
 from callsheet.providers.media import Finish, MediaProvider
+from callsheet.providers.payload_forms import PayloadForm, form_of
 from callsheet.settings import TaskSettings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.tasks.prices import MEDIA, Prices
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.catalog import RefundOnCancel
-from callsheet.wire.errors import InvalidRequest
-from callsheet.wire.tasks import ActorInfo, workflow_slug
+from callsheet.wire.errors import InvalidRequest, Refusal
+from callsheet.wire.tasks import ActorInfo, ActorVariant, workflow_slug
 
 SQL = statements("callsheet.tasks")
 log = get_logger(__name__)
@@ -90,14 +91,50 @@ class Actors:
     async def list(self) -> list[ActorInfo]:
         active = await self._active_now()
         return [
-            ActorInfo(
-                name=name,
-                queues=list(self._queues),
-                cost=self.prices.of_actor(self._actors[name]),
-                is_active=workflow_slug(name) in active,
-            )
-            for name in sorted(self._actors)
+            self._info(self._actors[name], is_active=workflow_slug(name) in active) for name in sorted(self._actors)
         ]
+
+    def _info(self, actor: Actor, *, is_active: bool) -> ActorInfo:
+        form = form_of(actor)
+        return ActorInfo(
+            name=actor.name,
+            title=title_of(actor),
+            description=form.description,
+            queues=[*self._queues],
+            cost=self.prices.of_actor(actor),
+            is_active=is_active,
+            is_ready=is_active and self._takes(actor, form.example),
+            payload_schema=form.schema,
+            example=None if form.example is None else dict(form.example),
+            variants=[
+                ActorVariant(
+                    title=each.title,
+                    values=dict(each.values),
+                    payload_schema=each.schema,
+                    cost=self._cost_of(actor, each),
+                )
+                for each in form.variants
+            ],
+        )
+
+    def _takes(self, actor: Actor, example: Mapping[str, Any] | None) -> bool:
+        if example is None:
+            return True
+        try:
+            self.prices.of(actor, actor.plan(example))
+            return True
+        except Refusal:
+            return False
+        except Exception:
+            # As with every plan: anybody may add an actor.
+            log.exception("actor.plan_failed", actor=actor.name)
+            return False
+
+    def _cost_of(self, actor: Actor, form: PayloadForm) -> int | None:
+        provider = self._media.get(form.provider or "")
+        if provider is None or provider.finish is Finish.WORKER:
+            return None
+        return self.prices.known(actor, provider.name, form.action)
 
     async def _active_now(self) -> Mapping[str, ActorWorkflow]:
         now = time.monotonic()

@@ -303,6 +303,7 @@ class EffectInput(Answer):
     label: str
     description: str
     max_bytes: int | None = None
+    accept: list[str] = Field(default_factory=list, description="Media types that it takes, for example `video/*`.")
 
 
 class EffectOutput(Answer):
@@ -332,6 +333,7 @@ class EffectProperty(Answer):
     description: str
     required: bool = Field(description="Whether a job must give a value.")
     default: bool | int | float | str | None = Field(None, description="What it is when a job says nothing.")
+    accept: list[str] = Field(default_factory=list, description="Of an image or video: media types that it takes.")
     limits: Limits
 
 

@@ -119,6 +119,14 @@ class Job(Shown):
     run_id: UUID | None = Field(None, description="The run of a pipeline that it was begun for.")
     step_id: UUID | None = None
     parent_candidate_id: UUID | None = Field(None, description="The candidate of that run that it makes a child of.")
+    title: str | None = Field(
+        None,
+        description="Name of its effect or actor. Only where one job is asked for; lists have `/api/library/jobs`.",
+    )
+    prompt: str | None = Field(None, description="The first 2,000 characters of what its user wrote; as `title`.")
+    input_payload: dict[str, Any] | None = Field(
+        None, description="Of a job of an effect: the values that were sent, to fill a form with; as `title`."
+    )
     result: dict[str, Any] | None = None
     inputs: list[JobInput] = Field(
         default_factory=list, description="What it works on, the main one first; only that one in lists."

@@ -89,6 +89,16 @@ class UploadRequest(Answer):
     expires_at: datetime
 
 
+class UploadLimits(Answer):
+    """What an upload may be, to be checked before it is sent."""
+
+    accepted_types: list[str] = Field(description="Media types, for example `video/*` or `image/png`.")
+    max_bytes: int = Field(description="Largest file, in bytes. An effect may take less.")
+    max_image_pixels: int = Field(description="Most pixels of an image: width times height.")
+    max_pending: int = Field(description="Most uploads of yours that are not confirmed yet.")
+    url_seconds: int = Field(description="How long the upload URL works. Until then a broken upload can be sent again.")
+
+
 class CreatedUpload(Answer):
     file: File
     upload: UploadRequest

@@ -41,6 +41,10 @@ class SharedFile(Answer):
     medium: Medium
     mime_type: str
     url: str = Field(description="Where it is read, relative to the API. It ends with the link.")
+    poster_url: str | None = Field(None, description="A smaller image of it, or a frame of a video, as WebP.")
+    width: int | None = Field(None, description="Of the image or video itself, in pixels, as it is shown.")
+    height: int | None = None
+    duration_seconds: float | None = None
 
 
 class SharedResult(Answer):

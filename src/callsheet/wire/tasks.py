@@ -125,10 +125,25 @@ class Task(Shown):
     why_waiting: WhyWaiting | None = None
 
 
+class ActorVariant(Answer):
+    """One thing that an actor with several can be asked for."""
+
+    title: str
+    values: dict[str, Any] = Field(
+        description="Members of the payload that choose it; the schema has them as constants."
+    )
+    payload_schema: dict[str, Any] = Field(description="JSON Schema of the payload, without references.")
+    cost: int | None = Field(
+        None, description="Tokens per task. Null where the price is that of an effect, or not set."
+    )
+
+
 class ActorInfo(Answer):
-    """Whom tasks can be addressed to."""
+    """An actor that tasks can be addressed to."""
 
     name: str
+    title: str = Field(description="Name for people.")
+    description: str
     queues: list[str]
     cost: int | None = Field(
         None,
@@ -136,6 +151,18 @@ class ActorInfo(Answer):
         "`/api/providers`) or on an effect.",
     )
     is_active: bool = Field(description="Whether it takes tasks in the default queue at the moment.")
+    is_ready: bool = Field(
+        description="Whether its example would be taken now: its provider is set up and has a price. True where it has "
+        "no example."
+    )
+    payload_schema: dict[str, Any] = Field(
+        description="JSON Schema of the payload, without references: titles, descriptions, choices, limits, defaults."
+    )
+    example: dict[str, Any] | None = Field(None, description="A payload that it takes.")
+    variants: list[ActorVariant] = Field(
+        default_factory=list,
+        description="Where it can be asked for several things, each with its own schema and price.",
+    )
 
 
 class ProviderInfo(Answer):
