@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "./client";
 import { keys } from "./keys";
 import { rememberCsrfToken } from "./session";
-import { ACTIVE, type Job } from "./types";
+import { ACTIVE, type Effect, type Job } from "./types";
 
 export const meQuery = queryOptions({
   queryKey: keys.me,
@@ -20,17 +20,46 @@ export const walletQuery = queryOptions({
   queryFn: ({ signal }) => data(api.GET("/api/wallet", { signal })),
 });
 
-export const effectsQuery = (search = "") =>
+const EFFECTS_PER_PAGE = 200;
+const MOST_PAGES = 5;
+
+/** All that are on offer: people filter them as they type. */
+export const effectsQuery = () =>
   queryOptions({
-    queryKey: keys.effects(search),
-    queryFn: async ({ signal }) => (await data(api.GET("/api/effects", { params: { query: { search: search || undefined, limit: 200 } }, signal }))).items,
-    staleTime: 30_000,
+    queryKey: keys.effects(),
+    queryFn: async ({ signal }) => {
+      const effects: Effect[] = [];
+      let cursor: string | undefined;
+      for (let page = 0; page < MOST_PAGES; page += 1) {
+        const found = await data(api.GET("/api/effects", { params: { query: { cursor, limit: EFFECTS_PER_PAGE } }, signal }));
+        effects.push(...found.items);
+        cursor = found.next_cursor ?? undefined;
+        if (cursor === undefined) break;
+      }
+      return effects;
+    },
+    staleTime: 10_000,
+  });
+
+export const effectQuery = (slug: string) =>
+  queryOptions({
+    queryKey: keys.effect(slug),
+    queryFn: async ({ signal }): Promise<Effect> => data(api.GET("/api/effects/{effect}", { params: { path: { effect: slug } }, signal })),
+    staleTime: 10_000,
   });
 
 export const jobQuery = (id: string) =>
   queryOptions({
     queryKey: keys.job(id),
     queryFn: ({ signal }) => data(api.GET("/api/ai-jobs/{job_id}", { params: { path: { job_id: id } }, signal })),
+  });
+
+export const fileQuery = (id: string) =>
+  queryOptions({
+    queryKey: keys.file(id),
+    queryFn: ({ signal }) => data(api.GET("/api/files/{file_id}", { params: { path: { file_id: id } }, signal })),
+    // Its URL expires.
+    staleTime: 5 * 60_000,
   });
 
 const MOST_COUNTED = 200;

@@ -3,6 +3,8 @@ import type { components } from "./schema";
 
 export type Schemas = components["schemas"];
 export type Effect = Schemas["Effect"];
+/** What a list or a gallery shows of an image or video. */
+export type Shown = Schemas["EffectPreview"]["after"];
 export type Job = Schemas["Job"];
 export type JobEvent = Schemas["JobEvent"];
 /** The event `preview` of a stream, which the document only describes in words. */

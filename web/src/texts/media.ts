@@ -5,7 +5,7 @@ export const mediaTexts = {
   unmute: "Turn the sound on",
   fullscreen: "Full screen",
   leaveFullscreen: "Leave full screen",
-  position: "Position",
+  position: "Playback position",
   positionOf: (time: string, duration: string) => `${time} of ${duration}`,
   before: "Before",
   after: "After",

@@ -1,8 +1,16 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { effectQuery } from "@/api/queries";
 import { framedRoute } from "@/frame/routes";
+
+interface EffectSearch {
+  /** The job whose values and input fill the form. */
+  from?: string;
+}
 
 export const effectRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/effects/$slug",
+  validateSearch: (search: Record<string, unknown>): EffectSearch => ({ from: typeof search.from === "string" ? search.from : undefined }),
+  loader: ({ context, params }) => void context.queryClient.prefetchQuery(effectQuery(params.slug)),
   component: lazyRouteComponent(() => import("./EffectPage"), "EffectPage"),
 });

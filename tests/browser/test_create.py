@@ -1,0 +1,106 @@
+"""Somebody looks for an effect, gives it a file, sets what can be set, and has something made."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.async_api import Locator, Page, expect
+
+from tests.browser.stack import Account, Stack
+
+# As a connection that is lost in the middle; a real one would be written to the console.
+BREAK_FIRST_UPLOAD = """
+const send = XMLHttpRequest.prototype.send;
+let isBroken = false;
+XMLHttpRequest.prototype.send = function (body) {
+  if (isBroken) return send.call(this, body);
+  isBroken = true;
+  setTimeout(() => this.dispatchEvent(new ProgressEvent("error")), 20);
+};
+"""
+
+
+def clip_of(stack: Stack) -> Path:
+    return stack.home / "demo" / "sample.mp4"
+
+
+def chooser(page: Page) -> Locator:
+    """The field for the file that the effect works on."""
+    return page.locator("input[type=file]:not([capture])").first
+
+
+async def jobs_of(stack: Stack, account: Account) -> list[dict[str, object]]:
+    async with stack.client(account.headers) as client:
+        items: list[dict[str, object]] = (await client.get("/api/ai-jobs")).json()["items"]
+        return items
+
+
+async def test_from_the_gallery_to_a_job_that_is_made_once(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    await page.goto("/effects")
+    await page.get_by_role("searchbox", name="Search effects").fill("words video")
+    await expect(page.locator("[data-card]")).to_have_count(1)
+    await expect(page).to_have_url(re.compile(r"\?q="))
+    await page.get_by_role("link", name="Caption").click()
+
+    await expect(page.get_by_role("heading", name="Caption", level=1)).to_be_visible()
+    generate = page.get_by_role("button", name="Generate")
+    await expect(page.locator("dl")).to_contain_text("You have1,000 tokens")
+    await generate.click()
+    await expect(page.get_by_text("Choose a video to work on.")).to_be_visible()
+    await expect(page.get_by_text("Fill this in.")).to_be_visible()
+
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+    prompt = "<img src=x onerror=alert(1)> & “hello”"
+    await page.get_by_role("textbox", name="Caption").fill(prompt)
+    await page.get_by_role("combobox", name="Position").click()
+    await page.get_by_role("option", name="Top right").click()
+    # A session that ends, or a page that is loaded again, keeps the form.
+    await page.reload()
+    await expect(page.get_by_role("textbox", name="Caption")).to_have_value(prompt)
+    await expect(page.get_by_text("sample.mp4")).to_be_visible()
+
+    await generate.dblclick()
+    await expect(page).to_have_url(re.compile(r"/jobs/[0-9a-f-]{36}$"))
+    [job] = await jobs_of(stack, account)
+    assert page.url.endswith(str(job["id"]))
+
+    # The same again, with something changed.
+    await page.goto(f"/effects/caption?from={job['id']}")
+    await expect(page.get_by_text("sample.mp4")).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, tmp_path: Path) -> None:
+    page = signed_in
+    uploads = []
+    page.on("request", lambda request: uploads.append(request.url) if "/uploads" in request.url else None)
+    text = tmp_path / "notes & <b>.txt"
+    text.write_text("no video")
+    await page.goto("/effects/negative")
+    await expect(page.get_by_text("MP4, MOV, WebM and others")).to_be_visible()
+    uploads.clear()
+    await chooser(page).set_input_files(text)
+    await expect(page.get_by_role("alert")).to_contain_text("“notes & <b>.txt” is not a video that can be used here.")
+    await expect(page.get_by_role("alert")).to_contain_text("Accepted: MP4, MOV, WebM and others.")
+    empty = tmp_path / "empty.mp4"
+    empty.touch()
+    await chooser(page).set_input_files(empty)
+    await expect(page.get_by_role("alert")).to_contain_text("is empty")
+    assert uploads == []
+
+
+@pytest.mark.thorough
+async def test_an_upload_that_breaks_is_tried_again_with_the_form_kept(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+    await page.add_init_script(BREAK_FIRST_UPLOAD)
+    await page.goto("/effects/caption")
+    await page.get_by_role("textbox", name="Caption").fill("Still here")
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_role("alert")).to_contain_text("Your form is kept")
+    await page.get_by_role("button", name="Try again").click()
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+    await expect(page.get_by_role("textbox", name="Caption")).to_have_value("Still here")

@@ -1,0 +1,79 @@
+// Uploading a file straight to storage: ask for a signed URL, put the bytes there, have them checked.
+import { api, data } from "./client";
+import { NetworkError } from "./problems";
+import type { Schemas } from "./types";
+
+export type StoredFile = Schemas["File"];
+type CreatedUpload = Schemas["CreatedUpload"];
+
+/** A signed URL that ends sooner than this is not used again. */
+const LEAST_MS_LEFT = 60_000;
+// A browser sets these itself, and refuses to let a page do it.
+const FORBIDDEN = new Set(["content-length", "host"]);
+
+export class UploadBroken extends Error {
+  constructor(readonly status: number | null) {
+    super(status === null ? "The connection was lost." : `The storage refused the upload (${status}).`);
+    this.name = "UploadBroken";
+  }
+}
+
+export interface Sent {
+  loaded: number;
+  total: number;
+}
+
+/** One file on its way. After a failure `run` may be called again: the same upload is continued with the same URL. */
+export class Upload {
+  #created: CreatedUpload | null = null;
+
+  constructor(
+    readonly file: File,
+    readonly mimeType: string,
+  ) {}
+
+  async run(onSent: (sent: Sent) => void, signal: AbortSignal): Promise<StoredFile> {
+    const created = await this.#address(signal);
+    await put(created, this.file, onSent, signal);
+    return data(api.POST("/api/videos/uploads/{file_id}/confirm", { params: { path: { file_id: created.file.id } }, signal }));
+  }
+
+  async #address(signal: AbortSignal): Promise<CreatedUpload> {
+    const kept = this.#created;
+    if (kept !== null && Date.parse(kept.upload.expires_at) - Date.now() > LEAST_MS_LEFT) return kept;
+    const body = { name: shortName(this.file.name), mime_type: this.mimeType, size: this.file.size };
+    this.#created = await data(api.POST("/api/videos/uploads", { body, signal }));
+    return this.#created;
+  }
+}
+
+// XMLHttpRequest, because fetch does not say how much of a body was sent.
+function put(created: CreatedUpload, file: File, onSent: (sent: Sent) => void, signal: AbortSignal): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const request = new XMLHttpRequest();
+    const abort = () => request.abort();
+    request.open(created.upload.method, created.upload.url);
+    for (const [name, value] of Object.entries(created.upload.headers)) {
+      if (!FORBIDDEN.has(name.toLowerCase())) request.setRequestHeader(name, value);
+    }
+    request.upload.onprogress = (event) => onSent({ loaded: event.loaded, total: event.total || file.size });
+    request.onload = () => (request.status >= 200 && request.status < 300 ? resolve() : reject(new UploadBroken(request.status)));
+    request.onerror = () => reject(navigator.onLine ? new UploadBroken(null) : new NetworkError());
+    request.onabort = () => reject(signal.reason ?? new DOMException("Aborted", "AbortError"));
+    request.onloadend = () => signal.removeEventListener("abort", abort);
+    signal.addEventListener("abort", abort);
+    if (signal.aborted) return request.abort();
+    request.send(file);
+  });
+}
+
+const LONGEST_NAME = 200;
+
+/** Without what a name must not have, and with its extension when it is cut. */
+export function shortName(name: string): string {
+  const clean = name.replace(/[\u0000-\u001f\u007f]+/g, " ").trim() || "file";
+  if (clean.length <= LONGEST_NAME) return clean;
+  const dot = clean.lastIndexOf(".");
+  const extension = dot > 0 && clean.length - dot <= 12 ? clean.slice(dot) : "";
+  return clean.slice(0, LONGEST_NAME - extension.length) + extension;
+}

@@ -1,0 +1,121 @@
+import { useQuery } from "@tanstack/react-query";
+import { useRef, useState, type FormEvent } from "react";
+import { ApiError } from "@/api/problems";
+import { walletQuery } from "@/api/queries";
+import type { Effect } from "@/api/types";
+import { Button } from "@/design";
+import { initialValues, labelOf, mergedValues, problemsOf, type FormValue, type FormValues } from "@/parts/form/values";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { PropertyForm } from "@/parts/PropertyForm";
+import { UploadField, type FileValue } from "@/parts/UploadField";
+import { useDraft } from "@/parts/useDraft";
+import { effectPageTexts } from "@/texts/effect";
+import { formTexts } from "@/texts/form";
+import type { Earlier } from "./earlier";
+import { Summary } from "./Summary";
+import { useGenerate } from "./useGenerate";
+
+interface Draft {
+  input: FileValue | null;
+  values: FormValues;
+}
+
+interface Props {
+  effect: Effect;
+  /** The job that the form was filled from. */
+  from?: string;
+  earlier: Earlier | null;
+  isEarlierGone: boolean;
+}
+
+// The main file stands beside the values, and no property can have this key.
+const INPUT = "input_file_id";
+
+export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
+  const [draft, setDraft] = useDraft<Draft>(`effect:${effect.slug}${from ? `:${from}` : ""}`, { input: earlier?.input ?? null, values: earlier?.values ?? {} });
+  const [isChecked, setChecked] = useState(false);
+  const [isWaiting, setWaiting] = useState(false);
+  const uploads = useRef(new Map<string, Promise<FileValue>>());
+  const form = useRef<HTMLFormElement>(null);
+  const wallet = useQuery(walletQuery);
+  const generate = useGenerate(effect);
+  const values = mergedValues(effect.properties, draft.values);
+  const refused = generate.error instanceof ApiError ? generate.error : null;
+  const problems = { ...(isChecked ? problemsOf(effect.properties, values) : {}), ...refusedFields(effect, refused) };
+  const inputProblem = refused?.fieldReason(INPUT) ?? refused?.fieldReason("video_id") ?? (isChecked && effect.input && !draft.input && uploads.current.size === 0 ? effectPageTexts.needsFile[effect.input.type] : null);
+
+  const change = (key: string, value: FormValue) => {
+    generate.reset();
+    setDraft((now) => ({ ...now, values: { ...mergedValues(effect.properties, now.values), [key]: value } }));
+  };
+  const setPending = (key: string, uploading: Promise<FileValue> | null) => {
+    if (uploading === null) uploads.current.delete(key);
+    else uploads.current.set(key, uploading);
+  };
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    if (isWaiting || generate.isPending) return;
+    setChecked(true);
+    const pending = uploads.current;
+    const open = effect.properties.filter((each) => !pending.has(each.key));
+    const isInputMissing = effect.input != null && draft.input === null && !pending.has(INPUT);
+    if (Object.keys(problemsOf(open, values)).length > 0 || isInputMissing) return focusFirstProblem(form.current);
+    setWaiting(true);
+    try {
+      // Whoever presses while a file is still on its way has said what they want.
+      const arrived = Object.fromEntries(await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)));
+      const { [INPUT]: input = draft.input, ...files } = arrived;
+      generate.submit({ input, values: { ...values, ...files } });
+    } catch {
+      focusFirstProblem(form.current); // the field says why its upload failed
+    } finally {
+      setWaiting(false);
+    }
+  };
+  const hasChanges = draft.input !== null || JSON.stringify(values) !== JSON.stringify(initialValues(effect.properties));
+  return (
+    <form ref={form} onSubmit={(event) => void submit(event)} noValidate className="panel grid min-w-0 gap-5 p-4 sm:p-5">
+      {from && <p className="-mb-1 text-s text-muted">{isEarlierGone ? effectPageTexts.fromJobGone : effectPageTexts.fromJob}</p>}
+      {effect.input && (
+        <UploadField
+          label={labelOf({ key: effect.input.label === "input" ? effect.input.type : effect.input.label, label: "" })}
+          hint={effect.input.description || undefined}
+          required
+          isMain
+          accepts={{ kind: effect.input.type, maxBytes: effect.input.max_bytes }}
+          value={draft.input}
+          error={inputProblem}
+          onChange={(input) => {
+            generate.reset();
+            setDraft((now) => ({ ...now, input }));
+          }}
+          onPending={(uploading) => setPending(INPUT, uploading)}
+        />
+      )}
+      <PropertyForm properties={effect.properties} values={values} onChange={change} problems={problems} onPending={setPending} />
+      {refused !== null && refused.code !== "insufficient_tokens" && Object.keys(problems).length === 0 && inputProblem === null && <ProblemPanel error={refused} />}
+      {generate.error !== null && refused === null && <ProblemPanel error={generate.error} />}
+      {hasChanges && effect.properties.length > 0 && (
+        <Button look="quiet" size="s" className="-my-2 -ml-2.5 justify-self-start" onClick={() => setDraft((now) => ({ ...now, values: initialValues(effect.properties) }))}>
+          {formTexts.reset}
+        </Button>
+      )}
+      <Summary effect={effect} balance={wallet.data?.balance ?? null} refused={refused} isUploading={isWaiting} isSubmitting={generate.isPending || generate.isSuccess} />
+    </form>
+  );
+}
+
+function refusedFields(effect: Effect, refused: ApiError | null): Record<string, string> {
+  if (refused === null) return {};
+  const found = effect.properties.map(({ key }) => [key, refused.fieldReason(`input_payload.${key}`)] as const);
+  return Object.fromEntries(found.filter((entry): entry is readonly [string, string] => entry[1] !== null));
+}
+
+/** After the problems are drawn. */
+function focusFirstProblem(form: HTMLFormElement | null): void {
+  requestAnimationFrame(() => {
+    const field = form?.querySelector<HTMLElement>("[aria-invalid=true]");
+    const target = field?.tabIndex === -1 ? field.parentElement?.querySelector<HTMLElement>("button") : field;
+    target?.focus();
+  });
+}

@@ -1,0 +1,29 @@
+import type { Effect } from "@/api/types";
+import { Art } from "@/parts/Art";
+import { BeforeAfter } from "@/parts/BeforeAfter";
+import { exampleMedia } from "@/parts/effects";
+import { DEFAULT_RATIO, ratioOf } from "@/parts/media";
+import { MediaBox } from "@/parts/player/MediaBox";
+import { LoopingClip } from "@/parts/player/LoopingClip";
+import { effectPageTexts } from "@/texts/effect";
+
+const MOST_HEIGHT = "min(60dvh, 34rem)";
+
+/** What the effect does, as far as the installation has something to show. */
+export function Example({ effect }: { effect: Effect }) {
+  const before = exampleMedia(effect.preview?.before, effectPageTexts.exampleBefore);
+  const after = exampleMedia(effect.preview?.after, effectPageTexts.exampleOf(effect.name));
+  if (after === null) {
+    return (
+      <MediaBox ratio={DEFAULT_RATIO} maxHeight={MOST_HEIGHT}>
+        <Art name={effect.name} className="absolute inset-0 size-full" />
+      </MediaBox>
+    );
+  }
+  if (before !== null && before.kind === after.kind) return <BeforeAfter before={before} after={after} isExample maxHeight={MOST_HEIGHT} />;
+  return (
+    <MediaBox ratio={ratioOf(after)} maxHeight={MOST_HEIGHT}>
+      <LoopingClip media={after} />
+    </MediaBox>
+  );
+}

@@ -1,0 +1,64 @@
+import { Sparkles } from "lucide-react";
+import type { ReactNode } from "react";
+import type { ApiError } from "@/api/problems";
+import type { Effect } from "@/api/types";
+import { Button, formatTokens } from "@/design";
+import { waitLine } from "@/parts/effects";
+import { effectPageTexts } from "@/texts/effect";
+
+interface Props {
+  effect: Effect;
+  /** Null until it is known. */
+  balance: number | null;
+  refused: ApiError | null;
+  isUploading: boolean;
+  isSubmitting: boolean;
+}
+
+/** What it costs, what to expect, and the button. */
+export function Summary({ effect, balance, refused, isUploading, isSubmitting }: Props) {
+  const cost = effect.credits_cost;
+  const known = refused?.code === "insufficient_tokens" && typeof refused.problem.balance === "number" ? refused.problem.balance : balance;
+  const missing = known === null ? 0 : Math.max(0, cost - known);
+  const wait = waitLine(effect);
+  return (
+    <>
+      <dl className="grid gap-1 text-s">
+        <Row name={effectPageTexts.price}>{cost === 0 ? effectPageTexts.free : formatTokens(cost)}</Row>
+        <Row name={effectPageTexts.wait}>{wait.text}</Row>
+        <Row name={effectPageTexts.balance}>{known === null ? "…" : formatTokens(known)}</Row>
+      </dl>
+      {missing > 0 && (
+        <p id="missing-tokens" role="alert" className="rounded-s bg-bad-soft px-3 py-2 text-s text-bad">
+          <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong> {effectPageTexts.missingText}
+        </p>
+      )}
+      {!effect.is_available && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{effectPageTexts.unavailable}</p>}
+      {/* In reach however long the form is: above the bar of pages on phones. */}
+      <div className="sticky bottom-[calc(3.5rem+env(safe-area-inset-bottom))] z-10 -mx-4 -mb-4 rounded-b-m border-t bg-panel/95 p-4 backdrop-blur-md sm:-mx-5 sm:-mb-5 sm:px-5 md:bottom-0">
+        <Button
+        type="submit"
+        look="go"
+        size="l"
+        className="w-full"
+        busy={isUploading || isSubmitting}
+        disabled={!effect.is_available || missing > 0}
+        aria-describedby={missing > 0 ? "missing-tokens" : undefined}
+        icon={<Sparkles size={18} aria-hidden />}
+      >
+        {isUploading ? effectPageTexts.uploading : isSubmitting ? effectPageTexts.submitting : effectPageTexts.generate}
+          {!isUploading && !isSubmitting && cost > 0 && <span className="num text-s font-normal">{formatTokens(cost)}</span>}
+        </Button>
+      </div>
+    </>
+  );
+}
+
+function Row({ name, children }: { name: string; children: ReactNode }) {
+  return (
+    <div className="flex items-baseline justify-between gap-4">
+      <dt className="text-muted">{name}</dt>
+      <dd className="num text-right">{children}</dd>
+    </div>
+  );
+}

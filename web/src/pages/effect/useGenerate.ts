@@ -1,0 +1,46 @@
+import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { useRef } from "react";
+import { api, data } from "@/api/client";
+import { IdempotencyKey } from "@/api/idempotency";
+import { keys } from "@/api/keys";
+import type { Effect } from "@/api/types";
+import { payloadOf, type FormValues } from "@/parts/form/values";
+import type { FileValue } from "@/parts/UploadField";
+
+interface Wish {
+  input: FileValue | null;
+  values: FormValues;
+}
+
+/** Submits a job, however often the button is pressed, and leads to its page. */
+export function useGenerate(effect: Effect) {
+  const client = useQueryClient();
+  const navigate = useNavigate();
+  const key = useRef(new IdempotencyKey());
+  const isBusy = useRef(false);
+  const mutation = useMutation({
+    mutationFn: (wish: Wish) => {
+      const body = { effect_id: effect.slug, input_file_id: wish.input?.id, input_payload: payloadOf(effect.properties, wish.values), priority: 0 };
+      return data(api.POST("/api/ai-jobs", { body: { ...body, idempotency_key: key.current.of(body) } }));
+    },
+    onSuccess: async (job) => {
+      client.setQueryData(keys.job(job.id), job);
+      for (const each of [keys.wallet, keys.activeJobs, keys.jobLists]) void client.invalidateQueries({ queryKey: each });
+      await navigate({ to: "/jobs/$id", params: { id: job.id } });
+    },
+    onSettled: (_job, error) => {
+      key.current.settle(error);
+      isBusy.current = false;
+    },
+  });
+  return {
+    ...mutation,
+    /** Two clicks in one frame are one: the button is drawn as busy only after the first. */
+    submit: (wish: Wish) => {
+      if (isBusy.current) return;
+      isBusy.current = true;
+      mutation.mutate(wish);
+    },
+  };
+}

@@ -1,0 +1,46 @@
+import { labelOf, type FormValue, type FormValues, type Property } from "./form/values";
+import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
+import type { Acceptance } from "./upload/acceptance";
+import { UploadField, type FileValue } from "./UploadField";
+
+interface Props {
+  properties: readonly Property[];
+  values: FormValues;
+  onChange: (key: string, value: FormValue) => void;
+  /** By key: what the page or the server found wrong. */
+  problems: Record<string, string>;
+  /** What the installation takes of any file. */
+  limits?: Omit<Acceptance, "kind">;
+  onPending: (key: string, uploading: Promise<FileValue> | null) => void;
+}
+
+/** A form made from what a workflow lets people set. */
+export function PropertyForm({ properties, values, onChange, problems, limits, onPending }: Props) {
+  return properties.map((property) => {
+    const { key, type } = property;
+    const shared = { label: labelOf(property), hint: property.description || undefined, required: property.required, error: problems[key] };
+    const value = values[key] ?? null;
+    const change = (next: FormValue) => onChange(key, next);
+    switch (type) {
+      case "text":
+        return <TextField key={key} {...shared} value={typeof value === "string" ? value : ""} maxLength={property.limits.max_length} onChange={change} />;
+      case "number":
+        return <NumberField key={key} {...shared} value={typeof value === "number" ? value : null} limits={property.limits} onChange={change} />;
+      case "boolean":
+        return <BooleanField key={key} {...shared} value={value === true} onChange={change} />;
+      case "choice":
+        return <ChoiceField key={key} {...shared} value={value as string | number | boolean | null} choices={property.limits.choices ?? []} onChange={change} />;
+      default:
+        return (
+          <UploadField
+            key={key}
+            {...shared}
+            value={value as FileValue | null}
+            accepts={{ ...limits, kind: type, maxBytes: property.limits.max_bytes ?? limits?.maxBytes }}
+            onChange={change}
+            onPending={(uploading) => onPending(key, uploading)}
+          />
+        );
+    }
+  });
+}

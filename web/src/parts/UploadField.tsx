@@ -1,0 +1,83 @@
+import { useRef } from "react";
+import { hasStatus } from "@/api/problems";
+import { Field, Skeleton, useFieldProps } from "@/design";
+import { uploadTexts } from "@/texts/upload";
+import { mediaOf, type Media } from "./media";
+import { MediaPlayer } from "./MediaPlayer";
+import { accepted, acceptOf, type Acceptance } from "./upload/acceptance";
+import { DropZone } from "./upload/DropZone";
+import { FileRow } from "./upload/FileRow";
+import { useDropAndPaste } from "./upload/useDropAndPaste";
+import { useStoredFile } from "./upload/useStoredFile";
+import { useUpload, type FileValue } from "./upload/useUpload";
+
+export type { FileValue } from "./upload/useUpload";
+
+interface Props {
+  label: string;
+  hint?: string;
+  error?: string | null;
+  required?: boolean;
+  accepts: Acceptance;
+  value: FileValue | null;
+  onChange: (value: FileValue | null) => void;
+  onPending?: (uploading: Promise<FileValue> | null) => void;
+  /** The main one of its page: it takes what is dropped or pasted anywhere. */
+  isMain?: boolean;
+}
+
+/** A file that is uploaded straight to storage as soon as it is chosen. */
+export function UploadField({ label, hint, error, required, accepts, value, onChange, onPending, isMain = false }: Props) {
+  const input = useRef<HTMLInputElement>(null);
+  const { state, local, choose, retry, clear } = useUpload({ accepts, onChange, onPending });
+  const take = (file: File) => void choose(file);
+  const isOver = useDropAndPaste(isMain, take);
+  const isLocal = local !== null && (value === null || local.id === value.id);
+  const stored = useStoredFile(value !== null && !isLocal ? value.id : null);
+  const isGone = hasStatus(stored.error, 404);
+  const chosen = state.step === "checking" || state.step === "sending" || state.step === "failed" ? state : null;
+  const isEmpty = chosen === null && value === null;
+  const shown: Media | null = isLocal
+    ? { kind: accepts.kind, url: local.url, name: chosen?.file.name ?? value?.name, width: value?.width, height: value?.height, ...(chosen && "measured" in chosen ? chosen.measured : {}) }
+    : stored.data
+      ? mediaOf(stored.data)
+      : null;
+  const reason = state.step === "refused" ? state.reason : state.step === "failed" ? state.reason : isGone ? uploadTexts.gone : error;
+  return (
+    <Field label={label} hint={isEmpty ? (hint ?? accepted(accepts)) : hint} error={reason} required={required && isEmpty}>
+      <Input ref={input} accept={acceptOf(accepts)} onFile={take} />
+      {isEmpty || isGone ? (
+        <DropZone kind={accepts.kind} isOver={isOver} isMain={isMain} onFile={take} onChoose={() => input.current?.click()} />
+      ) : (
+        <div className="grid gap-2">
+          {shown === null || state.step === "checking" ? (
+            <Skeleton className="h-40 rounded-m!" />
+          ) : (
+            <MediaPlayer key={shown.url} media={shown} maxHeight={isMain ? "17rem" : "10rem"} />
+          )}
+          <FileRow state={state} value={value} onReplace={() => input.current?.click()} onRetry={retry} onClear={clear} />
+        </div>
+      )}
+    </Field>
+  );
+}
+
+function Input({ ref, accept, onFile }: { ref: React.RefObject<HTMLInputElement | null>; accept: string; onFile: (file: File) => void }) {
+  return (
+    <input
+      ref={ref}
+      type="file"
+      accept={accept}
+      {...useFieldProps()}
+      // The button in the field is what the keyboard reaches.
+      tabIndex={-1}
+      className="sr-only"
+      onChange={(event) => {
+        const file = event.target.files?.[0];
+        // The same file may be chosen again.
+        event.target.value = "";
+        if (file !== undefined) onFile(file);
+      }}
+    />
+  );
+}

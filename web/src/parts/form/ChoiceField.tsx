@@ -1,0 +1,26 @@
+import { Field, Segments, Select } from "@/design";
+import type { Shared } from "./fields";
+import { choiceLabel, type PlainValue } from "./values";
+
+// What fits side by side in a narrow panel.
+const MOST_SEGMENTS = 4;
+const MOST_CHARACTERS = 32;
+
+interface Props extends Shared {
+  value: PlainValue | null;
+  choices: readonly PlainValue[];
+  onChange: (value: PlainValue) => void;
+}
+
+export function ChoiceField({ value, choices, onChange, ...shared }: Props) {
+  // Values may be numbers: they are told apart by how JSON writes them.
+  const named = choices.map((choice) => ({ value: JSON.stringify(choice), label: choiceLabel(choice) }));
+  const chosen = JSON.stringify(value);
+  const change = (next: string) => onChange(JSON.parse(next) as PlainValue);
+  const isShort = named.length <= MOST_SEGMENTS && named.reduce((sum, each) => sum + each.label.length, 0) <= MOST_CHARACTERS;
+  return (
+    <Field {...shared}>
+      {isShort ? <Segments value={chosen} choices={named} onChange={change} label={shared.label} className="w-full *:grow" /> : <Select value={chosen} choices={named} onChange={change} />}
+    </Field>
+  );
+}

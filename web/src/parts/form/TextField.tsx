@@ -1,0 +1,33 @@
+import { classes, Field, Input, Textarea } from "@/design";
+import { formTexts } from "@/texts/form";
+import type { Shared } from "./fields";
+
+// Longer texts get several lines.
+const ONE_LINE = 80;
+const NEARLY_FULL = 0.9;
+
+interface Props extends Shared {
+  value: string;
+  maxLength?: number | null;
+  onChange: (value: string) => void;
+  isLine?: boolean;
+  type?: "text" | "url";
+  placeholder?: string;
+}
+
+export function TextField({ value, maxLength, onChange, isLine = maxLength != null && maxLength <= ONE_LINE, type = "text", placeholder, ...shared }: Props) {
+  // As the server counts: an emoji is one.
+  const used = [...value].length;
+  const counter = maxLength != null && (
+    <span className={classes(used > maxLength ? "font-[550] text-bad" : used > maxLength * NEARLY_FULL && "text-warn")}>{formTexts.counter(used, maxLength)}</span>
+  );
+  return (
+    <Field {...shared} aside={counter || undefined}>
+      {isLine ? (
+        <Input type={type} value={value} placeholder={placeholder} autoComplete="off" onChange={(event) => onChange(event.target.value)} />
+      ) : (
+        <Textarea value={value} placeholder={placeholder} onChange={(event) => onChange(event.target.value)} />
+      )}
+    </Field>
+  );
+}

@@ -1,0 +1,12 @@
+export { BooleanField } from "./BooleanField";
+export { ChoiceField } from "./ChoiceField";
+export { NumberField } from "./NumberField";
+export { TextField } from "./TextField";
+
+/** What every field has. */
+export interface Shared {
+  label: string;
+  hint?: string;
+  required?: boolean;
+  error?: string | null;
+}

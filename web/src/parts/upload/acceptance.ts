@@ -1,0 +1,86 @@
+// Which files a field takes, and the sentence for those it does not. Pure.
+import { uploadTexts } from "@/texts/upload";
+
+export type FileKind = "image" | "video" | "audio";
+
+export interface Acceptance {
+  kind: FileKind;
+  maxBytes?: number | null;
+  maxSeconds?: number | null;
+  maxPixels?: number | null;
+  /** Of the installation, for example `video/*` or `image/png`. */
+  types?: readonly string[];
+}
+
+// For browsers that do not know the type of a file.
+const BY_EXTENSION: Record<string, string> = {
+  mp4: "video/mp4", m4v: "video/mp4", mov: "video/quicktime", webm: "video/webm", mkv: "video/x-matroska", avi: "video/x-msvideo",
+  jpg: "image/jpeg", jpeg: "image/jpeg", png: "image/png", webp: "image/webp", gif: "image/gif", avif: "image/avif", heic: "image/heic", tiff: "image/tiff", bmp: "image/bmp",
+  mp3: "audio/mpeg", wav: "audio/wav", flac: "audio/flac", ogg: "audio/ogg", m4a: "audio/mp4",
+};
+
+export function typeOf(file: { name: string; type: string }): string {
+  const declared = file.type.split(";")[0]!.trim().toLowerCase();
+  if (declared !== "" && declared !== "application/octet-stream") return declared;
+  return BY_EXTENSION[file.name.split(".").pop()?.toLowerCase() ?? ""] ?? "application/octet-stream";
+}
+
+/** For the `accept` of a file input. */
+export function acceptOf({ kind, types }: Acceptance): string {
+  const own = (types ?? []).filter((type) => type.startsWith(`${kind}/`));
+  return own.length > 0 ? own.join(",") : `${kind}/*`;
+}
+
+/** "MP4, MOV or WebM, up to 500 MB", as far as it is known. */
+export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): string {
+  const named = (types ?? []).filter((type) => type.startsWith(`${kind}/`) && !type.endsWith("/*")).map((type) => type.slice(kind.length + 1).toUpperCase());
+  const parts = [named.length > 0 ? list(named) : uploadTexts.formats[kind]];
+  if (maxBytes) parts.push(uploadTexts.upTo(bytes(maxBytes)));
+  if (maxSeconds) parts.push(uploadTexts.atMost(seconds(maxSeconds)));
+  return parts.join(", ");
+}
+
+/** Why this file is refused, with what would be accepted; null where it is fine as far as one can tell without reading it. */
+export function refusal(file: { name: string; type: string; size: number }, wanted: Acceptance): string | null {
+  const type = typeOf(file);
+  const isKind = type.startsWith(`${wanted.kind}/`);
+  const isAllowed = !wanted.types || wanted.types.length === 0 || wanted.types.some((each) => each === type || (each.endsWith("/*") && type.startsWith(each.slice(0, -1))));
+  if (!isKind || !isAllowed) return uploadTexts.wrongType(file.name, uploadTexts.kinds[wanted.kind], accepted(wanted));
+  if (file.size === 0) return uploadTexts.empty(file.name);
+  if (wanted.maxBytes && file.size > wanted.maxBytes) return uploadTexts.tooLarge(file.name, bytes(file.size), accepted(wanted));
+  return null;
+}
+
+export interface Measured {
+  width?: number;
+  height?: number;
+  seconds?: number;
+}
+
+/** The same for what is known once the browser has looked into the file. */
+export function measuredRefusal(name: string, found: Measured, wanted: Acceptance): string | null {
+  if (wanted.maxSeconds && found.seconds !== undefined && found.seconds > wanted.maxSeconds + 0.5) {
+    return uploadTexts.tooLong(name, seconds(found.seconds), accepted(wanted));
+  }
+  if (wanted.maxPixels && found.width && found.height && found.width * found.height > wanted.maxPixels) {
+    return uploadTexts.tooManyPixels(name, found.width, found.height, Math.floor(wanted.maxPixels / 1e6));
+  }
+  return null;
+}
+
+/** 1.5 GB, 340 MB, 12 kB: powers of 1,000, as stores and systems count them. */
+export function bytes(size: number): string {
+  const units = ["bytes", "kB", "MB", "GB", "TB"];
+  const step = size < 1000 ? 0 : Math.min(units.length - 1, Math.floor(Math.log10(size) / 3));
+  const value = size / 1000 ** step;
+  return `${step === 0 || value >= 100 ? Math.round(value) : Number(value.toFixed(1))} ${units[step]}`;
+}
+
+export function seconds(count: number): string {
+  const whole = Math.round(count);
+  return whole < 60 ? `${Number(count.toFixed(1))} s` : `${Math.floor(whole / 60)} min${whole % 60 ? ` ${whole % 60} s` : ""}`;
+}
+
+function list(names: readonly string[]): string {
+  return names.length < 2 ? names.join("") : `${names.slice(0, -1).join(", ")} or ${names.at(-1)}`;
+}

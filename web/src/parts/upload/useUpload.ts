@@ -1,0 +1,113 @@
+// One file field: what was chosen, how far its upload is, and what became of it.
+import { useCallback, useEffect, useRef, useState } from "react";
+import { explain } from "@/api/problems";
+import { Upload, UploadBroken } from "@/api/uploads";
+import { uploadTexts } from "@/texts/upload";
+import { measuredRefusal, refusal, typeOf, type Acceptance, type Measured } from "./acceptance";
+import { measure } from "./measure";
+import { Speed } from "./speed";
+
+/** A file that is uploaded and checked. It can be written down and read again, in a draft for example. */
+export interface FileValue extends Measured {
+  id: string;
+  name: string;
+  mimeType: string;
+  size: number;
+}
+
+export type UploadState =
+  | { step: "idle" }
+  | { step: "refused"; reason: string }
+  | { step: "checking"; file: File; url: string }
+  | { step: "sending"; file: File; url: string; measured: Measured; loaded: number; total: number; speed: number | null }
+  | { step: "failed"; file: File; url: string; measured: Measured; reason: string };
+
+interface Options {
+  accepts: Acceptance;
+  onChange: (value: FileValue | null) => void;
+  /** What somebody who submits has to wait for; null once there is nothing. */
+  onPending?: (uploading: Promise<FileValue> | null) => void;
+}
+
+export function useUpload({ accepts, onChange, onPending }: Options) {
+  const [state, setState] = useState<UploadState>({ step: "idle" });
+  // Of the chosen file, for as long as the field is there.
+  const [local, setLocal] = useState<{ id: string | null; url: string } | null>(null);
+  const running = useRef<{ upload: Upload; stop: AbortController; url: string; measured: Measured } | null>(null);
+  const latest = useRef({ accepts, onChange, onPending });
+  latest.current = { accepts, onChange, onPending };
+
+  const send = useCallback(async (upload: Upload, url: string, measured: Measured) => {
+    const stop = new AbortController();
+    const own = { upload, stop, url, measured };
+    running.current = own;
+    const isCurrent = () => running.current === own;
+    const speed = new Speed();
+    const base = { file: upload.file, url, measured };
+    setState({ step: "sending", ...base, loaded: 0, total: upload.file.size, speed: null });
+    const uploading = upload
+      .run(({ loaded, total }) => isCurrent() && setState({ step: "sending", ...base, loaded, total, speed: speed.add(loaded, performance.now()) }), stop.signal)
+      .then((file): FileValue => ({ id: file.id, name: file.name, mimeType: file.mime_type, size: file.size, ...measured }));
+    latest.current.onPending?.(uploading);
+    try {
+      const value = await uploading;
+      if (!isCurrent()) return;
+      setLocal({ id: value.id, url });
+      setState({ step: "idle" });
+      latest.current.onChange(value);
+    } catch (error) {
+      if (isCurrent() && !stop.signal.aborted) setState({ step: "failed", ...base, reason: reasonOf(error) });
+    } finally {
+      if (isCurrent()) latest.current.onPending?.(null);
+    }
+  }, []);
+
+  const stop = useCallback(() => {
+    running.current?.stop.abort();
+    running.current = null;
+    latest.current.onPending?.(null);
+  }, []);
+
+  const choose = useCallback(
+    async (file: File) => {
+      const wanted = latest.current.accepts;
+      const reason = refusal(file, wanted);
+      // What is there already stays: a wrong file by mistake loses nothing.
+      if (reason !== null) return setState((now) => (now.step === "sending" ? now : { step: "refused", reason }));
+      stop();
+      const url = URL.createObjectURL(file);
+      latest.current.onChange(null);
+      setLocal({ id: null, url });
+      setState({ step: "checking", file, url });
+      const measured = await measure(url, wanted.kind);
+      const unfit = measuredRefusal(file.name, measured, wanted);
+      if (unfit !== null) {
+        setLocal(null);
+        return setState({ step: "refused", reason: unfit });
+      }
+      await send(new Upload(file, typeOf(file)), url, measured);
+    },
+    [send, stop],
+  );
+
+  const retry = useCallback(() => {
+    const failed = running.current;
+    if (failed !== null) void send(failed.upload, failed.url, failed.measured);
+  }, [send]);
+
+  const clear = useCallback(() => {
+    stop();
+    setLocal(null);
+    setState({ step: "idle" });
+    latest.current.onChange(null);
+  }, [stop]);
+
+  useEffect(() => stop, [stop]);
+  useEffect(() => (local === null ? undefined : () => URL.revokeObjectURL(local.url)), [local?.url]);
+  return { state, local, choose, retry, clear };
+}
+
+function reasonOf(error: unknown): string {
+  if (error instanceof UploadBroken) return error.status === null ? uploadTexts.failed : uploadTexts.failedStorage;
+  return explain(error);
+}

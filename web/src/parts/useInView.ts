@@ -1,0 +1,16 @@
+import { useEffect, useState, type RefObject } from "react";
+
+const coarse = window.matchMedia("(pointer: coarse)");
+
+/** On touch screens, where nothing hovers: whether most of it is in the middle of the window. */
+export function useInView(ref: RefObject<HTMLElement | null>): boolean {
+  const [isInView, setInView] = useState(false);
+  useEffect(() => {
+    const element = ref.current;
+    if (element === null || !coarse.matches || window.matchMedia("(prefers-reduced-motion: reduce)").matches) return;
+    const observer = new IntersectionObserver(([entry]) => setInView(entry?.isIntersecting ?? false), { threshold: 0.8, rootMargin: "-15% 0px" });
+    observer.observe(element);
+    return () => observer.disconnect();
+  }, [ref]);
+  return isInView;
+}

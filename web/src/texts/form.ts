@@ -1,0 +1,17 @@
+export const formTexts = {
+  required: "Fill this in.",
+  requiredFile: "Choose a file.",
+  tooLong: (most: number) => `Use at most ${most} characters.`,
+  atLeast: (least: number) => `The smallest value is ${least}.`,
+  atMost: (most: number) => `The largest value is ${most}.`,
+  whole: "Use a whole number.",
+  counter: (used: number, most: number) => `${used} / ${most}`,
+  random: "Pick a random number",
+  reset: "Reset to defaults",
+  range: (min: number, max: number) => `${min} to ${max}`,
+  notANumber: "Write a number.",
+  notJson: "Write a JSON object, for example {\"steps\": 20}.",
+  oneBelow: "One per line.",
+  none: "None",
+  more: "More options",
+};
