@@ -1,8 +1,23 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
+import { actorsQuery } from "./queries";
+
+export interface TaskSearch {
+  actor?: string;
+  /** The task whose answer is shown. */
+  job?: string;
+  /** The task that fills the form. */
+  from?: string;
+}
 
 export const newTaskRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/tasks/new",
+  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), job: text(search.job), from: text(search.from) }),
+  loader: ({ context }) => void context.queryClient.prefetchQuery(actorsQuery),
   component: lazyRouteComponent(() => import("./NewTaskPage"), "NewTaskPage"),
 });
+
+function text(value: unknown): string | undefined {
+  return typeof value === "string" && value !== "" ? value.slice(0, 100) : undefined;
+}

@@ -1,0 +1,42 @@
+import { Link } from "@tanstack/react-router";
+import { AudioLines, Bot, Clapperboard, Globe, ImagePlus, PenLine, Sparkles, type LucideIcon } from "lucide-react";
+import { classes } from "@/design";
+import { titled } from "@/parts/form/values";
+import { taskTexts } from "@/texts/tasks";
+import type { Actor } from "./queries";
+
+const ICONS: Record<string, LucideIcon> = { copy: PenLine, scrape: Globe, static_ad: ImagePlus, ugc_video: Clapperboard, tts: AudioLines, media: Sparkles };
+
+export function actorName(name: string): string {
+  return taskTexts.names[name] ?? titled(name);
+}
+
+/** The chosen one is in the URL. */
+export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chosen: string }) {
+  return (
+    <nav aria-label={taskTexts.actors} className="grid grid-cols-2 gap-2 md:grid-cols-3">
+      {actors.map((actor) => {
+        const Icon = ICONS[actor.name] ?? Bot;
+        const isChosen = actor.name === chosen;
+        return (
+          <Link
+            key={actor.name}
+            to="/tasks/new"
+            search={{ actor: actor.name }}
+            aria-current={isChosen ? "true" : undefined}
+            className={classes(
+              "grid content-start gap-2 rounded-m border p-3 transition-colors duration-100",
+              isChosen ? "border-accent bg-accent-soft" : "bg-panel hover:border-line-strong",
+            )}
+          >
+            <Icon size={18} aria-hidden className={isChosen ? "text-accent" : "text-muted"} />
+            <span>
+              <span className="block font-[550]">{actorName(actor.name)}</span>
+              <span className="block text-s text-balance text-muted">{taskTexts.descriptions[actor.name] ?? taskTexts.unknownActor}</span>
+            </span>
+          </Link>
+        );
+      })}
+    </nav>
+  );
+}

@@ -1,0 +1,64 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { ArrowUpRight, MessageSquareText } from "lucide-react";
+import { jobQuery } from "@/api/queries";
+import { isActive } from "@/api/types";
+import { Button, Empty, Progress, Skeleton, StatusBadge } from "@/design";
+import { AnswerView } from "@/parts/AnswerView";
+import { answerOf } from "@/parts/job/answers";
+import { mediaOf } from "@/parts/media";
+import { MediaPlayer } from "@/parts/MediaPlayer";
+import { ProblemPanel } from "@/parts/ProblemPanel";
+import { taskTexts } from "@/texts/tasks";
+
+/** What became of the task that was submitted: live, then what it returned. */
+export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
+  const job = useQuery({ ...jobQuery(jobId ?? ""), enabled: jobId !== undefined });
+  if (jobId === undefined) {
+    return (
+      <div className="rounded-m border border-dashed">
+        <Empty icon={<MessageSquareText size={20} />} title={taskTexts.nothingYet} text={taskTexts.nothingYetText} />
+      </div>
+    );
+  }
+  if (job.isError) return <ProblemPanel error={job.error} onRetry={() => void job.refetch()} />;
+  if (!job.data) return <Skeleton className="h-48 rounded-m!" />;
+  const { status, progress, error } = job.data;
+  const answer = answerOf(job.data.result);
+  const media = (job.data.outputs ?? []).map((output) => mediaOf(output)).filter((each) => each !== null);
+  return (
+    <section aria-label={taskTexts.answer} className="grid gap-4">
+      <div className="flex items-center gap-3">
+        <h2>{taskTexts.answer}</h2>
+        <StatusBadge status={status} />
+        <Button asChild look="quiet" size="s" className="ml-auto">
+          <Link to="/jobs/$id" params={{ id: jobId }}>
+            {taskTexts.openJob}
+            <ArrowUpRight size={14} aria-hidden />
+          </Link>
+        </Button>
+      </div>
+      <div role="status" className="grid gap-4 empty:hidden">
+        {isActive(status) && (
+          <div className="panel grid gap-3 p-5">
+            <p className="text-muted">{progress?.message ?? job.data.why_waiting?.message ?? taskTexts.working}</p>
+            <Progress percent={progress?.percent ?? null} label={taskTexts.working} />
+          </div>
+        )}
+        {error && (
+          <div className="panel border-l-4 border-l-bad p-5">
+            <h3>{taskTexts.failed}</h3>
+            <p className="mt-1 break-words text-muted">
+              {error.message} {taskTexts.refunded}
+            </p>
+          </div>
+        )}
+      </div>
+      {media.map((each) => (
+        <MediaPlayer key={each.url} media={each} maxHeight="min(50dvh, 30rem)" />
+      ))}
+      {answer !== null && <AnswerView answer={answer} />}
+      {status === "completed" && answer === null && media.length === 0 && <p className="text-muted">{taskTexts.noAnswer}</p>}
+    </section>
+  );
+}

@@ -1,0 +1,90 @@
+import { ChevronRight } from "lucide-react";
+import { formTexts } from "@/texts/form";
+import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
+import { JsonField } from "./form/JsonField";
+import { ListField } from "./form/ListField";
+import { fieldsOf, valueAt, type Json, type Path, type Schema, type SchemaField } from "./form/schema";
+import { titled, type PlainValue } from "./form/values";
+
+interface Props {
+  schema: Schema;
+  /** Where references lead to. */
+  root?: Schema;
+  path?: Path;
+  value: Json;
+  onChange: (path: Path, value: Json | undefined) => void;
+  /** By path, joined with points. */
+  problems: Record<string, string>;
+}
+
+// A form with more fields than this shows those that are not needed only when they are asked for.
+const MOST_AT_ONCE = 5;
+
+/** A form from a JSON schema. */
+export function SchemaForm({ schema, root = schema, path = [], value, onChange, problems }: Props) {
+  const fields = fieldsOf(schema, root, path);
+  const shown = fields.length <= MOST_AT_ONCE ? fields : fields.filter((field) => field.required || isShort(field));
+  const rest = fields.filter((field) => !shown.includes(field));
+  const isProblemHidden = rest.some((field) => Object.keys(problems).some((name) => name.startsWith(field.path.join("."))));
+  const draw = (field: SchemaField) => <One key={field.path.join(".")} field={field} root={root} value={value} onChange={onChange} problems={problems} />;
+  return (
+    <>
+      {shown.map(draw)}
+      {rest.length > 0 && (
+        <details className="group" open={isProblemHidden || undefined}>
+          <summary className="flex min-h-8 touch:min-h-11 list-none items-center gap-1 text-s text-muted hover:text-text">
+            <ChevronRight size={14} aria-hidden className="transition-transform duration-100 group-open:rotate-90" />
+            {formTexts.more}
+          </summary>
+          <div className="grid gap-5 pt-3">{rest.map(draw)}</div>
+        </details>
+      )}
+    </>
+  );
+}
+
+function isShort({ kind }: SchemaField): boolean {
+  return kind === "choice" || kind === "boolean";
+}
+
+function One({ field, root, value, onChange, problems }: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
+  const { schema, kind, path, required } = field;
+  const shared = { label: titled(field.name), hint: schema.description, required, error: problems[path.join(".")] };
+  const given = valueAt(value, path);
+  const change = (next: Json | undefined) => onChange(path, next);
+  switch (kind) {
+    case "text": {
+      const isAddress = schema.format === "uri";
+      return (
+        <TextField
+          {...shared}
+          value={typeof given === "string" ? given : ""}
+          maxLength={isAddress ? undefined : schema.maxLength}
+          isLine={isAddress || (schema.maxLength ?? 200) <= 300}
+          type={isAddress ? "url" : "text"}
+          placeholder={isAddress ? "https://" : undefined}
+          onChange={change}
+        />
+      );
+    }
+    case "number": {
+      const limits = { min: schema.minimum, max: schema.maximum, step: schema.multipleOf, integer: schema.type === "integer" };
+      return <NumberField {...shared} value={typeof given === "number" ? given : null} limits={limits} onChange={(next) => change(next ?? undefined)} />;
+    }
+    case "boolean":
+      return <BooleanField {...shared} value={given === true} onChange={change} />;
+    case "choice":
+      return <ChoiceField {...shared} value={(given ?? null) as PlainValue | null} choices={(schema.enum ?? [schema.const]) as PlainValue[]} onChange={change} />;
+    case "list":
+      return <ListField {...shared} value={Array.isArray(given) ? given.map(String) : []} onChange={change} />;
+    case "object":
+      return (
+        <fieldset className="grid min-w-0 gap-5 rounded-m border p-4">
+          <legend className="-ml-1 px-1 text-s font-[550]">{shared.label}</legend>
+          <SchemaForm schema={schema} root={root} path={path} value={value} onChange={onChange} problems={problems} />
+        </fieldset>
+      );
+    default:
+      return <JsonField {...shared} value={given} onChange={change} />;
+  }
+}
