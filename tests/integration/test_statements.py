@@ -12,6 +12,7 @@ import asyncpg
 import pytest
 
 import callsheet
+from callsheet.dispatch.facts import Closed, Known, Lease
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Statement, parse
 
@@ -87,6 +88,20 @@ async def returned_columns(postgres: EmbeddedPostgres, templates: dict[str, str]
                 attributes = (await connection.prepare(statement.text)).get_attributes()
                 found[statement.name] = {attribute.name for attribute in attributes}
     return found
+
+
+@pytest.mark.parametrize(
+    ("name", "made_of_it"), [("take", Lease), ("find", Known), ("close", Closed), ("close_returned", Closed)]
+)
+async def test_columns_stand_in_the_order_of_what_is_made_of_them(
+    postgres: EmbeddedPostgres, templates: dict[str, str], name: str, made_of_it: type[Lease | Known | Closed]
+) -> None:
+    async with migrated(postgres, templates, "central") as connection:
+        prepared = await connection.prepare(STATEMENTS[f"dispatch/statements.sql:{name}"].text)
+        columns = tuple(attribute.name for attribute in prepared.get_attributes())
+    assert columns[: len(made_of_it._fields)] == made_of_it._fields
+    if name == "take":
+        assert columns[len(Lease._fields) :][:3] == ("asked", "seat", "lane_id")
 
 
 async def test_no_list_reads_payloads_or_results(postgres: EmbeddedPostgres, templates: dict[str, str]) -> None:

@@ -5,6 +5,7 @@ Those that every job needs are tuples: a frozen dataclass of fifteen fields take
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, NamedTuple
@@ -124,8 +125,7 @@ class Extended:
     cancel_requested: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """A dispatch as it stands, live or finished."""
 
     dispatch_id: int
@@ -135,9 +135,9 @@ class Known:
     status: str
     lease_token: UUID | None
     lease_seq: int
-    past_lease_tokens: tuple[UUID, ...]
+    past_lease_tokens: Sequence[UUID]
     # Whose they were, one by one.
-    past_workers: tuple[str, ...]
+    past_workers: Sequence[str]
     worker_id: str | None
     attempts: int
     max_attempts: int

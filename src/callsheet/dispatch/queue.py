@@ -349,7 +349,7 @@ class Queue:
     async def _find_batch(self, dispatch_ids: Sequence[int]) -> list[Known | None]:
         async with self._central.connection() as connection:
             rows = await SQL["find"].rows(connection, dispatch_ids=list(dispatch_ids))
-        known = {row["dispatch_id"]: _known(row) for row in rows}
+        known = {row["dispatch_id"]: Known._make(row) for row in rows}
         return [known.get(dispatch_id) for dispatch_id in dispatch_ids]
 
     async def _close_batch(self, endings: Sequence[Ending]) -> list[Closed | None]:
@@ -435,9 +435,3 @@ def entry_as_json(entry: Entry) -> dict[str, object]:
         "run_limit_seconds": entry.run_limit_seconds,
         "deadline_at": entry.deadline_at.isoformat(),
     }
-
-
-def _known(row: asyncpg.Record) -> Known:
-    values = {name: row[name] for name in Known.__slots__}
-    past = {name: tuple(values[name]) for name in ("past_lease_tokens", "past_workers")}
-    return Known(**values | past)
