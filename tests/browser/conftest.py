@@ -69,7 +69,13 @@ async def chromium() -> AsyncIterator[Browser]:
 
 
 @pytest.fixture
-async def page(chromium: Browser, stack: Stack, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
+def watch(stack: Stack) -> Watch:
+    """What the page of the test complains about. A test that kills the server says so: `watch.is_server_away`."""
+    return Watch(stack.url)
+
+
+@pytest.fixture
+async def page(chromium: Browser, stack: Stack, watch: Watch, request: pytest.FixtureRequest) -> AsyncIterator[Page]:
     """A tab of a new browser profile. `@pytest.mark.parametrize("page", [{"width": 390, "height": 844}],
     indirect=True)` gives it another size.
 
@@ -78,7 +84,6 @@ async def page(chromium: Browser, stack: Stack, request: pytest.FixtureRequest) 
     size = getattr(request, "param", DESKTOP)
     context = await chromium.new_context(base_url=stack.url, viewport=size, locale="en-US", timezone_id="UTC")
     context.set_default_timeout(PATIENCE_MS)
-    watch = Watch(stack.url)
     await watch.follow(context)
     tab = await context.new_page()
     yield tab

@@ -24,6 +24,8 @@ class Watch:
 
     url: str
     problems: list[str] = field(default_factory=list)
+    # The test has taken the server away: what cannot be reached is no mistake of the page.
+    is_server_away: bool = False
 
     async def follow(self, context: BrowserContext) -> None:
         await context.add_init_script(REPORT_VIOLATIONS)
@@ -41,6 +43,8 @@ class Watch:
         path = urlsplit(str(message.location.get("url", ""))).path
         # What the API refuses is shown by the page, which is what tests look at; everything else must be there.
         if refusal and path.startswith("/api/") and int(refusal[1]) < 500:
+            return
+        if self.is_server_away and "net::ERR_" in message.text:
             return
         self.problems.append(f"console: {message.text} ({message.location.get('url')})")
 

@@ -3,6 +3,7 @@ export const keys = {
   me: ["me"] as const,
   wallet: ["wallet"] as const,
   transactions: ["wallet", "transactions"] as const,
+  holds: ["wallet", "holds"] as const,
   effects: () => ["effects", "list"] as const,
   effect: (slug: string) => ["effects", "one", slug] as const,
   allJobs: ["jobs"] as const,

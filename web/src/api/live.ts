@@ -4,7 +4,7 @@ import type { InfiniteData, QueryClient } from "@tanstack/react-query";
 import { keys } from "./keys";
 import type { ServerEvent } from "./sse";
 import { followJobs } from "./stream";
-import { isActive, type Job, type JobEvent, type JobPreview, type JobProgress, type JobSummary } from "./types";
+import type { Job, JobEvent, JobPreview, JobProgress, JobSummary, Wallet } from "./types";
 
 const GATHER_MS = 250;
 type Listed = Pick<Job, "id" | "status"> & Partial<Job | JobSummary>;
@@ -55,7 +55,13 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
       }));
       return;
     }
+    case "wallet":
+      client.setQueryData(keys.wallet, JSON.parse(event.data) as Wallet);
+      // A page that lists holds or transactions has older ones.
+      for (const key of [keys.transactions, keys.holds]) refresh(key);
+      return;
     default: {
+      if (!event.name.startsWith("job.")) return; // of a newer server
       const happened = JSON.parse(event.data) as JobEvent;
       const status = happened.to_status;
       if (status) change(client, happened.job_id, (job) => ({ ...job, status }));
@@ -66,8 +72,6 @@ function apply(client: QueryClient, event: ServerEvent, refresh: (key: readonly 
       refresh(keys.jobLists);
       refresh(keys.activeJobs);
       refresh(keys.allCounts);
-      // Tokens move when a job is accepted and when it ends.
-      if (!happened.from_status || (status && !isActive(status))) refresh(keys.wallet);
     }
   }
 }

@@ -3,7 +3,7 @@ import { queryOptions } from "@tanstack/react-query";
 import { api, data } from "./client";
 import { keys } from "./keys";
 import { rememberCsrfToken } from "./session";
-import { ACTIVE, type Effect, type Job } from "./types";
+import { ACTIVE, type Effect } from "./types";
 
 export const meQuery = queryOptions({
   queryKey: keys.me,
@@ -62,15 +62,11 @@ export const fileQuery = (id: string) =>
     staleTime: 5 * 60_000,
   });
 
-const MOST_COUNTED = 200;
-
-/** What the frame shows of jobs that are not finished: how many, and the tokens they hold. */
+/** How many jobs are not finished. */
 export const activeJobsQuery = queryOptions({
   queryKey: keys.activeJobs,
   queryFn: async ({ signal }) => {
-    const pages = await Promise.all(ACTIVE.map((status) => data(api.GET("/api/ai-jobs", { params: { query: { status, limit: MOST_COUNTED } }, signal }))));
-    const jobs: Job[] = pages.flatMap((page) => page.items);
-    const isMore = pages.some((page) => page.next_cursor);
-    return { count: jobs.length, isMore, held: jobs.reduce((sum, job) => sum + job.cost, 0) };
+    const counts = await data(api.GET("/api/library/counts", { signal }));
+    return ACTIVE.reduce((sum, status) => sum + (counts.by_status[status] ?? 0), 0);
   },
 });

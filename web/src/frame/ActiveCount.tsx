@@ -4,6 +4,6 @@ import { frameTexts } from "@/texts/frame";
 
 export function ActiveCount() {
   const { data } = useQuery(activeJobsQuery);
-  if (!data?.count) return null;
-  return <span className="num text-xs font-medium text-muted">{frameTexts.active(data.count, data.isMore)}</span>;
+  if (!data) return null;
+  return <span className="num text-xs font-medium text-muted">{frameTexts.active(data)}</span>;
 }

@@ -1,6 +1,6 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { activeJobsQuery, walletQuery } from "@/api/queries";
+import { walletQuery } from "@/api/queries";
 import { Skeleton } from "@/design/Skeleton";
 import { frameTexts } from "@/texts/frame";
 
@@ -8,7 +8,6 @@ const numbers = new Intl.NumberFormat("en");
 
 export function WalletBox() {
   const wallet = useQuery(walletQuery);
-  const active = useQuery(activeJobsQuery);
   return (
     <Link to="/account" className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover">
       <span className="block text-s text-muted">{frameTexts.wallet}</span>
@@ -17,7 +16,7 @@ export function WalletBox() {
       ) : (
         <Skeleton className="my-1 h-5 w-16" />
       )}
-      <span className="block text-s text-muted">{active.data?.held ? frameTexts.held(numbers.format(active.data.held)) : frameTexts.nothingHeld}</span>
+      <span className="block text-s text-muted">{wallet.data?.held ? frameTexts.held(numbers.format(wallet.data.held)) : frameTexts.nothingHeld}</span>
     </Link>
   );
 }

@@ -11,7 +11,7 @@ export const frameTexts = {
   tasks: "Tasks",
   jobs: "Jobs",
   account: "Account",
-  active: (count: number, isMore: boolean) => `${count}${isMore ? "+" : ""} active`,
+  active: (count: number) => `${count} active`,
   wallet: "Tokens",
   held: (amount: string) => `${amount} held for running jobs`,
   nothingHeld: "None held",

@@ -1,0 +1,85 @@
+"""A tab that stays open: the stream is refused, cut, or its server dies, and the page goes on by itself."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.async_api import Locator, Page, Route, expect
+
+from tests.browser.making import sell, submit
+from tests.browser.stack import Account, Stack
+from tests.browser.watching import Watch
+
+STREAM = re.compile(r"/api/ai-jobs/stream")
+
+
+def in_frame(page: Page, text: str) -> Locator:
+    return page.get_by_role("navigation", name="Main").first.get_by_text(text, exact=True)
+
+
+async def hold_some_tokens(stack: Stack, account: Account) -> None:
+    """A job of another program of the same account, of which this tab hears from the server or not at all."""
+    await submit(stack, account, await sell(stack, "Waits", cost=7, is_served=False), prompt="a lighthouse")
+
+
+async def sees_the_hold(page: Page) -> None:
+    await expect(in_frame(page, "993")).to_be_visible()
+    await expect(in_frame(page, "7 held for running jobs")).to_be_visible()
+    await expect(in_frame(page, "1 active")).to_be_visible()
+
+
+async def test_tokens_move_while_somebody_looks(signed_in: Page, stack: Stack, account: Account) -> None:
+    await signed_in.goto("/account")
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    await hold_some_tokens(stack, account)
+    await sees_the_hold(signed_in)
+
+
+async def test_where_streams_are_refused_the_page_asks(signed_in: Page, stack: Stack, account: Account) -> None:
+    async def refuse(route: Route) -> None:
+        await route.fulfill(status=429, content_type="application/problem+json", body="{}")
+
+    await signed_in.route(STREAM, refuse)
+    await signed_in.goto("/account")
+    await expect(in_frame(signed_in, "Every few seconds")).to_be_visible()
+    await hold_some_tokens(stack, account)
+    await sees_the_hold(signed_in)
+
+
+async def test_a_stream_that_was_cut_goes_on_where_it_was(signed_in: Page, stack: Stack, account: Account) -> None:
+    """As after a laptop's sleep: the stream of before has ended, and the new one asks for what came meanwhile."""
+    asked: list[str | None] = []
+
+    async def once(route: Route) -> None:
+        asked.append(await route.request.header_value("last-event-id"))
+        if len(asked) == 1:
+            event = 'id: 0\nevent: job.created\ndata: {"job_id": "none", "seq": 1, "event": "job.created"}\n\n'
+            await route.fulfill(status=200, content_type="text/event-stream", body=event)
+        else:
+            await route.continue_()
+
+    await signed_in.route(STREAM, once)
+    await signed_in.goto("/account")
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    await hold_some_tokens(stack, account)
+    await sees_the_hold(signed_in)
+    assert asked[:2] == [None, "0"]
+
+
+@pytest.mark.thorough
+async def test_a_server_that_dies_and_comes_back_is_found_again(
+    signed_in: Page, stack: Stack, account: Account, watch: Watch
+) -> None:
+    await signed_in.goto("/jobs")
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    await hold_some_tokens(stack, account)
+    bar = signed_in.get_by_role("status").filter(has_text="Reconnecting")
+    watch.is_server_away = True
+    await stack.kill()
+    await expect(bar).to_be_visible()
+    await stack.start()
+    await expect(in_frame(signed_in, "Live")).to_be_visible()
+    watch.is_server_away = False
+    await expect(bar).to_be_hidden()
+    await sees_the_hold(signed_in)
