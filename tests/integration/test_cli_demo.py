@@ -10,6 +10,7 @@ import signal
 import stat
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -267,3 +268,23 @@ def test_a_data_directory_that_cannot_be_used_is_one_sentence(tmp_path: Path, mo
     callsheet = Callsheet(tmp_path, HOME=str(tmp_path / "file"))
     for command in (("users", "list"), ("db", "status"), ("db", "migrate"), ("demo", "--exit")):
         assert "set CALLSHEET_HOME to a directory of yours" in callsheet.call(*command).sentence
+
+
+def test_its_effects_get_previews_once(callsheet: Callsheet, home: Path) -> None:
+    def shown() -> dict[str, Any]:
+        listed = callsheet.call("effects", "list", "--json").json
+        return {each["slug"]: each["preview"] and each["preview"]["after"]["width"] for each in listed}
+
+    with callsheet.running("demo", "--port", "0") as demo:
+        demo.wait_for("Ctrl-C stops it")
+        while not all(shown().values()):
+            time.sleep(0.5)
+        demo.end(signal.SIGINT)
+    versions = {each["slug"]: each["version"] for each in callsheet.call("effects", "list", "--json").json}
+    noir, imagine = [callsheet.call("effects", "show", slug, "--json").json for slug in ("noir", "imagine")]
+    assert noir["preview"]["before"]["preview_url"] is not None
+    assert (imagine["preview"]["before"], imagine["preview"]["after"]["preview_url"]) == (None, None)
+    assert callsheet.succeed("wallet", "audit").out.startswith("Every wallet")
+    callsheet.run("demo", "--exit", "--port", "0")
+    assert versions == {each["slug"]: each["version"] for each in callsheet.call("effects", "list", "--json").json}
+    assert processes_naming(home) == []

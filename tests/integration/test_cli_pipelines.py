@@ -43,7 +43,7 @@ needs_run_prompt = true
 def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Where a demo is running."""
     directory = tmp_path_factory.mktemp("pipelines")
-    with Callsheet(directory).running("demo", "--port", "0") as demo:
+    with Callsheet(directory, MEDIA__PREVIEWS="false").running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
         yield directory
         ended = demo.end(signal.SIGINT)

@@ -22,7 +22,7 @@ from tests.support.commands import Callsheet, Result
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The data directory of a demo that is running."""
     home = tmp_path_factory.mktemp("submit") / "home"
-    with Callsheet(home.parent, HOME=str(home)).running("demo", "--port", "0") as demo:
+    with Callsheet(home.parent, HOME=str(home), MEDIA__PREVIEWS="false").running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
         yield home
         ended = demo.end(signal.SIGINT)

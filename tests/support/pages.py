@@ -85,7 +85,7 @@ def demo_running_in(directory: Path) -> Iterator[Clone]:
     """The first terminal: `make demo`, in a directory that has only what is installed."""
     (directory / ".venv").symlink_to(sys.prefix)
     port = free_port()
-    with Callsheet(directory).running("demo", "--port", str(port)) as demo:
+    with Callsheet(directory, MEDIA__PREVIEWS="false").running("demo", "--port", str(port)) as demo:
         demo.wait_for("Ctrl-C stops it")
         yield Clone(directory, f"http://127.0.0.1:{port}")
         ended = demo.end(signal.SIGINT)

@@ -5,6 +5,7 @@ Copies, in the catalog's own folder: the job or asset that they were made of may
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -59,8 +60,13 @@ class EffectPreviews:
         self._urls = urls
 
     async def set(self, id_or_slug: str, before: Example | None, after: Example, actor: str) -> EffectPreview:
-        effect_id = await self._id(id_or_slug)
+        await self._id(id_or_slug)
         made = {"after": await _made(after)} | ({"before": await _made(before)} if before is not None else {})
+        return await self.keep(id_or_slug, made, actor)
+
+    async def keep(self, id_or_slug: str, made: Mapping[str, Previews], actor: str) -> EffectPreview:
+        """`made`: `after`, and `before` where there is one."""
+        effect_id = await self._id(id_or_slug)
         # A folder of its own each time: what browsers keep of the last one is never wrong.
         folder = f"{FOLDER}/{effect_id}/{uuid7()}"
         for name, previews in made.items():

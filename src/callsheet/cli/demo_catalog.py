@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
-from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateWorkflow
+from callsheet.wire.catalog import CreateAsset, CreateEffect, CreateWorkflow, UpdateEffect, UpdateWorkflow
 from callsheet.wire.errors import NotFound
 from callsheet.wire.fleet import CreateFleetRequest
 
@@ -39,11 +39,13 @@ def _video_graph(**changed: dict[str, Any]) -> Graph:
 
 
 def _property(key: str, kind: str, **rest: Any) -> dict[str, Any]:
-    return {"key": key, "type": kind, "placeholder": f"{{{{{key}}}}}", "user_configurable": True, **rest}
+    named = {"key": key, "type": kind, "label": key.capitalize(), "placeholder": f"{{{{{key}}}}}"}
+    return {**named, "user_configurable": True, **rest}
 
 
 def _input(kind: str) -> dict[str, Any]:
-    return {"key": "input", "type": kind, "placeholder": INPUT, "required": True, "is_primary_input": True}
+    named = {"key": "input", "type": kind, "label": kind.capitalize(), "placeholder": INPUT}
+    return {**named, "required": True, "is_primary_input": True}
 
 
 def _number(key: str, default: float, low: float, high: float, **rest: Any) -> dict[str, Any]:
@@ -84,10 +86,13 @@ class Recipe:
         return any(each["placeholder"] == LOGO for each in self.properties)
 
 
-def _effect(slug: str, name: str, workflow: str, cost: int, description: str, **overrides: Any) -> CreateEffect:
+def _effect(
+    slug: str, name: str, category: str, workflow: str, cost: int, description: str, **overrides: Any
+) -> CreateEffect:
     return CreateEffect(
         slug=slug,
         name=name,
+        category=category,
         workflow=workflow,
         credits_cost=cost,
         description=description,
@@ -96,13 +101,23 @@ def _effect(slug: str, name: str, workflow: str, cost: int, description: str, **
     )
 
 
+COLOR, TEXT, MOTION, IMAGES = "Color", "Text and logos", "Motion", "Images"
 _GRADES = ("brightness", "contrast", "gamma", "saturation", "warmth")
 RECIPES: tuple[Recipe, ...] = (
     Recipe(
         "demo-negative",
         _video_graph(change=_node("ImageInvert", image=FRAMES)),
         (_input("video"),),
-        (_effect("negative", "Negative", "demo-negative", 2, "Every colour becomes its opposite; the sound stays."),),
+        (
+            _effect(
+                "negative",
+                "Negative",
+                COLOR,
+                "demo-negative",
+                2,
+                "Every colour becomes its opposite; the sound stays.",
+            ),
+        ),
     ),
     Recipe(
         "demo-caption",
@@ -122,7 +137,7 @@ RECIPES: tuple[Recipe, ...] = (
             _property("prompt", "text", label="Caption", required=True, limits={"max_length": 300}),
             _property("position", "choice", default="bottom", limits={"choices": POSITIONS}),
         ),
-        (_effect("caption", "Caption", "demo-caption", 2, "Writes your words on a video."),),
+        (_effect("caption", "Caption", TEXT, "demo-caption", 2, "Writes your words on a video."),),
     ),
     Recipe(
         "demo-watermark",
@@ -142,11 +157,20 @@ RECIPES: tuple[Recipe, ...] = (
         },
         (
             _input("video"),
-            {"key": "logo", "type": "image", "placeholder": LOGO, "user_configurable": True},
+            {"key": "logo", "type": "image", "label": "Logo", "placeholder": LOGO, "user_configurable": True},
             _property("position", "choice", default="bottom-right", limits={"choices": POSITIONS}),
             _number("size", 0.25, 0.05, 1.0, description="Width as a share of the video's."),
         ),
-        (_effect("watermark", "Watermark", "demo-watermark", 2, "A logo on a video: ours, or a picture of yours."),),
+        (
+            _effect(
+                "watermark",
+                "Watermark",
+                TEXT,
+                "demo-watermark",
+                2,
+                "A logo on a video: ours, or a picture of yours.",
+            ),
+        ),
     ),
     Recipe(
         "demo-speed",
@@ -156,7 +180,16 @@ RECIPES: tuple[Recipe, ...] = (
             "save": _node("SaveVideo", video=["change", 0], filename_prefix="demo", format="mp4", codec="h264"),
         },
         (_input("video"), _number("speed", 0.5, 0.1, 10.0, description="Below 1 is slower, above is faster.")),
-        (_effect("slow-motion", "Slow motion", "demo-speed", 3, "Half the speed, at the same frame rate and pitch."),),
+        (
+            _effect(
+                "slow-motion",
+                "Slow motion",
+                MOTION,
+                "demo-speed",
+                3,
+                "Half the speed, at the same frame rate and pitch.",
+            ),
+        ),
     ),
     Recipe(
         "demo-grade",
@@ -167,8 +200,31 @@ RECIPES: tuple[Recipe, ...] = (
             _number("warmth", 0.0, -1.0, 1.0),
         ),
         (
-            _effect("noir", "Film noir", "demo-grade", 2, "Black and white, hard light.", saturation=0.1, contrast=1.5),
-            _effect("golden-hour", "Golden hour", "demo-grade", 2, "Warm, late light.", warmth=0.6, saturation=1.2),
+            _effect(
+                "noir",
+                "Film noir",
+                COLOR,
+                "demo-grade",
+                2,
+                "Black and white, hard light.",
+                saturation=0.1,
+                contrast=1.5,
+            ),
+            _effect(
+                "moonlight",
+                "Moonlight",
+                COLOR,
+                "demo-grade",
+                2,
+                "Day becomes night.",
+                brightness=0.6,
+                contrast=1.15,
+                saturation=0.55,
+                warmth=-0.7,
+            ),
+            _effect(
+                "golden-hour", "Golden hour", COLOR, "demo-grade", 2, "Warm, late light.", warmth=0.6, saturation=1.2
+            ),
         ),
     ),
     Recipe(
@@ -182,7 +238,7 @@ RECIPES: tuple[Recipe, ...] = (
             "save": _node("SaveImage", images=["change", 0], filename_prefix="demo"),
         },
         (_input("image"), _number("strength", 0.6, 0.0, 1.0)),
-        (_effect("glow", "Glow", "demo-glow", 1, "A soft glow over a picture."),),
+        (_effect("glow", "Glow", IMAGES, "demo-glow", 1, "A soft glow over a picture."),),
         "png",
         "image/png",
     ),
@@ -198,7 +254,7 @@ RECIPES: tuple[Recipe, ...] = (
             _property("prompt", "text", label="Prompt", required=True, limits={"max_length": 1000}),
             _property("seed", "number", default=1, limits={"min": 0, "max": 2**32, "integer": True}),
         ),
-        (_effect("imagine", "Imagine", "demo-imagine", 1, "A landscape from your words; needs no file."),),
+        (_effect("imagine", "Imagine", IMAGES, "demo-imagine", 1, "A landscape from your words; needs no file."),),
         "png",
         "image/png",
     ),
@@ -214,9 +270,12 @@ async def seed_catalog(plane: ControlPlane, client: Client) -> list[str]:
         await _seed_workflow(plane, client, recipe)
         for effect in recipe.effects:
             try:
-                await plane.catalog.effects.get(effect.slug)
+                found = await plane.catalog.effects.get(effect.slug)
             except NotFound:
                 await plane.catalog.effects.create(effect, OPERATOR)
+                continue
+            if not found.category:
+                await plane.catalog.effects.update(effect.slug, UpdateEffect(category=effect.category), OPERATOR)
     await _seed_fleet(plane)
     return [effect.slug for recipe in RECIPES for effect in recipe.effects]
 

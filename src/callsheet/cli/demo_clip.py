@@ -26,10 +26,18 @@ MOST_PIXEL_ERROR = 4.0
 MOST_SECONDS_OFF = 0.1
 
 Picture = np.ndarray[Any, np.dtype[np.uint8]]
+Layer = np.ndarray[Any, np.dtype[np.float32]]
+
+DOWN, ACROSS = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
+# The lake begins here, and no mountain is above this.
+SHORE, PEAKS = 236, 100
+SUN_X = 440.0
+# From far to near: how high they are, how fast they pass, and their colour.
+MOUNTAINS = ((120, 5.0, (132, 118, 158)), (84, 13.0, (88, 82, 124)), (46, 30.0, (44, 48, 80)))
 
 
 def make_clip(path: Path) -> None:
-    """Three seconds with sound: a ball that bounces over a slow gradient. Written whole or not at all."""
+    """Three seconds with sound. Written whole or not at all."""
     part = path.with_suffix(".part")
     try:
         with av.open(str(part), "w", format="mp4", options={"movflags": "faststart"}) as container:
@@ -40,7 +48,7 @@ def make_clip(path: Path) -> None:
             assert isinstance(sound, AudioStream)
             samples = 0
             for position in range(RATE * SECONDS):
-                frame = av.VideoFrame.from_ndarray(_picture(position / RATE), format="rgb24")
+                frame = av.VideoFrame.from_ndarray(picture(position / RATE), format="rgb24")
                 frame.pts, frame.time_base = position, Fraction(1, RATE)
                 container.mux(video.encode(frame))
                 while samples < (position + 1) / RATE * SOUND_RATE:
@@ -53,17 +61,62 @@ def make_clip(path: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _picture(seconds: float) -> Picture:
-    down, across = np.mgrid[0:HEIGHT, 0:WIDTH].astype(np.float32)
-    picture = np.empty((HEIGHT, WIDTH, 3), np.float32)
-    picture[..., 0] = 40 + 60 * across / WIDTH
-    picture[..., 1] = 60 + 70 * down / HEIGHT
-    picture[..., 2] = 130 + 60 * math.sin(seconds * math.pi / SECONDS)
-    x = 70 + (WIDTH - 140) * seconds / SECONDS
-    y = HEIGHT - 60 - 220 * abs(math.sin(seconds * math.pi))
-    inside = np.clip(44 - np.hypot(across - x, down - y), 0, 1)[..., None]
-    ball = np.array((255, 196, 0), np.float32)
-    return np.asarray(picture * (1 - inside) + ball * inside, np.uint8)
+def picture(seconds: float) -> Picture:
+    """A balloon that drifts over a lake at sunset."""
+    scene = np.empty((HEIGHT, WIDTH, 3), np.float32)
+    scene[:SHORE] = _sky(seconds)
+    for depth, (height, speed, colour) in enumerate(MOUNTAINS):
+        ridge = SHORE - height * _ridge(ACROSS[0] + speed * seconds, depth)
+        _cover(scene[PEAKS:SHORE], np.clip(DOWN[PEAKS:SHORE] - ridge, 0, 1), colour)
+    scene[SHORE:] = _lake(scene, seconds)
+    _draw_balloon(scene, seconds)
+    return np.clip(scene, 0, 255).astype(np.uint8)
+
+
+def _cover(scene: Layer, cover: Layer, colour: Layer | tuple[int, int, int]) -> None:
+    scene += cover[..., None] * (np.asarray(colour, np.float32) - scene)
+
+
+def _ridge(position: Layer, depth: int) -> Layer:
+    """From 0 to 1, and not the same again in the seconds of the clip."""
+    waves = [np.sin(position * 0.0063 * 1.9**n + 1.7 * n * n + 2 * depth) / 1.9**n for n in range(6)]
+    return np.asarray(0.5 + sum(waves) / 4, np.float32)
+
+
+def _sky(seconds: float) -> Layer:
+    down, across = DOWN[:SHORE], ACROSS[:SHORE]
+    height = (down / SHORE)[..., None]
+    scene: Layer = np.array((58, 74, 140), np.float32) * (1 - height) + np.array((255, 176, 120), np.float32) * height
+    distance = np.hypot(across - SUN_X, down - (150 + 5 * np.float32(seconds)))
+    scene += np.exp(distance / -60)[..., None] * np.array((90, 60, 10), np.float32)
+    _cover(scene, np.clip(26 - distance, 0, 1), (255, 240, 190))
+    return scene
+
+
+def _lake(scene: Layer, seconds: float) -> Layer:
+    """What is above it, upside down and darker, moved by slow waves; and a way of light below the sun."""
+    depth, across = DOWN[SHORE:] - SHORE, ACROSS[SHORE:]
+    time = np.float32(seconds)
+    waves = np.sin(depth * 0.55 - time * 5 + np.sin(across * 0.02)) * depth * 0.05
+    rows = np.clip(SHORE - 1 - depth * 1.4 + waves, 0, SHORE - 1).astype(int)
+    water = scene[rows, across.astype(int)] * np.array((0.62, 0.68, 0.82), np.float32)
+    light = np.exp(-np.abs(across - SUN_X) / (12 + depth * 0.5)) * (0.5 + 0.5 * np.sin(depth * 0.8 - time * 6))
+    return np.asarray(water + light[..., None] * np.array((110, 80, 40), np.float32), np.float32)
+
+
+def _draw_balloon(scene: Layer, seconds: float) -> None:
+    x, y = 150 + 70 * seconds, 118 - 12 * seconds + 4 * math.sin(seconds * 2)
+    part = np.s_[max(0, int(y) - 50) : int(y) + 84, int(x) - 50 : int(x) + 50]
+    side, fall = (ACROSS[part] - np.float32(x)) / 44, DOWN[part] - np.float32(y)
+    up = fall / np.where(fall < 0, 44, 58).astype(np.float32)
+    stripe = np.sin(np.arcsin(np.clip(side / np.sqrt(np.clip(1 - up**2, 0.02, 1)), -1, 1)) * 5) > 0
+    colours = np.where(stripe[..., None], np.array((232, 72, 52), np.float32), np.array((250, 206, 92), np.float32))
+    shade = (0.78 + 0.3 * np.clip(side, -1, 1))[..., None]
+    _cover(scene[part], np.clip((1 - np.hypot(side, up)) * 30, 0, 1), colours * shade)
+    from_middle = np.abs(side * 44)
+    ropes = (np.abs(from_middle - 8 - (65 - fall) * 0.35) < 0.8) & (np.abs(fall - 56) < 10)
+    basket = (from_middle < 8) & (np.abs(fall - 72) < 7)
+    _cover(scene[part], (basket | ropes).astype(np.float32), (70, 45, 35))
 
 
 def _tone(start: int) -> av.AudioFrame:

@@ -26,6 +26,7 @@ from callsheet.cli.demo import DEMO_HOST
 from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
 from callsheet.cli.demo_catalog import FLEET, OPERATOR, STAGE, seed_catalog
 from callsheet.cli.demo_introduction import Shown, introduce
+from callsheet.cli.demo_previews import render_previews
 from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
 from callsheet.cli.serve import stop_requested
@@ -77,11 +78,24 @@ async def run_demo(settings: Settings, leave: bool) -> None:
                 print_json(summary)
             else:
                 introduce(login, _link(plane), password, effects, summary["seconds"], shown)
-                await _unless(stop, agent, stop.wait())
+                await _unless(stop, agent, _stay(plane, stop))
         if not leave:
             err.print("\nStopping …", style="dim")
     if failed:
         raise typer.Exit(1)
+
+
+async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
+    """Until it is told to stop; meanwhile the effects get their previews."""
+    settings = plane.settings
+    engine = f"http://{DEMO_HOST}:{settings.lightbox.port}"
+    wanted = [render_previews(plane, engine, _sample(settings))] if settings.media.previews else []
+    rendering = asyncio.gather(*wanted)
+    try:
+        await stop.wait()
+    finally:
+        rendering.cancel()
+        await asyncio.gather(rendering, return_exceptions=True)
 
 
 async def _with_engine(settings: Settings) -> Settings:
