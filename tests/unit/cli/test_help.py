@@ -20,6 +20,8 @@ LIGHT = {
     "annotated_types",
     "attr",
     "dotenv",
+    # Structlog looks for it, and the tests in a browser bring it.
+    "greenlet",
     "markdown_it",
     "mdurl",
     "pydantic",
