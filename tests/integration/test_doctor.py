@@ -14,7 +14,7 @@ import asyncpg
 import pytest
 from pydantic import SecretStr
 
-from callsheet.cli.bucket_cors import refused_origins
+from callsheet.cli.bucket_cors import browser_origins, cors_rule, refused_origins
 from callsheet.cli.doctor import examine
 from callsheet.cli.findings import Finding, clock_finding
 from callsheet.media.storage.s3 import S3Storage
@@ -323,3 +323,18 @@ async def test_a_data_directory_that_others_look_into_is_named(settings: Setting
     found = (await findings(settings))["home"]
     assert (found.status, str(settings.home) in found.message) == ("warning", True)
     assert found.advice == f"Close it: chmod go-rw {settings.home}"
+
+
+async def test_the_web_application_needs_the_rule_too_and_doctor_prints_it(settings: Settings) -> None:
+    server = {"public_url": "https://studio.example", "cors_origins": ("https://shop.example",)}
+    chosen = changed(settings, server=server)
+    origins = browser_origins(chosen)
+    assert origins == ("https://studio.example", "https://shop.example")
+    [rule] = json.loads(cors_rule(origins))
+    assert rule["AllowedOrigins"] == list(origins)
+    assert {"GET", "PUT"} <= set(rule["AllowedMethods"])
+    keys = {"access_key_id": "a", "secret_access_key": "b", "region": "eu", "bucket": "bucket"}
+    with bucket("https://shop.example") as url:
+        storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)
+        assert await refused_origins(storage, origins) == ["https://studio.example"]
+        await storage.close()

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+from callsheet.jobs.moves import SQL as JOBS
 from callsheet.library.lists import SQL
 from callsheet.library.search import Filters
+from callsheet.library.shares import SQL as SHARES
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.plumbing.sql import Connection
+from callsheet.plumbing.sql import Connection, Statement
+from callsheet.wallet.ledger import SQL as WALLET
 from callsheet.wire.library import Medium
 from tests.support.crowd import TENANT, fill_pool, job_id, quiet, user_id
 from tests.support.installation import opened
-from tests.support.plans import Seen, explain, literal, prepare
+from tests.support.plans import Seen, explain, explain_once, literal, prepare
 
 ROWS = 30_000
 # The first user has a tenth of all jobs.
@@ -83,18 +87,37 @@ async def _everything(databases: Databases) -> dict[tuple[str, str], Seen]:
                     await filling.execute(DESCRIBED)
                 await connection.execute("VACUUM ai_jobs, job_descriptions")
             found |= {(name, when): one for name, one in (await _measure(connection)).items()}
-            await connection.execute("; ".join(f"DEALLOCATE library_{number}" for number in range(len(CASES))))
+            found |= {(name, when): await _explained(connection, name) for name in OTHERS}
+            await connection.execute("; ".join(f"DEALLOCATE {name}" for name in _prepared()))
             await connection.execute("ANALYZE")
     return found
 
 
 async def _plan(connection: Connection) -> None:
     """The plans that are made now are kept."""
+    for name, (statement, values, _, _) in OTHERS.items():
+        await prepare(connection, f"other_{name}", statement.text)
+        given = ", ".join(literal(values[parameter]) for parameter in statement.parameters)
+        await connection.execute(f"EXPLAIN EXECUTE other_{name}({given})")
     for number, (case, (name, *_)) in enumerate(CASES.items()):
         await prepare(connection, f"library_{number}", SQL[name].text)
         await connection.execute(
             f"EXPLAIN EXECUTE library_{number}({', '.join(literal(value) for value in arguments(case))})"
         )
+
+
+def _prepared() -> list[str]:
+    return [*(f"library_{number}" for number in range(len(CASES))), *(f"other_{name}" for name in OTHERS)]
+
+
+async def _explained(connection: Connection, name: str) -> Seen:
+    statement, values, _, _ = OTHERS[name]
+    transaction = connection.transaction()
+    await transaction.start()
+    try:
+        return await explain(connection, f"other_{name}", [values[parameter] for parameter in statement.parameters])
+    finally:
+        await transaction.rollback()
 
 
 async def _measure(connection: Connection) -> dict[str, Seen]:
@@ -105,6 +128,64 @@ async def _measure(connection: Connection) -> dict[str, Seen]:
         measured[case] = await explain(connection, f"library_{number}", arguments(case))
         await transaction.rollback()
     return measured
+
+
+# Statements beside the lists, with the indexes they must use and the most blocks they may touch.
+USER: dict[str, object] = {"tenant_id": TENANT, "user_id": user_id(1)}
+OTHERS: dict[str, tuple[Statement, dict[str, object], set[str], int]] = {
+    "shared_job": (SQL["shared_job"], {**USER, "job_id": job_id(1), "most": 20}, set(), 60),
+    "outputs_of_jobs": (SQL["outputs_of_jobs"], {**USER, "job_ids": [job_id(1)]}, set(), 60),
+    "list_holds": (WALLET["list_holds"], {**USER, "before": None, "limit": 21}, {"jobs_active_of_user"}, 100),
+    "list_transactions": (
+        WALLET["list_transactions"],
+        {**USER, "user_id": user_id(2), "before": None, "limit": 21},
+        {"transactions_of_user"},
+        21 * 15,
+    ),
+    "description_of_job": (JOBS["description_of_job"], {**USER, "job_id": job_id(1)}, {"job_descriptions_pkey"}, 10),
+    "follow_user": (
+        JOBS["follow_user"],
+        {**USER, "after": ROWS - 100, "limit": 200, "is_first": True},
+        {"events_of_user"},
+        200,
+    ),
+}
+
+
+@pytest.mark.parametrize("when", WHENS)
+@pytest.mark.parametrize("name", OTHERS)
+def test_what_stands_beside_the_lists_is_found_by_key(
+    seen: Mapping[tuple[str, str], Seen], name: str, when: str
+) -> None:
+    _, _, indexes, most = OTHERS[name]
+    found = seen[name, when]
+    assert indexes <= found.indexes
+    assert not found.scanned & {"ai_jobs", "job_descriptions", "files", "token_transactions"}
+    assert found.buffers <= most
+
+
+async def test_a_token_is_found_by_its_hash_however_many_links_there_are(databases: Databases) -> None:
+    central = databases.central
+    fill = f"""
+        SET LOCAL session_replication_role = replica;
+        INSERT INTO tenants (id, slug, name, db_pool) VALUES ('{TENANT}', 'links', 'Links', 'pool_1');
+        INSERT INTO users (id, tenant_id, email, password_hash)
+            VALUES ('{user_id(1)}', '{TENANT}', 'a@example.com', '$argon2id$');
+        INSERT INTO share_links (id, token_hash, tenant_id, user_id, job_id, shows_prompt, shows_input, expires_at)
+        SELECT gen_random_uuid(), sha256(n::text::bytea), '{TENANT}', '{user_id(1)}', gen_random_uuid(), false, true,
+            now() + interval '1 day' FROM generate_series(1, 20000) n
+    """
+    async with central.transaction() as connection:
+        await connection.execute(fill)
+    for token, rows in (("7", 1), ("no such token", 0)):
+        found = await explain_once(central, SHARES["find_share"], {"token_hash": _hashed(token)})
+        assert "share_links_token_hash_key" in found.indexes
+        assert not found.scanned
+        assert (found.rows, found.buffers <= 20) == (rows, True)
+
+
+def _hashed(token: str) -> str:
+    return "\\x" + hashlib.sha256(token.encode()).hexdigest()
 
 
 @pytest.mark.parametrize("when", WHENS)

@@ -1,15 +1,35 @@
-"""Whether a bucket lets the pages of `server.cors_origins` upload and read: asked as a browser asks."""
+"""Whether a bucket lets pages upload and read, the web application's and others: asked as a browser asks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 
 import httpx
 
 from callsheet.media.storage import Storage
+from callsheet.settings import Settings
 
 HEADERS = "content-type,x-amz-checksum-sha256"
 SECONDS = 5.0
+
+
+def browser_origins(settings: Settings) -> Sequence[str]:
+    """Where pages come from that use the storage: the web application's own addresses, and those of other sites."""
+    server = settings.server
+    return tuple(dict.fromkeys((settings.public_url, *server.allowed_origins, *server.cors_origins)))
+
+
+def cors_rule(origins: Sequence[str]) -> str:
+    """As S3 takes it; docs/how-to/use-s3-storage.md says how to set it."""
+    rule = {
+        "AllowedOrigins": list(origins),
+        "AllowedMethods": ["GET", "HEAD", "PUT"],
+        "AllowedHeaders": ["content-type", "x-amz-checksum-sha256", "range", "if-none-match"],
+        "ExposeHeaders": ["ETag", "Content-Range", "Content-Length", "Accept-Ranges"],
+        "MaxAgeSeconds": 600,
+    }
+    return json.dumps([rule])
 
 
 async def refused_origins(storage: Storage, origins: Iterable[str]) -> list[str]:

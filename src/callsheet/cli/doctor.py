@@ -195,7 +195,7 @@ async def _examine_pool(pool: PoolAddress, central: Central) -> tuple[Migration,
 
 
 async def _storage(settings: Settings) -> list[Finding]:
-    from callsheet.cli.bucket_cors import refused_origins
+    from callsheet.cli.bucket_cors import browser_origins, cors_rule, refused_origins
     from callsheet.media.storage import open_storage
     from callsheet.plumbing.secrets import master_secret
 
@@ -204,7 +204,7 @@ async def _storage(settings: Settings) -> list[Finding]:
         await storage.check()
         foreign = await _foreign_storage(settings, storage)
         # Local storage is served by the control plane, which answers for itself.
-        origins = settings.server.cors_origins if settings.storage.backend == "s3" else ()
+        origins = browser_origins(settings) if settings.storage.backend == "s3" else ()
         refused = await refused_origins(storage, origins)
     finally:
         await storage.close()
@@ -213,7 +213,7 @@ async def _storage(settings: Settings) -> list[Finding]:
         findings.append(Finding("storage", "problem", foreign))
     if refused:
         message = f"The bucket has no CORS rule for {', '.join(refused)}: its pages cannot upload or read files."
-        findings.append(Finding("storage", "warning", message, "Set the rule of docs/how-to/use-s3-storage.md."))
+        findings.append(Finding("storage", "warning", message, f"Set this CORS rule: {cors_rule(origins)}"))
     return findings
 
 
