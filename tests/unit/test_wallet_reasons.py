@@ -14,9 +14,10 @@ JOB: dict[str, Any] = {"title": "Claymation", "input_name": "fox.mp4", "cost": 7
 @pytest.mark.parametrize(
     ("row", "reason"),
     [
-        ({"type": "PAYMENT_CREDIT", "title": None, "input_name": None}, "Tokens were added."),
+        ({"type": "PAYMENT_CREDIT", "title": None, "input_name": None, "cost": None}, "Tokens were added."),
         ({"type": "JOB_RESERVE"}, "Held for Claymation, fox.mp4."),
         ({"type": "JOB_RESERVE", "title": None, "input_name": None}, "Held for a job."),
+        ({"type": "JOB_CONSUME", "cost": 0}, "Free: Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME"}, "7 tokens were spent on Claymation, fox.mp4."),
         ({"type": "JOB_CONSUME", "cost": 1, "input_name": None}, "1 token was spent on Claymation."),
         ({"type": "JOB_REFUND", "ended": "failed"}, "Given back: Claymation, fox.mp4 failed."),

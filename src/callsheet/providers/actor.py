@@ -16,6 +16,8 @@ __all__ = ["OWN", "Actor", "Deferred", "Done", "EffectUse", "Plan", "Task", "tit
 
 # Of tasks that need no provider: they run on our own machines.
 OWN = "self_hosted"
+# The actor whose tasks name a provider and an action.
+MEDIA = "media"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,10 @@ class Actor(Protocol):
         ...
 
 
-def title_of(actor: Actor) -> str:
-    """What people read. An actor may say it as `title`; otherwise it is made of its name."""
+def title_of(actor: Actor, plan: Plan | None = None) -> str:
+    """What people read. An actor may say it as `title`; otherwise it is made of its name. Of a task that names provider
+    and action, these say more."""
+    if plan is not None and plan.action is not None and plan.provider != OWN and actor.name == MEDIA:
+        return f"{plan.provider}: {plan.action.replace('_', ' ')}"
     title = getattr(actor, "title", None)
     return title if isinstance(title, str) and title else actor.name.replace("_", " ").capitalize()

@@ -71,7 +71,7 @@ class Plans:
         if plan.finish is Finish.WORKER:
             new = await self._for_engine(principal, wanted, plan)
         else:
-            described = Description(title_of(actor), texts=texts_of(wanted.payload))
+            described = Description(title_of(actor, plan), texts=texts_of(wanted.payload))
             cost = self._actors.prices.of(actor, plan)
             new = replace(self._for_actor(principal, wanted, plan, workflow, cost), description=described)
         if plan.concurrency is not None:

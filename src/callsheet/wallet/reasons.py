@@ -15,6 +15,8 @@ def title_of(row: Row) -> str | None:
 
 def reason_of(row: Row) -> str:
     job = title_of(row) or "a job"
+    if row["cost"] == 0:
+        return f"Free: {job}."
     match row["type"]:
         case "PAYMENT_CREDIT":
             return "Tokens were added."
