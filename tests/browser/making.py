@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import uuid
 from pathlib import Path
 from typing import Any
+
+from PIL import Image
 
 from tests.browser.stack import Account, Stack
 from tests.support.waiting import until
@@ -56,10 +59,11 @@ async def submit(stack: Stack, account: Account, effect: str, file_id: str | Non
 
 
 async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -> str:
-    """The demo's sample clip under another name."""
-    content = (stack.home / "demo/sample.mp4").read_bytes()
+    """The demo's sample clip under another name, or a small picture where the name is one of a picture."""
+    is_picture = name.endswith(".png")
+    content = _picture() if is_picture else (stack.home / "demo/sample.mp4").read_bytes()
     async with stack.client(account.headers) as client:
-        body = {"name": name, "mime_type": "video/mp4", "size": len(content)}
+        body = {"name": name, "mime_type": "image/png" if is_picture else "video/mp4", "size": len(content)}
         created = await client.post("/api/videos/uploads", json=body)
         assert created.status_code == 201, created.text
         wanted = created.json()["upload"]
@@ -69,6 +73,12 @@ async def upload(stack: Stack, account: Account, name: str = "beach-walk.mp4") -
         confirmed = await client.post(f"/api/videos/uploads/{file_id}/confirm")
         assert confirmed.is_success, confirmed.text
     return file_id
+
+
+def _picture() -> bytes:
+    content = io.BytesIO()
+    Image.linear_gradient("L").resize((320, 200)).save(content, "PNG")
+    return content.getvalue()
 
 
 async def job_of(stack: Stack, account: Account, job_id: str) -> dict[str, Any]:

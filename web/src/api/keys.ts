@@ -21,6 +21,7 @@ export const keys = {
   counts: (filters: Record<string, unknown>) => ["jobs", "counts", filters] as const,
   file: (id: string) => ["files", "one", id] as const,
   uploadLimits: ["upload-limits"] as const,
+  shares: (jobId: string) => ["shares", jobId] as const,
   actors: ["actors"] as const,
   apiKeys: ["api-keys"] as const,
   sessions: ["sessions"] as const,

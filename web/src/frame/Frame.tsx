@@ -9,6 +9,7 @@ import { CommandPalette } from "./CommandPalette";
 import { ReconnectingBar } from "./ReconnectingBar";
 import { Sidebar } from "./Sidebar";
 import { TopBar } from "./TopBar";
+import { useRefundNews } from "./useRefundNews";
 import { useShortcuts } from "./useShortcuts";
 
 const KeysDialog = lazy(() => import("./KeysDialog"));
@@ -18,6 +19,7 @@ export function Frame() {
   const [isPaletteOpen, setPaletteOpen] = useState(false);
   const [areKeysShown, setKeysShown] = useState(false);
   useLiveSession();
+  useRefundNews();
   useShortcuts({ onPalette: () => setPaletteOpen((open) => !open), onKeys: () => setKeysShown(true) });
   return (
     <div className="min-h-dvh md:grid md:grid-cols-[224px_minmax(0,1fr)]">

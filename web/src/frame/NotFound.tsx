@@ -12,6 +12,7 @@ export function NotFound() {
       icon={<Compass size={20} />}
       title={frameTexts.notFound}
       text={frameTexts.notFoundText}
+      isPage
       action={
         <Button asChild>
           <Link to="/effects">{frameTexts.goToEffects}</Link>

@@ -2,21 +2,37 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { walletQuery } from "@/api/queries";
 import { Skeleton } from "@/design/Skeleton";
+import { useDelta } from "@/parts/useDelta";
 import { frameTexts } from "@/texts/frame";
 
 const numbers = new Intl.NumberFormat("en");
 
+/** What can be spent and what is held. A change shows where it happens, for a moment. */
 export function WalletBox() {
   const wallet = useQuery(walletQuery);
+  const balance = wallet.data?.balance;
+  const held = wallet.data?.held ?? 0;
+  const delta = useDelta(balance);
   return (
     <Link to="/account" className="num block rounded-m border bg-panel p-3 shadow-panel transition-colors duration-100 hover:bg-hover">
       <span className="block text-s text-muted">{frameTexts.wallet}</span>
-      {wallet.data ? (
-        <strong className="block text-xl font-semibold tracking-tight">{numbers.format(wallet.data.balance)}</strong>
+      {balance !== undefined ? (
+        <span className="flex items-baseline gap-2">
+          <strong key={balance} className="block animate-[tick_160ms_ease-out] text-xl font-semibold tracking-tight">
+            {numbers.format(balance)}
+          </strong>
+          {delta !== null && (
+            <span data-delta className={`appear text-s font-[550] ${delta > 0 ? "text-ok" : "text-warn"}`}>
+              {(delta > 0 ? frameTexts.moreTokens : frameTexts.fewerTokens)(numbers.format(Math.abs(delta)))}
+            </span>
+          )}
+        </span>
       ) : (
         <Skeleton className="my-1 h-5 w-16" />
       )}
-      <span className="block text-s text-muted">{wallet.data?.held ? frameTexts.held(numbers.format(wallet.data.held)) : frameTexts.nothingHeld}</span>
+      <span key={held} className="block animate-[tick_160ms_ease-out] text-s text-muted">
+        {held ? frameTexts.held(numbers.format(held)) : frameTexts.nothingHeld}
+      </span>
     </Link>
   );
 }

@@ -1,7 +1,33 @@
-import { PageHead } from "@/design";
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate, useSearch } from "@tanstack/react-router";
+import { meQuery } from "@/api/queries";
+import { PageHead, Tabs } from "@/design";
 import { useTitle } from "@/parts/useTitle";
+import { accountTexts } from "@/texts/account";
+import { AppearanceTab } from "./AppearanceTab";
+import { KeysTab } from "./KeysTab";
+import { SecurityTab } from "./SecurityTab";
+import { WalletTab } from "./WalletTab";
 
 export function AccountPage() {
-  useTitle("Account");
-  return <PageHead title="Account" />;
+  useTitle(accountTexts.title);
+  const { tab = "wallet" } = useSearch({ from: "/framed/account" });
+  const navigate = useNavigate({ from: "/account" });
+  const me = useQuery(meQuery);
+  return (
+    <>
+      <PageHead title={accountTexts.title} text={me.data?.email} />
+      <Tabs
+        label={accountTexts.tabs}
+        value={tab}
+        onChange={(value) => void navigate({ search: value === "wallet" ? {} : { tab: value }, replace: true })}
+        tabs={[
+          { value: "wallet", label: accountTexts.wallet, content: <WalletTab /> },
+          { value: "keys", label: accountTexts.keys, content: <KeysTab /> },
+          { value: "security", label: accountTexts.security, content: <SecurityTab /> },
+          { value: "appearance", label: accountTexts.appearance, content: <AppearanceTab /> },
+        ]}
+      />
+    </>
+  );
 }

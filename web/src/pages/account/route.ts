@@ -1,8 +1,12 @@
 import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
 import { framedRoute } from "@/frame/routes";
 
+export const ACCOUNT_TABS = ["wallet", "keys", "security", "appearance"] as const;
+export type AccountTab = (typeof ACCOUNT_TABS)[number];
+
 export const accountRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/account",
+  validateSearch: (search: Record<string, unknown>): { tab?: AccountTab } => ({ tab: ACCOUNT_TABS.find((tab) => tab === search["tab"]) }),
   component: lazyRouteComponent(() => import("./AccountPage"), "AccountPage"),
 });

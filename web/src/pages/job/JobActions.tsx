@@ -1,21 +1,28 @@
 import { Link } from "@tanstack/react-router";
-import { Download, Link2, MoreHorizontal, SlidersHorizontal, Trash2 } from "lucide-react";
+import { Download, Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
 import { useState } from "react";
-import { toast } from "sonner";
 import type { Job, JobSummary } from "@/api/types";
 import { Button, Dialog, Menu, MenuItem } from "@/design";
+import { ShareDialog } from "@/parts/ShareDialog";
+import { notify } from "@/parts/notify";
 import { jobTexts } from "@/texts/job";
 import { useDeleteJob } from "./useJobActions";
 
 /** What can be done with a job that has ended. */
 export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) {
   const [isRemoving, setRemoving] = useState(false);
+  const [isSharing, setSharing] = useState(false);
   const outputs = (job.outputs ?? []).filter((output) => output.url);
-  const copyLink = () => void navigator.clipboard.writeText(window.location.href).then(() => toast(jobTexts.linkCopied));
+  const copyLink = () => void navigator.clipboard.writeText(window.location.href).then(() => notify(jobTexts.linkCopied));
   return (
     <>
       {outputs.length > 0 && <DownloadButton job={job} />}
       <RunAgain summary={summary} isFirst={outputs.length === 0} />
+      {outputs.length > 0 && (
+        <Button onClick={() => setSharing(true)} icon={<Share2 size={16} aria-hidden />}>
+          {jobTexts.share}
+        </Button>
+      )}
       <Menu trigger={<Button size="icon" aria-label={jobTexts.more} icon={<MoreHorizontal size={18} aria-hidden />} />}>
         <MenuItem onSelect={copyLink} icon={<Link2 size={15} aria-hidden />}>
           {jobTexts.copyLink}
@@ -24,6 +31,7 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
           {jobTexts.remove}
         </MenuItem>
       </Menu>
+      {isSharing && <ShareDialog jobId={job.id} hasInput={Boolean(summary.input)} hasPrompt={Boolean(summary.prompt)} onClose={() => setSharing(false)} />}
       <RemoveDialog id={job.id} open={isRemoving} onOpenChange={setRemoving} />
     </>
   );

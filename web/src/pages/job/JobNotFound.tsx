@@ -12,6 +12,7 @@ export function JobNotFound() {
       icon={<SearchX size={20} />}
       title={jobTexts.notFound}
       text={jobTexts.notFoundText}
+      isPage
       action={
         <Button asChild>
           <Link to="/jobs">{jobTexts.allJobs}</Link>

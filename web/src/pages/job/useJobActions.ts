@@ -1,13 +1,12 @@
 import { useMutation, useQueryClient, type QueryClient } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
-import { toast } from "sonner";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { explain } from "@/api/problems";
 import type { Job } from "@/api/types";
+import { notify, notifyError } from "@/parts/notify";
 import { jobTexts } from "@/texts/job";
 
-const fail = (error: unknown) => void toast.error(explain(error));
+const fail = (error: unknown) => notifyError(error);
 
 export function useCancelJob(id: string) {
   const client = useQueryClient();
@@ -28,7 +27,7 @@ export function useRetryJob(id: string) {
     mutationFn: () => data(api.POST("/api/ai-jobs/{job_id}/retry", { params: { path: { job_id: id } } })),
     onSuccess: (job) => {
       show(client, job);
-      toast(jobTexts.retried);
+      void notify(jobTexts.retried);
     },
     onError: fail,
   });
@@ -44,7 +43,7 @@ export function useDeleteJob(id: string) {
       client.removeQueries({ queryKey: keys.job(id) });
       client.removeQueries({ queryKey: keys.libraries });
       void client.invalidateQueries({ queryKey: keys.allCounts });
-      toast(jobTexts.removed);
+      void notify(jobTexts.removed);
     },
     onError: fail,
   });

@@ -9,6 +9,8 @@ import { SearchField } from "./SearchField";
 import { StatusTabs } from "./StatusTabs";
 
 const ANY = "any";
+// Side by side on a phone, too.
+const SIZE = "w-auto! min-w-28 max-sm:min-w-0! max-sm:max-w-none! max-sm:grow max-sm:basis-0 max-sm:px-2! max-sm:text-s!";
 const KINDS: readonly Choice[] = [{ value: ANY, label: jobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
 const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: jobsTexts.times[value] }));
 
@@ -27,13 +29,13 @@ export function FilterBar({ search }: { search: JobsSearch }) {
         <SearchField value={search.q ?? ""} onChange={(q) => change({ q: q || undefined })} />
         <Select
           label={jobsTexts.effectLabel}
-          className="w-auto! max-w-48 min-w-32 max-sm:grow"
+          className={`max-w-48 ${SIZE}`}
           value={search.effect ?? ANY}
           choices={[{ value: ANY, label: jobsTexts.anyEffect }, ...known]}
           onChange={(value) => change({ effect: value === ANY ? undefined : value })}
         />
-        <Select label={jobsTexts.kindLabel} className="w-auto! min-w-28 max-sm:grow" value={search.kind ?? ANY} choices={KINDS} onChange={(value) => change({ kind: value === ANY ? undefined : value })} />
-        <Select label={jobsTexts.timeLabel} className="w-auto! min-w-28 max-sm:grow" value={search.time ?? ANY} choices={TIMES} onChange={(value) => change({ time: value === "any" ? undefined : value })} />
+        <Select label={jobsTexts.kindLabel} className={SIZE} value={search.kind ?? ANY} choices={KINDS} onChange={(value) => change({ kind: value === ANY ? undefined : value })} />
+        <Select label={jobsTexts.timeLabel} className={SIZE} value={search.time ?? ANY} choices={TIMES} onChange={(value) => change({ time: value === "any" ? undefined : value })} />
         {search.run && (
           <Button size="s" onClick={() => change({ run: undefined })} aria-label={jobsTexts.clearRun}>
             {jobsTexts.run(search.run)}

@@ -1,9 +1,8 @@
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { toast } from "sonner";
 import { api, data } from "@/api/client";
 import { keys } from "@/api/keys";
-import { explain } from "@/api/problems";
 import type { Schemas } from "@/api/types";
+import { notify, notifyError } from "@/parts/notify";
 import { jobsTexts } from "@/texts/jobs";
 import { forget } from "./useLiveList";
 
@@ -27,11 +26,11 @@ export function useBulk(onDone: () => void) {
       const done = outcomes.filter((each) => each.outcome === "done");
       const refused = outcomes.filter((each) => each.outcome === "refused");
       if (action === "delete") forget(client, outcomes.filter((each) => each.outcome !== "refused").map((each) => each.job_id));
-      if (done.length > 0) toast(jobsTexts.outcome(done.length, jobsTexts.done[action]));
-      if (refused.length > 0) toast.error(jobsTexts.refused(refused.length, refused[0]?.message ?? ""));
+      if (done.length > 0) void notify(jobsTexts.outcome(done.length, jobsTexts.done[action]));
+      if (refused.length > 0) void notifyError(new Error(jobsTexts.refused(refused.length, refused[0]?.message ?? "")));
       for (const queryKey of [keys.wallet, keys.activeJobs, keys.allCounts]) void client.invalidateQueries({ queryKey });
       onDone();
     },
-    onError: (error) => void toast.error(explain(error)),
+    onError: (error) => notifyError(error),
   });
 }

@@ -1,8 +1,21 @@
-import { createRoute, lazyRouteComponent } from "@tanstack/react-router";
+import { createRoute, lazyRouteComponent, notFound } from "@tanstack/react-router";
+import { hasStatus } from "@/api/problems";
 import { rootRoute } from "@/frame/routes";
+import { ShareEnded } from "./ShareEnded";
+import { sharedQuery } from "./queries";
 
 export const shareRoute = createRoute({
   getParentRoute: () => rootRoute,
   path: "/share/$token",
+  loader: async ({ context, params }) => {
+    try {
+      await context.queryClient.ensureQueryData(sharedQuery(params.token));
+    } catch (error) {
+      // Expired, revoked, switched off, or never there: nobody learns which.
+      if ([403, 404, 410, 422].some((status) => hasStatus(error, status))) throw notFound();
+      throw error;
+    }
+  },
+  notFoundComponent: ShareEnded,
   component: lazyRouteComponent(() => import("./SharePage"), "SharePage"),
 });

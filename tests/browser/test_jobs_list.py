@@ -1,0 +1,73 @@
+"""Somebody looks through what they have made, and acts on several jobs at once."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+from playwright.async_api import Page, expect
+
+from tests.browser.accessibility import assert_accessible
+from tests.browser.making import content_of, ended, sell, submit
+from tests.browser.screenshots import Screenshots
+from tests.browser.stack import Account, Stack
+
+
+async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    await page.goto("/jobs")
+    await expect(page.get_by_text("Nothing here yet")).to_be_visible()
+    waiting = await sell(stack, "Patient painting", is_served=False)
+    lighthouse = await submit(stack, account, "imagine", prompt="a lighthouse in the rain")
+    await ended(stack, account, lighthouse)
+    rows = page.get_by_role("list", name="Jobs").get_by_role("listitem")
+
+    # New rows announce themselves; those that are there stay where they are.
+    await page.get_by_role("button", name="1 new job").click()
+    await expect(rows).to_have_count(1)
+    await expect(rows.first).to_contain_text("Completed")
+    hills = await submit(stack, account, waiting, prompt="<b>hills</b> at dawn")
+    await expect(page.get_by_role("button", name="1 new job")).to_be_visible()
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("button", name="1 new job").click()
+    await expect(rows).to_have_count(2)
+    await expect(rows.first).to_contain_text("<b>hills</b> at dawn")
+    await assert_accessible(page)
+    await screenshots.take(page, "jobs")
+
+    # A row changes in place.
+    async with stack.client(account.headers) as client:
+        await client.post(f"/api/ai-jobs/{hills}/cancel")
+    await expect(rows.first).to_contain_text("Canceled")
+
+    # What is looked for stands in the address.
+    await page.get_by_role("searchbox").fill("LIGHTHOUSE rain")
+    await expect(page).to_have_url(re.compile(r"\?q="))
+    await expect(rows).to_have_count(1)
+    await page.reload()
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("button", name="Clear filters").last.click()
+    await page.get_by_role("button", name="Canceled", exact=False).click()
+    await expect(rows).to_have_count(1)
+    await page.get_by_role("button", name="All", exact=False).first.click()
+    await expect(rows).to_have_count(2)
+
+    # J and K move, X selects.
+    for key in ("j", "x", "j", "x"):
+        await page.keyboard.press(key)
+        await page.wait_for_timeout(60)
+    bar = page.get_by_role("toolbar", name="Selected jobs")
+    await expect(bar).to_contain_text("2 selected")
+    await assert_accessible(page)
+    async with page.expect_download() as downloading:
+        await bar.get_by_role("link", name="Download").click()
+    archive = zipfile.ZipFile(io.BytesIO(content_of(await (await downloading.value).path())))
+    assert len([name for name in archive.namelist() if name.endswith(".png")]) == 1
+    await bar.get_by_role("button", name="Delete").click()
+    await page.get_by_role("dialog", name="Delete 2 jobs?").get_by_role("button", name="Delete").click()
+    await expect(page.get_by_text("Nothing here yet")).to_be_visible()
+    await page.goto(f"/jobs/{hills}")
+    await expect(page.get_by_role("heading", name="Job not found")).to_be_visible()

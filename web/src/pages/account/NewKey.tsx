@@ -1,0 +1,27 @@
+import { CopyButton } from "@/design";
+import { keyTexts } from "@/texts/account";
+
+/** A key that was just made, and a command that uses it. */
+export function NewKey({ apiKey }: { apiKey: string }) {
+  const curl = `curl -H 'Authorization: Bearer ${apiKey}' ${window.location.origin}/api/wallet`;
+  return (
+    <div className="grid gap-4">
+      <Code label={keyTexts.key} text={apiKey} copyLabel={keyTexts.copyKey} />
+      <Code label={keyTexts.tryIt} text={curl} copyLabel={keyTexts.copyCurl} />
+    </div>
+  );
+}
+
+function Code({ label, text, copyLabel }: { label: string; text: string; copyLabel: string }) {
+  return (
+    <div className="grid gap-1.5">
+      <div className="flex items-center justify-between">
+        <span className="text-s font-[550]">{label}</span>
+        <CopyButton text={text} label={copyLabel} word={copyLabel} />
+      </div>
+      <pre className="rounded-s border bg-bg p-3 break-all whitespace-pre-wrap">
+        <code>{text}</code>
+      </pre>
+    </div>
+  );
+}

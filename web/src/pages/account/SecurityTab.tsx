@@ -1,0 +1,11 @@
+import { PasswordForm } from "./PasswordForm";
+import { SessionList } from "./SessionList";
+
+export function SecurityTab() {
+  return (
+    <div className="grid max-w-3xl gap-8">
+      <PasswordForm />
+      <SessionList />
+    </div>
+  );
+}
