@@ -122,8 +122,8 @@ $(WEB)/packages: web/package-lock.json web/.npmrc | $(VENV)/.node
 	@mkdir -p $(WEB) && touch $@
 
 # A browser for the tests, where this machine has none.
-$(WEB)/browser: web/browser/package-lock.json | $(VENV)/.node
-	@sh tools/find-chromium >/dev/null || (cd web/browser && $(NODE) npm ci >/dev/null)
+$(WEB)/browser: web/browser/package-lock.json web/browser/unpack.mjs | $(VENV)/.node
+	@sh tools/find-chromium >/dev/null || (cd web/browser && $(NODE) npm ci >/dev/null && $(NODE) node unpack.mjs)
 	@mkdir -p $(WEB) && touch $@
 
 # Written only where the document has changed, so that a change elsewhere in Python builds no web application.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -20,13 +19,6 @@ ARGUMENTS = [
 
 
 def chromium_path() -> str:
-    found = _run(["sh", str(ROOT / "tools/find-chromium")])
-    if found.returncode == 0:
-        return found.stdout.strip()
-    installed = _run(["sh", str(ROOT / "tools/run-node"), sys.prefix, "node", "path.mjs"], ROOT / "web/browser")
-    installed.check_returncode()
-    return installed.stdout.strip()
-
-
-def _run(command: list[str], directory: Path = ROOT) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)  # noqa: S603
+    command = ["/bin/sh", str(ROOT / "tools/find-chromium")]
+    found = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
+    return found.stdout.strip() if found.returncode == 0 else str(ROOT / "web/browser/chromium")
