@@ -38,7 +38,7 @@ TEST_PROCESSES := -n 3 --dist each
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 
 test: install-dev web ## Run every check CI runs: lint, types, import rules, tests (ARGS="-k storage" to choose)
-	@$(MAKE) --no-print-directory -j 3 lint types web-tests tests
+	@$(MAKE) -s -j 3 lint types web-tests tests
 
 tests: install-dev
 	@$(BARE) $(BIN)/pytest $(TEST_PROCESSES) -m "not thorough" $(ARGS)
@@ -82,7 +82,7 @@ package: web ## Build the wheel and the source distribution into dist/
 
 # With the installation, so that the document is made while npm still fetches.
 web: $(UV) ## Build the web application, where something of it has changed
-	@$(MAKE) --no-print-directory -j 3 $(VENV)/.server $(STATIC)/.built
+	@$(MAKE) -s -j 3 $(VENV)/.server $(STATIC)/.built
 
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) --group node -o locks/node.txt $(ARGS)
@@ -95,9 +95,9 @@ clean: ## Remove what was built (the data directory .callsheet stays)
 
 # The packages of npm are fetched beside those of Python.
 install-server: $(UV)
-	@$(MAKE) --no-print-directory -j 2 $(VENV)/.server $(WEB)/packages
+	@$(MAKE) -s -j 2 $(VENV)/.server $(WEB)/packages
 install-dev: $(UV)
-	@$(MAKE) --no-print-directory -j 3 $(VENV)/.dev $(WEB)/packages $(WEB)/browser
+	@$(MAKE) -s -j 3 $(VENV)/.dev $(WEB)/packages $(WEB)/browser
 
 $(UV): tools/create-venv
 	@PYTHON="$(PYTHON)" sh tools/create-venv $(VENV) $(UV_VERSION)
