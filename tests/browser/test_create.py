@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 from playwright.async_api import Locator, Page, expect
 
+from tests.browser.accessibility import assert_accessible
+from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
 # As a connection that is lost in the middle; a real one would be written to the console.
@@ -70,7 +72,22 @@ async def test_from_the_gallery_to_a_job_that_is_made_once(signed_in: Page, stac
 
     # The same again, with something changed.
     await page.goto(f"/effects/caption?from={job['id']}")
+    await expect(page.get_by_role("textbox", name="Caption")).to_have_value(prompt)
     await expect(page.get_by_text("sample.mp4")).to_be_visible()
+    await expect(page.get_by_role("combobox", name="Position")).to_have_text("Top right")
+
+
+async def test_a_task_is_answered_beside_its_form(signed_in: Page) -> None:
+    page = signed_in
+    await page.goto("/tasks/new?actor=copy")
+    await page.get_by_role("button", name="Submit").click()
+    await expect(page.get_by_text("Fill this in.")).to_be_visible()
+    await page.get_by_role("textbox", name="Title").fill("Lamp <b>one</b>")
+    await page.get_by_role("textbox", name="Description").fill("Warm light.")
+    await page.get_by_role("button", name="Submit").click()
+    answer = page.get_by_role("region", name="Answer")
+    await expect(answer).to_contain_text("Lamp <b>one</b>")
+    await expect(answer).to_contain_text("Warm light.")
 
 
 @pytest.mark.thorough
@@ -81,11 +98,11 @@ async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, tmp_pa
     text = tmp_path / "notes & <b>.txt"
     text.write_text("no video")
     await page.goto("/effects/negative")
-    await expect(page.get_by_text("MP4, MOV, WebM and others")).to_be_visible()
+    await expect(page.get_by_text("MP4, MOV, WebM and others, up to 5.4 GB")).to_be_visible()
     uploads.clear()
     await chooser(page).set_input_files(text)
     await expect(page.get_by_role("alert")).to_contain_text("“notes & <b>.txt” is not a video that can be used here.")
-    await expect(page.get_by_role("alert")).to_contain_text("Accepted: MP4, MOV, WebM and others.")
+    await expect(page.get_by_role("alert")).to_contain_text("Accepted: MP4, MOV, WebM and others, up to 5.4 GB.")
     empty = tmp_path / "empty.mp4"
     empty.touch()
     await chooser(page).set_input_files(empty)
@@ -104,3 +121,89 @@ async def test_an_upload_that_breaks_is_tried_again_with_the_form_kept(signed_in
     await page.get_by_role("button", name="Try again").click()
     await expect(page.get_by_label("Uploaded")).to_be_visible()
     await expect(page.get_by_role("textbox", name="Caption")).to_have_value("Still here")
+
+
+@pytest.mark.thorough
+async def test_too_few_tokens_are_said_before_anything_is_submitted(page: Page, stack: Stack) -> None:
+    await stack.sign_in(page, await stack.new_account(tokens=1))
+    await page.goto("/effects/caption")
+    await expect(page.get_by_role("alert")).to_contain_text("You need 1 token more.")
+    await expect(page.get_by_role("button", name="Generate")).to_be_disabled()
+
+
+@pytest.mark.thorough
+async def test_a_session_that_ends_comes_back_to_the_form_as_it_was(signed_in: Page, account: Account) -> None:
+    page = signed_in
+    await page.goto("/effects/imagine")
+    prompt = page.get_by_role("textbox", name="Prompt")
+    await prompt.fill("mountains at dawn")
+    await page.context.clear_cookies()
+    await page.get_by_role("button", name="Generate").click()
+    await expect(page.get_by_text("Your session has ended.")).to_be_visible()
+    await page.get_by_label("Email").fill(account.email)
+    await page.get_by_label("Password").fill(account.password)
+    await page.get_by_role("button", name="Sign in").click()
+    await expect(prompt).to_have_value("mountains at dawn")
+    await page.get_by_role("button", name="Generate").click()
+    await expect(page).to_have_url(re.compile(r"/jobs/"))
+
+
+@pytest.mark.thorough
+async def test_an_image_is_made_with_the_keyboard_alone(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    await page.goto("/effects")
+    await page.locator("[data-card]").first.wait_for()
+    await page.keyboard.press("/")
+    await page.keyboard.type("imagine")
+    await expect(page.locator("[data-card]")).to_have_count(1)
+    card = page.get_by_role("link", name="Imagine")
+    for _ in range(12):
+        await page.keyboard.press("Tab")
+        if await card.evaluate("element => element === document.activeElement"):
+            break
+    await page.keyboard.press("Enter")
+    prompt = page.get_by_role("textbox", name="Prompt")
+    await prompt.focus()
+    await page.keyboard.type("the sea")
+    await page.keyboard.press("Tab")
+    await page.keyboard.press("Control+a")
+    await page.keyboard.type("7")
+    # The button for a random number, then Generate.
+    await page.keyboard.press("Tab")
+    for _ in range(3):
+        await page.keyboard.press("Tab")
+        if await page.get_by_role("button", name="Generate").evaluate("element => element === document.activeElement"):
+            break
+    await page.keyboard.press("Enter")
+    await expect(page).to_have_url(re.compile(r"/jobs/"))
+    [job] = await jobs_of(stack, account)
+    async with stack.client(account.headers) as client:
+        sent = (await client.get(f"/api/ai-jobs/{job['id']}")).json()["input_payload"]
+    assert sent == {"prompt": "the sea", "seed": 7}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("page", [{"width": 360, "height": 740}, {"width": 1440, "height": 900}], indirect=True)
+@pytest.mark.parametrize("path", ["/effects", "/effects/watermark", "/effects/imagine", "/tasks/new?actor=copy"])
+async def test_pages_of_creating_fit_and_are_accessible(signed_in: Page, screenshots: Screenshots, path: str) -> None:
+    page = signed_in
+    await page.goto(path)
+    await expect(page.get_by_role("heading", level=1)).to_be_visible()
+    await expect(page.locator(".skeleton")).to_have_count(0)
+    if path == "/tasks/new?actor=copy":
+        await expect(page.get_by_role("button", name="Submit")).to_be_visible()
+    width = await page.evaluate("[document.documentElement.scrollWidth, window.innerWidth]")
+    assert width[0] <= width[1]
+    await assert_accessible(page)
+    await screenshots.take(page, re.sub(r"\W+", "-", path).strip("-"))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("actor", ["copy", "media", "scrape", "static_ad", "tts", "ugc_video"])
+async def test_every_actor_has_a_form(signed_in: Page, actor: str) -> None:
+    page = signed_in
+    await page.goto(f"/tasks/new?actor={actor}")
+    form = page.locator("form")
+    await expect(form.get_by_role("button", name="Submit")).to_be_visible()
+    await expect(form.get_by_role("textbox").first).to_be_visible()
+    await expect(form.get_by_label("Payload")).to_have_count(0)

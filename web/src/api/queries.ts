@@ -70,3 +70,10 @@ export const activeJobsQuery = queryOptions({
     return ACTIVE.reduce((sum, status) => sum + (counts.by_status[status] ?? 0), 0);
   },
 });
+
+/** What this installation takes of any file. */
+export const uploadLimitsQuery = queryOptions({
+  queryKey: keys.uploadLimits,
+  queryFn: ({ signal }) => data(api.GET("/api/videos/uploads/limits", { signal })),
+  staleTime: 5 * 60_000,
+});

@@ -1,6 +1,6 @@
 import { labelOf, type FormValue, type FormValues, type Property } from "./form/values";
 import { BooleanField, ChoiceField, NumberField, TextField } from "./form/fields";
-import type { Acceptance } from "./upload/acceptance";
+import { acceptanceOf, type InstallationLimits } from "./upload/acceptance";
 import { UploadField, type FileValue } from "./UploadField";
 
 interface Props {
@@ -10,7 +10,7 @@ interface Props {
   /** By key: what the page or the server found wrong. */
   problems: Record<string, string>;
   /** What the installation takes of any file. */
-  limits?: Omit<Acceptance, "kind">;
+  limits?: InstallationLimits;
   onPending: (key: string, uploading: Promise<FileValue> | null) => void;
 }
 
@@ -36,7 +36,7 @@ export function PropertyForm({ properties, values, onChange, problems, limits, o
             key={key}
             {...shared}
             value={value as FileValue | null}
-            accepts={{ ...limits, kind: type, maxBytes: property.limits.max_bytes ?? limits?.maxBytes }}
+            accepts={acceptanceOf(type, property.accept, property.limits.max_bytes, limits)}
             onChange={change}
             onPending={(uploading) => onPending(key, uploading)}
           />

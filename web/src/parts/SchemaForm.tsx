@@ -22,9 +22,11 @@ const MOST_AT_ONCE = 5;
 
 /** A form from a JSON schema. */
 export function SchemaForm({ schema, root = schema, path = [], value, onChange, problems }: Props) {
-  const fields = fieldsOf(schema, root, path);
-  const shown = fields.length <= MOST_AT_ONCE ? fields : fields.filter((field) => field.required || isShort(field));
-  const rest = fields.filter((field) => !shown.includes(field));
+  const fields = fieldsOf(schema, root, path).filter((field) => field.schema.const === undefined);
+  const needed = fields.filter((field) => field.required).length;
+  const count = fields.length <= MOST_AT_ONCE ? fields.length : Math.max(needed, MOST_AT_ONCE - 1);
+  const shown = fields.slice(0, count);
+  const rest = fields.slice(count);
   const isProblemHidden = rest.some((field) => Object.keys(problems).some((name) => name.startsWith(field.path.join("."))));
   const draw = (field: SchemaField) => <One key={field.path.join(".")} field={field} root={root} value={value} onChange={onChange} problems={problems} />;
   return (
@@ -43,13 +45,14 @@ export function SchemaForm({ schema, root = schema, path = [], value, onChange, 
   );
 }
 
-function isShort({ kind }: SchemaField): boolean {
-  return kind === "choice" || kind === "boolean";
+/** The title, unless it is the name of a class. */
+function labelOf({ name, schema }: SchemaField): string {
+  return schema.title && !/[a-z][A-Z]/.test(schema.title) ? titled(schema.title) : titled(name);
 }
 
 function One({ field, root, value, onChange, problems }: { field: SchemaField } & Omit<Required<Props>, "schema" | "path">) {
   const { schema, kind, path, required } = field;
-  const shared = { label: titled(field.name), hint: schema.description, required, error: problems[path.join(".")] };
+  const shared = { label: labelOf(field), hint: schema.description?.replaceAll("`", ""), required, error: problems[path.join(".")] };
   const given = valueAt(value, path);
   const change = (next: Json | undefined) => onChange(path, next);
   switch (kind) {

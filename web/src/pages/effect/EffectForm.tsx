@@ -1,12 +1,13 @@
 import { useQuery } from "@tanstack/react-query";
 import { useRef, useState, type FormEvent } from "react";
 import { ApiError } from "@/api/problems";
-import { walletQuery } from "@/api/queries";
+import { uploadLimitsQuery, walletQuery } from "@/api/queries";
 import type { Effect } from "@/api/types";
 import { Button } from "@/design";
 import { initialValues, labelOf, mergedValues, problemsOf, type FormValue, type FormValues } from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { PropertyForm } from "@/parts/PropertyForm";
+import { acceptanceOf } from "@/parts/upload/acceptance";
 import { UploadField, type FileValue } from "@/parts/UploadField";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
@@ -38,6 +39,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
   const uploads = useRef(new Map<string, Promise<FileValue>>());
   const form = useRef<HTMLFormElement>(null);
   const wallet = useQuery(walletQuery);
+  const limits = useQuery(uploadLimitsQuery).data;
   const generate = useGenerate(effect);
   const values = mergedValues(effect.properties, draft.values);
   const refused = generate.error instanceof ApiError ? generate.error : null;
@@ -82,7 +84,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
           hint={effect.input.description || undefined}
           required
           isMain
-          accepts={{ kind: effect.input.type, maxBytes: effect.input.max_bytes }}
+          accepts={acceptanceOf(effect.input.type, effect.input.accept, effect.input.max_bytes, limits)}
           value={draft.input}
           error={inputProblem}
           onChange={(input) => {
@@ -92,7 +94,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
           onPending={(uploading) => setPending(INPUT, uploading)}
         />
       )}
-      <PropertyForm properties={effect.properties} values={values} onChange={change} problems={problems} onPending={setPending} />
+      <PropertyForm properties={effect.properties} values={values} onChange={change} problems={problems} limits={limits} onPending={setPending} />
       {refused !== null && refused.code !== "insufficient_tokens" && Object.keys(problems).length === 0 && inputProblem === null && <ProblemPanel error={refused} />}
       {generate.error !== null && refused === null && <ProblemPanel error={generate.error} />}
       {hasChanges && effect.properties.length > 0 && (

@@ -27,7 +27,7 @@ export const earlierQuery = (client: QueryClient, effect: Effect | undefined, jo
   });
 
 function sentWith(job: Job): Record<string, PlainValue> {
-  return ((job as { input_payload?: unknown }).input_payload ?? {}) as Record<string, PlainValue>;
+  return (job.input_payload ?? {}) as Record<string, PlainValue>;
 }
 
 function inputOf(job: Job): FileValue | null {

@@ -1,15 +1,10 @@
 import { Link } from "@tanstack/react-router";
 import { AudioLines, Bot, Clapperboard, Globe, ImagePlus, PenLine, Sparkles, type LucideIcon } from "lucide-react";
 import { classes } from "@/design";
-import { titled } from "@/parts/form/values";
 import { taskTexts } from "@/texts/tasks";
 import type { Actor } from "./queries";
 
 const ICONS: Record<string, LucideIcon> = { copy: PenLine, scrape: Globe, static_ad: ImagePlus, ugc_video: Clapperboard, tts: AudioLines, media: Sparkles };
-
-export function actorName(name: string): string {
-  return taskTexts.names[name] ?? titled(name);
-}
 
 /** The chosen one is in the URL. */
 export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chosen: string }) {
@@ -29,10 +24,13 @@ export function ActorPicker({ actors, chosen }: { actors: readonly Actor[]; chos
               isChosen ? "border-accent bg-accent-soft" : "bg-panel hover:border-line-strong",
             )}
           >
-            <Icon size={18} aria-hidden className={isChosen ? "text-accent" : "text-muted"} />
+            <span className="flex items-center justify-between">
+              <Icon size={18} aria-hidden className={isChosen ? "text-accent" : "text-muted"} />
+              {!actor.is_ready && <span className="text-xs text-muted">{taskTexts.notSetUp}</span>}
+            </span>
             <span>
-              <span className="block font-[550]">{actorName(actor.name)}</span>
-              <span className="block text-s text-balance text-muted">{taskTexts.descriptions[actor.name] ?? taskTexts.unknownActor}</span>
+              <span className="block font-[550]">{actor.title}</span>
+              <span className="block text-s text-balance text-muted">{actor.description}</span>
             </span>
           </Link>
         );

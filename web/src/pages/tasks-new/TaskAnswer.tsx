@@ -57,7 +57,15 @@ export function TaskAnswer({ jobId }: { jobId: string | undefined }) {
       {media.map((each) => (
         <MediaPlayer key={each.url} media={each} maxHeight="min(50dvh, 30rem)" />
       ))}
-      {answer !== null && <AnswerView answer={answer} />}
+      {answer !== null && media.length === 0 && <AnswerView answer={answer} />}
+      {answer !== null && media.length > 0 && (
+        <details>
+          <summary className="min-h-8 touch:min-h-11 text-s text-muted hover:text-text">{taskTexts.details}</summary>
+          <div className="pt-3">
+            <AnswerView answer={answer} />
+          </div>
+        </details>
+      )}
       {status === "completed" && answer === null && media.length === 0 && <p className="text-muted">{taskTexts.noAnswer}</p>}
     </section>
   );

@@ -1,39 +1,43 @@
 import { useQuery } from "@tanstack/react-query";
-import { Send } from "lucide-react";
+import { Send, WandSparkles } from "lucide-react";
 import { useState, type FormEvent } from "react";
 import { ApiError } from "@/api/problems";
 import { walletQuery } from "@/api/queries";
-import { Button, formatTokens } from "@/design";
+import { Button, Field, formatTokens, Select } from "@/design";
 import { JsonField } from "@/parts/form/JsonField";
 import { initialOf, payloadOf, problemsOf, withValue, type Json, type Path, type Problem } from "@/parts/form/schema";
+import { titled } from "@/parts/form/values";
 import { ProblemPanel } from "@/parts/ProblemPanel";
 import { SchemaForm } from "@/parts/SchemaForm";
 import { useDraft } from "@/parts/useDraft";
 import { effectPageTexts } from "@/texts/effect";
 import { formTexts } from "@/texts/form";
 import { taskTexts } from "@/texts/tasks";
-import { actorName } from "./ActorPicker";
-import { schemaOf, type Actor } from "./queries";
+import { schemaOf, variantOf, type Actor, type Payload } from "./queries";
 import { useSubmitTask } from "./useSubmitTask";
 
 interface Props {
   actor: Actor;
   /** What an earlier task was sent. */
-  earlier: { [name: string]: Json } | null;
+  earlier: Payload | null;
   from?: string;
+  variant?: string;
+  onVariant: (title: string) => void;
   onSubmitted: (jobId: string) => void;
 }
 
-export function TaskForm({ actor, earlier, from, onSubmitted }: Props) {
-  const schema = schemaOf(actor);
+export function TaskForm({ actor, earlier, from, variant: wanted, onVariant, onSubmitted }: Props) {
+  const variant = variantOf(actor, wanted, earlier);
+  const schema = schemaOf(actor, variant);
   const start = { ...(schema ? initialOf(schema, schema) : {}), ...earlier };
-  const [value, setValue] = useDraft<Json>(`task:${actor.name}${from ? `:${from}` : ""}`, start);
+  const [value, setValue] = useDraft<Json>(["task", actor.name, variant?.title, from].filter(Boolean).join(":"), start);
+  const cost = variant ? variant.cost : actor.cost;
   const [isChecked, setChecked] = useState(false);
   const wallet = useQuery(walletQuery);
   const task = useSubmitTask(actor.name, onSubmitted);
   const refused = task.error instanceof ApiError ? task.error : null;
   const problems = { ...(isChecked && schema ? sentences(problemsOf(schema, schema, value)) : {}), ...refusedFields(refused) };
-  const missing = actor.cost != null && wallet.data ? Math.max(0, actor.cost - wallet.data.balance) : 0;
+  const missing = cost != null && wallet.data ? Math.max(0, cost - wallet.data.balance) : 0;
   const change = (path: Path, next: Json | undefined) => {
     task.reset();
     setValue((now) => withValue(now, path, next));
@@ -42,12 +46,24 @@ export function TaskForm({ actor, earlier, from, onSubmitted }: Props) {
     event.preventDefault();
     setChecked(true);
     if (schema && Object.keys(problemsOf(schema, schema, value)).length > 0) return;
-    task.submit(schema ? payloadOf(schema, schema, value) : (value as { [name: string]: Json }));
+    task.submit(schema ? { ...payloadOf(schema, schema, value), ...(variant?.values as Payload | undefined) } : (value as Payload));
   };
   return (
     <form onSubmit={submit} noValidate className="panel grid min-w-0 gap-5 p-4 sm:p-5">
-      <h2>{actorName(actor.name)}</h2>
+      <div className="flex items-center justify-between gap-3">
+        <h2>{actor.title}</h2>
+        {actor.example && (
+          <Button look="quiet" size="s" className="-my-1 -mr-2.5" onClick={() => setValue({ ...start, ...(actor.example as Payload) })} icon={<WandSparkles size={14} />}>
+            {taskTexts.example}
+          </Button>
+        )}
+      </div>
       {from && <p className="-mt-4 text-s text-muted">{taskTexts.fromJob}</p>}
+      {variant && actor.variants && actor.variants.length > 1 && (
+        <Field label={taskTexts.variant}>
+          <Select value={variant.title} choices={actor.variants.map((each) => ({ value: each.title, label: variantLabel(each.title) }))} onChange={onVariant} />
+        </Field>
+      )}
       {schema ? (
         <SchemaForm schema={schema} value={value} onChange={change} problems={problems} />
       ) : (
@@ -57,7 +73,7 @@ export function TaskForm({ actor, earlier, from, onSubmitted }: Props) {
       <dl className="grid gap-1 text-s">
         <div className="flex justify-between gap-4">
           <dt className="text-muted">{taskTexts.price}</dt>
-          <dd className="num">{actor.cost == null ? taskTexts.priceByProvider : actor.cost === 0 ? effectPageTexts.free : formatTokens(actor.cost)}</dd>
+          <dd className="num">{cost == null ? taskTexts.priceOpen : cost === 0 ? effectPageTexts.free : formatTokens(cost)}</dd>
         </div>
         <div className="flex justify-between gap-4">
           <dt className="text-muted">{effectPageTexts.balance}</dt>
@@ -69,12 +85,19 @@ export function TaskForm({ actor, earlier, from, onSubmitted }: Props) {
           <strong className="font-[600]">{effectPageTexts.missing(formatTokens(missing))}</strong> {effectPageTexts.missingText}
         </p>
       )}
+      {actor.is_active && !actor.is_ready && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{taskTexts.notReady}</p>}
       {!actor.is_active && <p className="rounded-s bg-warn-soft px-3 py-2 text-s text-warn">{taskTexts.off}</p>}
       <Button type="submit" look="go" size="l" busy={task.isPending} disabled={!actor.is_active || missing > 0} icon={<Send size={17} aria-hidden />}>
         {task.isPending ? taskTexts.submitting : taskTexts.submit}
       </Button>
     </form>
   );
+}
+
+/** "lightbox: txt2img" as "Lightbox · txt2img". */
+function variantLabel(title: string): string {
+  const [provider = "", ...rest] = title.split(": ");
+  return [titled(provider), ...rest].join(" · ");
 }
 
 function sentences(problems: Record<string, Problem>): Record<string, string> {

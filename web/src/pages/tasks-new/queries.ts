@@ -5,6 +5,8 @@ import type { Schemas } from "@/api/types";
 import type { Json, Schema } from "@/parts/form/schema";
 
 export type Actor = Schemas["ActorInfo"];
+export type Variant = Schemas["ActorVariant"];
+export type Payload = { [name: string]: Json };
 
 export const actorsQuery = queryOptions({
   queryKey: keys.actors,
@@ -12,10 +14,17 @@ export const actorsQuery = queryOptions({
   staleTime: 60_000,
 });
 
-/** What an actor takes; null where it does not say, and its payload is written as JSON. */
-export function schemaOf(actor: Actor): Schema | null {
-  const schema = (actor as { input_schema?: Schema | null }).input_schema;
-  return schema && Object.keys(schema.properties ?? {}).length > 0 ? schema : null;
+/** The one that is asked for by title, the one that such a payload is of, or the first. */
+export function variantOf(actor: Actor, title: string | undefined, payload: Payload | null): Variant | null {
+  const variants = actor.variants ?? [];
+  const isOf = (variant: Variant) => payload !== null && Object.entries(variant.values).every(([name, value]) => payload[name] === value);
+  return variants.find((each) => each.title === title) ?? variants.find(isOf) ?? variants[0] ?? null;
+}
+
+/** What it takes; null where it does not say, and its payload is written as JSON. */
+export function schemaOf(actor: Actor, variant: Variant | null): Schema | null {
+  const schema = (variant?.payload_schema ?? actor.payload_schema) as Schema;
+  return Object.keys(schema.properties ?? {}).length > 0 ? schema : null;
 }
 
 /** What an earlier task was sent, by the id of its job. */
@@ -24,7 +33,7 @@ export const sentQuery = (jobId: string) =>
     queryKey: ["tasks", "sent", jobId],
     queryFn: async ({ signal }) => {
       const task = await data(api.GET("/api/task/{task_id}", { params: { path: { task_id: `tq_${jobId.replaceAll("-", "")}` } }, signal }));
-      return { actor: task.actor, payload: (task.payload ?? {}) as { [name: string]: Json } };
+      return { actor: task.actor, payload: (task.payload ?? {}) as Payload };
     },
     staleTime: Infinity,
     retry: false,

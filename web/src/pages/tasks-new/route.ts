@@ -4,6 +4,8 @@ import { actorsQuery } from "./queries";
 
 export interface TaskSearch {
   actor?: string;
+  /** One of the things that the actor can be asked for. */
+  variant?: string;
   /** The task whose answer is shown. */
   job?: string;
   /** The task that fills the form. */
@@ -13,7 +15,7 @@ export interface TaskSearch {
 export const newTaskRoute = createRoute({
   getParentRoute: () => framedRoute,
   path: "/tasks/new",
-  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), job: text(search.job), from: text(search.from) }),
+  validateSearch: (search: Record<string, unknown>): TaskSearch => ({ actor: text(search.actor), variant: text(search.variant), job: text(search.job), from: text(search.from) }),
   loader: ({ context }) => void context.queryClient.prefetchQuery(actorsQuery),
   component: lazyRouteComponent(() => import("./NewTaskPage"), "NewTaskPage"),
 });

@@ -3,7 +3,7 @@ import { useRef } from "react";
 import { api, data } from "@/api/client";
 import { IdempotencyKey } from "@/api/idempotency";
 import { keys } from "@/api/keys";
-import type { Json } from "@/parts/form/schema";
+import type { Payload } from "./queries";
 
 /** One task, however often the button is pressed. */
 export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => void) {
@@ -11,7 +11,7 @@ export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => voi
   const key = useRef(new IdempotencyKey());
   const isBusy = useRef(false);
   const mutation = useMutation({
-    mutationFn: (payload: { [name: string]: Json }) => {
+    mutationFn: (payload: Payload) => {
       const body = { actor, payload };
       return data(api.POST("/api/task", { body: { ...body, idempotency_key: key.current.of(body), priority: 0, queue_name: "default", max_retries: 3 } }));
     },
@@ -26,7 +26,7 @@ export function useSubmitTask(actor: string, onSubmitted: (jobId: string) => voi
   });
   return {
     ...mutation,
-    submit: (payload: { [name: string]: Json }) => {
+    submit: (payload: Payload) => {
       if (isBusy.current) return;
       isBusy.current = true;
       mutation.mutate(payload);

@@ -18,16 +18,18 @@ interface Props extends Shared {
 }
 
 // A slider with more steps than this cannot be set by hand.
-const MOST_STEPS = 1_000;
+const MOST_STEPS = 5_000;
+// Numbers that nobody chooses by hand, such as seeds.
+const MANY = 1_000_000;
 
 /** A slider and a box where both ends are known; a box alone for anything else, such as a seed. */
 export function NumberField({ value, limits, onChange, ...shared }: Props) {
   const step = stepOf(limits);
   const { min, max } = limits;
   const hasSlider = min != null && max != null && max > min && (max - min) / step <= MOST_STEPS;
-  const canBeDrawn = !hasSlider && limits.integer && min != null && max != null;
+  const canBeDrawn = limits.integer && min != null && max != null && max - min >= MANY;
   return (
-    <Field {...shared} aside={hasSlider ? formTexts.range(min, max) : undefined}>
+    <Field {...shared} aside={min != null && max != null && !canBeDrawn ? formTexts.range(min, max) : undefined}>
       <div className="flex items-center gap-3">
         {hasSlider && <Slider value={value ?? min} min={min} max={max} step={step} onChange={(next) => onChange(tidy(next, step))} label={shared.label} />}
         <NumberBox value={value} step={step} onChange={onChange} className={hasSlider ? "w-20! shrink-0 text-right" : ""} />

@@ -5,6 +5,8 @@ import type { Shared } from "./fields";
 // Longer texts get several lines.
 const ONE_LINE = 80;
 const NEARLY_FULL = 0.9;
+// Of a limit that hardly anybody reaches, the counter is shown only near it.
+const MUCH_TEXT = 5_000;
 
 interface Props extends Shared {
   value: string;
@@ -18,7 +20,7 @@ interface Props extends Shared {
 export function TextField({ value, maxLength, onChange, isLine = maxLength != null && maxLength <= ONE_LINE, type = "text", placeholder, ...shared }: Props) {
   // As the server counts: an emoji is one.
   const used = [...value].length;
-  const counter = maxLength != null && (
+  const counter = maxLength != null && ((!isLine && maxLength <= MUCH_TEXT) || used > maxLength / 2) && (
     <span className={classes(used > maxLength ? "font-[550] text-bad" : used > maxLength * NEARLY_FULL && "text-warn")}>{formTexts.counter(used, maxLength)}</span>
   );
   return (

@@ -66,7 +66,7 @@ export function kindOf(schema: Schema): FieldKind {
   return "json";
 }
 
-/** Those that are needed come first; the others as they are written. */
+/** Those that are needed come first; the others as they are written. Constants are nothing to fill in. */
 export function fieldsOf(schema: Schema, root: Schema, path: Path = []): SchemaField[] {
   const required = new Set(schema.required ?? []);
   const fields = Object.entries(schema.properties ?? {}).map(([name, each]): SchemaField => {
@@ -78,10 +78,11 @@ export function fieldsOf(schema: Schema, root: Schema, path: Path = []): SchemaF
 
 export function initialOf(schema: Schema, root: Schema): { [name: string]: Json } {
   const values: { [name: string]: Json } = {};
-  for (const { name, schema: own, kind, required } of fieldsOf(schema, root)) {
-    if (own.default !== undefined) values[name] = own.default as Json;
+  for (const { name, schema: own, kind } of fieldsOf(schema, root)) {
+    // An object that may be left out is sent only where somebody changes something in it.
+    if (kind === "object") values[name] = (own.default as Json | undefined) ?? initialOf(own, root);
     else if (own.const !== undefined) values[name] = own.const as Json;
-    else if (kind === "object" && required) values[name] = initialOf(own, root);
+    else if (own.default !== undefined) values[name] = own.default as Json;
   }
   return values;
 }

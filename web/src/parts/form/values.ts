@@ -89,7 +89,7 @@ export function labelOf({ key, label }: { key: string; label: string }): string 
 }
 
 export function titled(name: string): string {
-  const words = name.replace(/[_-]+/g, " ").trim();
+  const words = name.replace(/[_-]+/g, " ").replace(/\burl\b/gi, "URL").trim();
   return words.charAt(0).toUpperCase() + words.slice(1);
 }
 

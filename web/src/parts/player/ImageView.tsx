@@ -20,7 +20,7 @@ export function ImageView({ media, maxHeight }: { media: Media; maxHeight?: stri
         setClose(false);
       }}
     >
-      <MediaBox ratio={ratioOf(media)} maxHeight={maxHeight}>
+      <MediaBox ratio={ratioOf(media)} maxHeight={maxHeight} isDark={false}>
         <Dialog.Trigger className="group absolute inset-0 cursor-zoom-in" aria-label={mediaTexts.openLarge}>
           <img src={media.url} alt={name} className="absolute inset-0 size-full object-contain" />
           <span className="absolute right-3 bottom-3 grid size-9 place-items-center rounded-s bg-black/60 text-white opacity-0 transition-opacity duration-100 group-hover:opacity-100 group-focus-visible:opacity-100 touch:opacity-100">

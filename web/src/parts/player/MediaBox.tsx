@@ -6,6 +6,8 @@ interface Props {
   ratio: number;
   /** The most of the window's height that it takes, with controls left out. */
   maxHeight?: string;
+  /** Beside media of another shape: black as in a cinema, or as quiet as the page. */
+  isDark?: boolean;
   controls?: ReactNode;
   ref?: Ref<HTMLDivElement>;
   className?: string;
@@ -13,11 +15,11 @@ interface Props {
 }
 
 /** The frame around media of one shape: portrait media are as high as fits, not as wide as the page. */
-export function MediaBox({ ratio, maxHeight = "min(68dvh, 46rem)", controls, ref, className, children }: Props) {
+export function MediaBox({ ratio, maxHeight = "min(68dvh, 46rem)", isDark = true, controls, ref, className, children }: Props) {
   const style = { "--ratio": ratio, "--most": maxHeight } as CSSProperties;
   return (
     <div ref={ref} style={style} className={classes("media-box panel mx-auto flex flex-col overflow-hidden", className)}>
-      <div className="media-stage relative w-full grow overflow-hidden">{children}</div>
+      <div className={classes("media-stage relative w-full grow overflow-hidden", isDark ? "bg-[#0c0c0b]" : "bg-hover")}>{children}</div>
       {controls}
     </div>
   );

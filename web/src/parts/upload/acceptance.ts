@@ -12,6 +12,19 @@ export interface Acceptance {
   types?: readonly string[];
 }
 
+/** What the API says that an installation takes of any file. */
+export interface InstallationLimits {
+  accepted_types: string[];
+  max_bytes: number;
+  max_image_pixels: number;
+}
+
+/** What a field takes: of what the installation takes, what the effect takes. */
+export function acceptanceOf(kind: FileKind, accept: readonly string[] | undefined, maxBytes: number | null | undefined, limits: InstallationLimits | undefined): Acceptance {
+  const types = accept && accept.length > 0 ? accept : limits?.accepted_types;
+  return { kind, types, maxBytes: Math.min(maxBytes ?? Infinity, limits?.max_bytes ?? Infinity), maxPixels: kind === "image" ? limits?.max_image_pixels : null };
+}
+
 // For browsers that do not know the type of a file.
 const BY_EXTENSION: Record<string, string> = {
   mp4: "video/mp4", m4v: "video/mp4", mov: "video/quicktime", webm: "video/webm", mkv: "video/x-matroska", avi: "video/x-msvideo",
@@ -35,7 +48,7 @@ export function acceptOf({ kind, types }: Acceptance): string {
 export function accepted({ kind, maxBytes, maxSeconds, types }: Acceptance): string {
   const named = (types ?? []).filter((type) => type.startsWith(`${kind}/`) && !type.endsWith("/*")).map((type) => type.slice(kind.length + 1).toUpperCase());
   const parts = [named.length > 0 ? list(named) : uploadTexts.formats[kind]];
-  if (maxBytes) parts.push(uploadTexts.upTo(bytes(maxBytes)));
+  if (maxBytes && Number.isFinite(maxBytes)) parts.push(uploadTexts.upTo(bytes(maxBytes)));
   if (maxSeconds) parts.push(uploadTexts.atMost(seconds(maxSeconds)));
   return parts.join(", ");
 }
