@@ -15,6 +15,8 @@ export type Readiness = "ready" | "waits" | "unavailable";
 
 export interface WaitLine {
   text: string;
+  /** The whole sentence, where there is room for it. */
+  sentence?: string;
   readiness: Readiness;
 }
 
@@ -30,7 +32,7 @@ export function waitLine(effect: Effect): WaitLine {
     case "provider_paused":
       return { text: effectTexts.paused, readiness: "waits" };
     case "queue":
-      return { text: wait.message.replace(/\.$/, ""), readiness: "waits" };
+      return { text: wait.message.split(";")[0]!.replace(/\.$/, ""), sentence: wait.message.replace(/\.$/, ""), readiness: "waits" };
     default: {
       const seconds = wait?.run_seconds ?? effect.last_processing_time_seconds;
       const total = seconds == null ? null : seconds + (wait?.wait_seconds ?? 0);

@@ -25,7 +25,7 @@ export function Summary({ effect, balance, refused, isUploading, isSubmitting }:
     <>
       <dl className="grid gap-1 text-s">
         <Row name={effectPageTexts.price}>{cost === 0 ? effectPageTexts.free : formatTokens(cost)}</Row>
-        <Row name={effectPageTexts.wait}>{wait.text}</Row>
+        <Row name={effectPageTexts.wait}>{wait.sentence ?? wait.text}</Row>
         <Row name={effectPageTexts.balance}>{known === null ? "…" : formatTokens(known)}</Row>
       </dl>
       {missing > 0 && (
