@@ -245,7 +245,7 @@ def _assemble(
     tasks = open_tasks(databases, rooms.jobs, effect_jobs, providers, settings.tasks, task_runner, rooms.webhooks.gate)
     rooms.pipelines.task_steps.plans = tasks.for_runs
     in_progress = RequestsInProgress(settings.server)
-    web = open_web(storage.url) if settings.server.web_application else None
+    web = open_web(storage.url, settings.public_url) if settings.server.web_application else None
     loops = [DatabaseWatch(databases), *rooms.loops, ConnectionLimit(settings.server, in_progress.connections)]
     routers = [
         *_worker_routers(rooms, settings),

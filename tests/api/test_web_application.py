@@ -14,6 +14,7 @@ from fastapi import FastAPI
 from callsheet import app as composition
 from callsheet.plumbing.problems import install_problem_handlers
 from callsheet.web.files import STATIC
+from callsheet.web.policy import is_other_name
 from callsheet.web.room import open_web
 from tests.api.conftest import Started
 
@@ -46,7 +47,7 @@ async def client(built: Path) -> AsyncIterator[httpx.AsyncClient]:
     """Of an API that has no other routes."""
     api = FastAPI()
     install_problem_handlers(api)
-    web = open_web(f"{STORAGE}/bucket/", built)
+    web = open_web(f"{STORAGE}/bucket/", "http://callsheet", built)
     assert web is not None
     api.router.default = web.before(api.router.default)
     async with httpx.AsyncClient(transport=httpx.ASGITransport(api), base_url="http://callsheet") as client:
@@ -173,8 +174,28 @@ async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(
     assert rules["base-uri"] == {"'none'"}
 
 
+@pytest.mark.parametrize(
+    ("host", "public_url", "is_other"),
+    [
+        ("localhost:8400", "http://127.0.0.1:8400", True),
+        ("[::1]:8400", "http://127.0.0.1:8400", True),
+        ("127.0.0.1:8400", "http://localhost:8400", True),
+        ("127.0.0.1:8400", "http://127.0.0.1:8400", False),
+        # A forwarded port, a proxy, a name of a network: public_url may be what nobody reaches from there.
+        ("localhost:9000", "http://127.0.0.1:8400", False),
+        ("studio.lan:8400", "http://127.0.0.1:8400", False),
+        ("localhost:8400", "https://studio.example.com", False),
+        ("localhost:99999999", "http://127.0.0.1:8400", False),
+        ("[::1", "http://127.0.0.1:8400", False),
+        ("", "http://127.0.0.1:8400", False),
+    ],
+)
+def test_only_another_name_of_this_machine_is_led_to_the_first(host: str, public_url: str, is_other: bool) -> None:
+    assert is_other_name(host, public_url) is is_other
+
+
 def test_without_a_build_there_is_no_application(tmp_path: Path) -> None:
-    assert open_web(STORAGE, tmp_path / "static") is None
+    assert open_web(STORAGE, "http://callsheet", tmp_path / "static") is None
 
 
 async def test_browsers_get_the_application_and_programs_what_they_had(
@@ -199,6 +220,13 @@ async def test_browsers_get_the_application_and_programs_what_they_had(
             assert answer.status_code == 200
             assert answer.headers["content-type"].startswith(kind)
             assert answer.content != INDEX
+        # By another name of this machine its cookie and its uploads would be strangers'.
+        other = f"localhost:{plane.settings.server.port}"
+        moved = await client.get("/jobs?status=failed", headers=BROWSER | {"host": other})
+        assert (moved.status_code, moved.headers["location"]) == (
+            307,
+            f"{plane.settings.public_url}/jobs?status=failed",
+        )
         # The page of a link that nobody was sent says so itself.
         assert b"This did not work" in (await client.get("/account/invitation/nobody", headers=BROWSER)).content
         assert (await client.get("/api/unknown", headers=BROWSER)).json()["code"] == "not_found"

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
+from callsheet.toolbox.addresses import is_loopback
+
 
 def origin_of(url: str) -> str:
     parts = urlsplit(url)
     return f"{parts.scheme}://{parts.netloc}"
+
+
+def is_other_name(host: str, public_url: str) -> bool:
+    """Whether a browser on this machine asks by another of its names, `localhost` instead of `127.0.0.1`.
+
+    Cookies and what storage allows are by name: a page that was loaded by the other one could upload nothing.
+    """
+    parts = urlsplit(public_url)
+    try:
+        asked = urlsplit(f"//{host}")
+        is_same_port = asked.port == parts.port
+    except ValueError:
+        return False
+    is_local = is_loopback(asked.hostname or "") and is_loopback(parts.hostname or "")
+    return is_local and is_same_port and asked.hostname != parts.hostname
 
 
 def content_security_policy(storage_url: str) -> str:

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from callsheet.web.files import INDEX, STATIC, StaticFile, read_files
 from callsheet.web.negotiation import accepts_html, chosen_encoding, matches_etag
-from callsheet.web.policy import content_security_policy
+from callsheet.web.policy import content_security_policy, is_other_name
 
 # Paths of programs, and of files that have gone with an earlier version: a page would hide the mistake.
 NEVER_A_PAGE = ("/api", "/storage", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/assets")
@@ -26,12 +26,18 @@ class _Route(NamedTuple):
 
 
 class WebApplication:
-    def __init__(self, files: Mapping[str, StaticFile], storage_url: str):
+    def __init__(self, files: Mapping[str, StaticFile], storage_url: str, public_url: str):
         self._files = files
+        self._public_url = public_url
         self._policy = content_security_policy(storage_url)
 
     def page(self, request: Request) -> Response:
         """The one page there is. The browser asks each time whether it is still the same: it names all other files."""
+        if is_other_name(request.headers.get("host", ""), self._public_url):
+            query = f"?{request.url.query}" if request.url.query else ""
+            # Quoted as it came, so that no path can become a host or a header.
+            path = request.scope["raw_path"].decode("latin-1").partition("?")[0] or "/"
+            return Response(status_code=307, headers={"location": f"{self._public_url}{path}{query}"})
         headers = {"content-security-policy": self._policy, "cache-control": "no-cache", "vary": "Accept"}
         return _response(request, self._files[INDEX], headers)
 
@@ -61,10 +67,10 @@ class WebApplication:
         return serve
 
 
-def open_web(storage_url: str, directory: Path = STATIC) -> WebApplication | None:
+def open_web(storage_url: str, public_url: str, directory: Path = STATIC) -> WebApplication | None:
     """None where nothing was built: a checkout in which `make web` has not run."""
     files = read_files(directory)
-    return WebApplication(files, storage_url) if files else None
+    return WebApplication(files, storage_url, public_url) if files else None
 
 
 def _response(request: Request, file: StaticFile, headers: Mapping[str, str]) -> Response:
