@@ -216,6 +216,9 @@ def cases(rows: int) -> Mapping[str, Case]:
         "look, at an earlier cycle": pool_case(
             "look", {"ai_jobs_pkey", "job_events_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500), charge_cycle=0
         ),
+        "inputs_of_jobs": pool_case(
+            "inputs_of_jobs", {"ai_jobs_pkey"}, 40, tenant_id=TENANT, job_ids=[job_id(500), job_id(501)]
+        ),
         "get_job": pool_case("get_job", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
         "get_asked": pool_case("get_asked", {"ai_jobs_pkey"}, 20, tenant_id=TENANT, job_id=job_id(500)),
         "find_by_idempotency_key": pool_case(

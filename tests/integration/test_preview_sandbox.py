@@ -15,9 +15,20 @@ from PIL import Image
 from callsheet.media.previews import program, sandbox
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
 from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize
-from tests.integration.test_darkroom import endless_jpeg, million_frames, square_png
 from tests.support.clips import Picture, decode, flat, make_clip, scene
-from tests.support.previews import clip, image, of_size, opened, patched, previews_of, video_tracks, with_tracks
+from tests.support.previews import (
+    clip,
+    endless_jpeg,
+    image,
+    million_frames,
+    of_size,
+    opened,
+    patched,
+    previews_of,
+    square_png,
+    video_tracks,
+    with_tracks,
+)
 
 
 def black_then_scene(position: int, width: int, height: int) -> Picture:

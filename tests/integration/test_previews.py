@@ -82,13 +82,13 @@ def storage(request: pytest.FixtureRequest) -> dict[str, Any]:
 @pytest.fixture
 async def stored(core: Core, tmp_path: Path, storage: dict[str, Any]) -> AsyncIterator[Scene]:
     """On local storage, then on S3."""
-    async with open_stage(core, await core.member("pool_1"), tmp_path, storage=storage) as stage:
+    async with open_stage(core, await core.member("pool_1"), tmp_path, storage=storage, previews=True) as stage:
         yield scene_of(stage)
 
 
 @pytest.fixture
 async def scene(core: Core, tmp_path: Path) -> AsyncIterator[Scene]:
-    async with open_stage(core, await core.member("pool_1"), tmp_path) as stage:
+    async with open_stage(core, await core.member("pool_1"), tmp_path, previews=True) as stage:
         yield scene_of(stage)
 
 
@@ -252,6 +252,21 @@ async def test_storage_that_is_away_costs_no_attempt(scene: Scene, monkeypatch: 
     assert await scene.status(file_id) == "ready"
 
 
+async def test_a_full_disk_costs_no_attempt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    file_id = await scene.file(image(50, 50))
+
+    async def full(*_: object, **__: object) -> Any:
+        raise Unavailable("The storage is full.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(scene.stage.room.files.storage, "put", full)
+        with pytest.raises(Unavailable):
+            await scene.make()
+    assert (await scene.row(file_id))["attempts"] == 0
+    await scene.make(1000)
+    assert await scene.status(file_id) == "ready"
+
+
 async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
     scene: Scene, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, core: Core
 ) -> None:
@@ -260,7 +275,7 @@ async def test_without_pyav_images_get_theirs_and_videos_say_that_there_is_none(
     ann = scene.stage.ann
     with monkeypatch.context() as without_pyav:
         without_pyav.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
-        async with open_stage(core, ann, tmp_path) as without:
+        async with open_stage(core, ann, tmp_path, previews=True) as without:
             await scene.make(maker=without.room.preview_maker)
             [shown, not_shown] = await without.room.files.views(ann.pool, ann.tenant_id, [picture, video])
     assert (shown.preview_status, not_shown.preview_status) == ("ready", "none")

@@ -12,6 +12,7 @@ from uuid import UUID
 import pytest
 from PIL import Image
 
+from callsheet.pipelines import thumbnails
 from callsheet.pipelines.thumbnails import CLAIM_SECONDS, ThumbnailMaker, thumbnail_key
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
@@ -37,8 +38,9 @@ class Scene:
         async with self.tree.ann.pool.connection() as connection:
             await connection.execute(
                 """INSERT INTO files (tenant_id, id, user_id, purpose, status, disk, path, name, mime_type, size,
-                   job_id, ready_at) VALUES ($1, $2, $3, 'output', 'ready', 'local', $4, 'x', $5, 9, $6, now())""",
+                   job_id, ready_at) VALUES ($1, $2, $3, 'output', 'ready', 'local', $4, 'x', $5, $7, $6, now())""",
                 *(self.tree.ann.tenant_id, file_id, self.tree.ann.user_id, path, mime_type, self.tree.job_id),
+                len(content.getvalue()),
             )
         return await self.tree.candidate(file_id=file_id)
 
@@ -130,3 +132,25 @@ async def test_one_that_nobody_thought_of_costs_itself_its_thumbnail_and_no_othe
     await scene.make(1)
     assert await scene.thumbnails() == [scene.key(other)]
     assert (await scene.tree.row(poison))["thumbnail_due_at"] is None
+
+
+async def test_where_previews_are_made_the_small_one_is_waited_for_and_copied(
+    core: Core, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ann = await core.member("pool_1")
+    tree = await Tree.plant(core, ann)
+    async with open_stage(core, ann, tmp_path, previews=True) as stage:
+        scene = Scene(stage, tree, ThumbnailMaker(lambda: [ann.pool], stage.room.files))
+        previews = stage.room.preview_maker
+        assert previews is not None
+        candidate = await scene.candidate()
+        monkeypatch.setattr(thumbnails, "previews_of_object", None)
+        await scene.make(1)
+        assert await scene.thumbnails() == []
+        while await previews.make_due(ann.pool, datetime.now(UTC) + timedelta(seconds=1)):
+            pass
+        await scene.make(thumbnails.PREVIEW_SECONDS + 1)
+        assert await scene.thumbnails() == [scene.key(candidate)]
+        copy = await stage.room.files.storage.read(scene.key(candidate), 10**6)
+        assert Image.open(io.BytesIO(copy)).size == (384, 230)
+        await scene.maker.stop()

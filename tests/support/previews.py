@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import struct
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -79,3 +80,31 @@ def with_tracks(mp4: bytes, tracks: int) -> bytes:
     track = mp4[trak : trak + size]
     index = mp4[moov + 8 : trak] + track * tracks + mp4[trak + size :]
     return mp4[:moov] + struct.pack(">I4s", len(index) + 8, b"moov") + index
+
+
+def square_png(side: int, depth: int, colour: int, row: bytes) -> bytes:
+    """Of one row again and again: decoded it takes hundreds of megabytes, which a test process need not have."""
+
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", zlib.crc32(kind + content))
+
+    packer = zlib.compressobj(1)
+    packed = b"".join(packer.compress(b"\0" + row) for _ in range(side)) + packer.flush()
+    header = struct.pack(">IIBBBBB", side, side, depth, colour, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", packed) + chunk(b"IEND", b"")
+
+
+def endless_jpeg() -> bytes:
+    """Its last scan, of a few bytes, a hundred thousand times: each goes over all sixteen million pixels."""
+    plain = image(4000, 4000, "JPEG", "red", progressive=True)
+    end, scan = plain.rindex(b"\xff\xd9"), plain.rindex(b"\xff\xda")
+    return plain[:end] + plain[scan:end] * 100_000 + plain[end:]
+
+
+def million_frames() -> bytes:
+    """A GIF that repeats its only frame a million times."""
+    target = io.BytesIO()
+    Image.new("P", (8, 8)).save(target, "GIF")
+    plain = target.getvalue()
+    frame = plain[plain.index(b"\x2c\x00") : -1]
+    return plain[:-1] + frame * 1_000_000 + plain[-1:]

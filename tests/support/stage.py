@@ -91,8 +91,11 @@ class Stage:
 async def open_stage(
     core: Core, ann: Member, home: Path, *, storage: Mapping[str, Any] | None = None, **media: Any
 ) -> AsyncIterator[Stage]:
-    """`storage` and `media` are settings of those sections. Open two over the same home for two control planes."""
-    settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": media})
+    """`storage` and `media` are settings of those sections. Open two over the same home for two control planes.
+
+    Without previews, unless `previews` says so."""
+    chosen = {"previews": False, **media}
+    settings = Settings.model_validate({"home": home, "storage": storage or {}, "media": chosen})
     opened = open_storage(settings, SECRET)
     yield Stage(core, open_media(core.databases, opened, settings, SECRET), ann)
     await opened.close()

@@ -42,6 +42,7 @@ class Files:
         self.storage = storage
         self.settings = settings
         self._preview_urls = preview_urls
+        self.makes_previews = settings.media.previews
         self._previewed = kinds() if settings.media.previews else ()
 
     async def views(self, pool: Database, tenant_id: UUID, file_ids: Sequence[UUID]) -> list[File]:

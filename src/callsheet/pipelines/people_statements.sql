@@ -298,7 +298,7 @@ FROM ai_jobs WHERE tenant_id = :tenant_id AND id = :job_id
 
 -- name: due_thumbnails
 SELECT c.tenant_id, c.id, c.run_id, c.job_id, c.file_id, c.thumbnail_due_at, run.user_id,
-    run.target_folder, f.path, f.disk, f.size, f.mime_type
+    run.target_folder, f.path, f.disk, f.size, f.mime_type, shown.status AS preview_status
 FROM (
     SELECT * FROM candidates
     WHERE thumbnail_due_at IS NOT NULL AND thumbnail_due_at <= (SELECT coalesce(:now, clock_timestamp()))
@@ -308,7 +308,9 @@ FROM (
 ) run LEFT JOIN LATERAL (
     SELECT path, disk, size, mime_type FROM files
     WHERE tenant_id = c.tenant_id AND id = c.file_id AND status = 'ready' AND deleted_at IS NULL LIMIT 1
-) f ON true
+) f ON true LEFT JOIN LATERAL (
+    SELECT status FROM file_previews WHERE tenant_id = c.tenant_id AND file_id = c.file_id LIMIT 1
+) shown ON true
 ORDER BY c.thumbnail_due_at
 
 -- name: claim_thumbnail

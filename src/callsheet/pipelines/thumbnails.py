@@ -1,4 +1,7 @@
-"""Small pictures of candidates, made behind their acceptance: a gallery that waits for one shows the large picture."""
+"""Small images of candidates, made behind their acceptance: a gallery that waits for one shows the large image.
+
+Where control planes make previews of all files, the small one of those is copied, and nothing is decoded twice.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ from datetime import datetime
 from uuid import UUID
 
 from callsheet.media.files import Files
-from callsheet.pipelines.darkroom import developed
+from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder, previews_of_object
+from callsheet.media.previews.program import SMALL, NoPreview
+from callsheet.media.previews.sandbox import MOST_BYTES
 from callsheet.pipelines.gallery import SQL
-from callsheet.pipelines.pictures import EXTENSION, MIME_TYPE, NoPicture
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row
@@ -21,8 +25,10 @@ from callsheet.wire.errors import NotFound, Refusal, Unavailable
 
 log = get_logger(__name__)
 BATCH = 20
-# What is read into memory at once. A larger picture is shown as it is.
-LARGEST_BYTES = 64 * 1024 * 1024
+EXTENSION = "webp"
+MIME_TYPE = CONTENT_TYPES[SMALL]
+# How long the preview of a candidate's file is waited for before it is looked for again.
+PREVIEW_SECONDS = 5
 # Long enough for the largest; after that somebody else may try, since whoever began it has died.
 CLAIM_SECONDS = 120
 
@@ -59,7 +65,9 @@ class ThumbnailMaker(Loop):
         names = {"tenant_id": row["tenant_id"], "candidate_id": row["id"]}
         async with pool.connection() as connection:
             due_at = row["thumbnail_due_at"]
-            if not await SQL["claim_thumbnail"].run(connection, **names, due_at=due_at, seconds=CLAIM_SECONDS):
+            waits = self._files.makes_previews and row["preview_status"] == "pending"
+            seconds = PREVIEW_SECONDS if waits else CLAIM_SECONDS
+            if not await SQL["claim_thumbnail"].run(connection, **names, due_at=due_at, seconds=seconds) or waits:
                 return
         await hit(Failpoint.PIPELINE_THUMBNAIL_BEFORE_OBJECT)
         content = await self._made(row)
@@ -92,13 +100,17 @@ class ThumbnailMaker(Loop):
         """None where there will never be one."""
         if row["path"] is None or row["disk"] != self._files.disk or not row["mime_type"].startswith("image/"):
             return None
-        if row["size"] > LARGEST_BYTES:
+        if row["preview_status"] == "none":
             return None
+        storage = self._files.storage
         try:
-            return await developed(await self._files.storage.read(row["path"], LARGEST_BYTES))
+            if row["preview_status"] == "ready":
+                key = f"{preview_folder(row['tenant_id'], row['file_id'])}/{SMALL}"
+                return await storage.read(key, MOST_BYTES[SMALL])
+            return (await previews_of_object(storage, row["path"], row["size"], "image")).files[SMALL]
         except NotFound:
             return None
-        except (NoPicture, Refusal) as error:
+        except (NoPreview, Refusal) as error:
             if isinstance(error, Unavailable):
                 raise
             log.warning("pipeline.no_thumbnail", candidate_id=str(row["id"]), reason=str(error))

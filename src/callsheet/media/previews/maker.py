@@ -97,7 +97,10 @@ class PreviewMaker(Loop):
         await hit(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS)
         try:
             made = await self._made(row)
+            # The same keys whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
+            await put_previews(self._storage, preview_folder(**names), made)
         except Unavailable:
+            # Storage that is away or full.
             async with pool.connection() as connection:
                 await SQL["postpone_preview"].run(connection, **names, seconds=POSTPONE_SECONDS)
             raise
@@ -106,8 +109,6 @@ class PreviewMaker(Loop):
             async with pool.connection() as connection:
                 await SQL["give_up_preview"].run(connection, **names)
             return
-        # The same keys whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
-        await put_previews(self._storage, preview_folder(**names), made)
         await hit(Failpoint.PREVIEW_OBJECTS_BEFORE_ROW)
         async with pool.connection() as connection:
             kept = await SQL["keep_preview"].run(

@@ -122,7 +122,7 @@ def send(target: BinaryIO, letter: bytes, payload: bytes) -> None:
     target.flush()
 
 
-def image_previews(source: Source) -> tuple[dict[str, bytes], dict[str, Any]]:
+def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, Any]]:
     """Of the image, or the first of several: upright, in two sizes, as WebP without anything else in it."""
     try:
         with Image.open(io.BufferedReader(source, BLOCK_BYTES), formats=IMAGE_FORMATS) as image:
@@ -160,7 +160,7 @@ def _converted(image: Image.Image) -> Image.Image:
     return image.convert("RGBA" if image.has_transparency_data else "RGB")
 
 
-def video_previews(source: Source, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
+def video_previews(source: io.RawIOBase, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
     """A poster in two sizes, and the first seconds without sound, at most `side` pixels wide and high."""
     import av
 
@@ -193,7 +193,7 @@ def video_previews(source: Source, side: int, seconds: float) -> tuple[dict[str,
         return {**_in_two_sizes(clip.poster), CLIP: clip.finished()}, facts
 
 
-def _format_of(source: Source) -> str:
+def _format_of(source: io.RawIOBase) -> str:
     beginning = source.read(400) or b""
     source.seek(0)
     if beginning[4:8] in (b"ftyp", b"moov", b"mdat", b"free", b"skip", b"wide", b"pnot"):
@@ -297,7 +297,7 @@ class Clip:
 
         if self._container is None:
             # Room at the beginning for the index, so that it plays while it loads.
-            self._container = av.open(self._target, "w", format="mp4", options={"moov_size": "16384"})
+            self._container = av.open(self._target, "w", format="mp4", options={"moov_size": "8192"})
             options = {"preset": "veryfast", "crf": "29", "maxrate": "1500k", "bufsize": "3000k", "threads": "1"}
             self._stream = self._container.add_stream("libx264", rate=FRAME_RATE, options=options)
             self._stream.width, self._stream.height, self._stream.pix_fmt = *image.size, "yuv420p"
@@ -334,22 +334,26 @@ def _limit() -> None:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def previews_of(kind: str, source: io.RawIOBase, side: int, seconds: float) -> tuple[dict[str, bytes], dict[str, Any]]:
+    """What is made, and what the original is; or NoPreview."""
+    try:
+        return image_previews(source) if kind == "image" else video_previews(source, side, seconds)
+    except NoPreview:
+        raise
+    # What readers raise on broken files is anything, and something else with each version.
+    except Exception as error:
+        raise NoPreview(f"it cannot be read ({type(error).__name__})") from error
+
+
 def main() -> int:
     _limit()
     answers, target = sys.stdin.buffer, sys.stdout.buffer
     task = json.loads(answers.readline())
     source = Source(answers, target, task["size"])
     try:
-        if task["kind"] == "image":
-            made, facts = image_previews(source)
-        else:
-            made, facts = video_previews(source, task["side"], task["seconds"])
+        made, facts = previews_of(task["kind"], source, task["side"], task["seconds"])
     except NoPreview as reason:
         send(target, b"N", str(reason).encode())
-        return 0
-    # What readers raise on broken files is anything, and something else with each version.
-    except Exception as error:  # noqa: BLE001
-        send(target, b"N", f"it cannot be read ({type(error).__name__})".encode())
         return 0
     for name, content in made.items():
         send(target, b"F", name.encode() + b"\0" + content)

@@ -1,4 +1,4 @@
-"""Small pictures of large ones."""
+"""Small images of large ones."""
 
 from __future__ import annotations
 
@@ -10,13 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from callsheet.pipelines.pictures import MOST_PIXELS, SIDE, NoPicture, small
+from callsheet.media.previews.program import LARGE, LARGE_SIDE, MOST_PIXELS, SMALL, SMALL_SIDE, NoPreview, previews_of
 
 
 def encoded(image: Image.Image, kind: str = "PNG", **options: object) -> bytes:
     target = BytesIO()
     image.save(target, kind, **options)
     return target.getvalue()
+
+
+def made_of(content: bytes) -> dict[str, bytes]:
+    return previews_of("image", BytesIO(content), 0, 0)[0]
+
+
+def small(content: bytes) -> bytes:
+    return made_of(content)[SMALL]
 
 
 def opened(content: bytes) -> Image.Image:
@@ -26,16 +34,18 @@ def opened(content: bytes) -> Image.Image:
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
-def test_a_large_picture_becomes_a_small_one_of_the_same_shape(kind: str) -> None:
+def test_a_large_image_becomes_small_ones_of_the_same_shape(kind: str) -> None:
     made = opened(small(encoded(Image.new("RGB", (1600, 800), "red"), kind)))
-    assert (made.format, made.size) == ("WEBP", (SIDE, SIDE // 2))
+    assert (made.format, made.size) == ("WEBP", (SMALL_SIDE, SMALL_SIDE // 2))
     red, green, blue = made.convert("RGB").getpixel((10, 10))  # type: ignore[misc]
+    large = opened(made_of(encoded(Image.new("RGB", (1600, 800), "red"), kind))[LARGE])
+    assert large.size == (LARGE_SIDE, LARGE_SIDE // 2)
     assert red > 200
     assert green < 60
     assert blue < 60
 
 
-def test_a_small_picture_is_not_made_larger() -> None:
+def test_a_small_image_is_not_made_larger() -> None:
     assert opened(small(encoded(Image.new("RGB", (20, 10))))).size == (20, 10)
 
 
@@ -43,32 +53,32 @@ def test_transparency_stays() -> None:
     assert opened(small(encoded(Image.new("RGBA", (600, 600), (0, 0, 0, 0))))).has_transparency_data
 
 
-def test_a_picture_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
+def test_a_image_that_lies_on_its_side_is_put_upright_and_says_nothing_of_its_camera() -> None:
     exif = Image.Exif()
     exif[0x0112] = 6
     exif[0x010F] = "a camera"
     made = opened(small(encoded(Image.new("RGB", (800, 400)), "JPEG", exif=exif)))
-    assert made.size == (SIDE // 2, SIDE)
+    assert made.size == (SMALL_SIDE // 2, SMALL_SIDE)
     assert not made.getexif()
 
 
-def test_a_picture_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
+def test_a_image_of_more_pixels_than_memory_is_meant_for_is_refused_by_its_header() -> None:
     side = int(MOST_PIXELS**0.5) + 1
-    with pytest.raises(NoPicture, match="pixels"):
+    with pytest.raises(NoPreview, match="pixels"):
         small(encoded(Image.new("1", (side, side))))
 
 
 @pytest.mark.parametrize("content", [b"", b"<html>", b"\x89PNG\r\n\x1a\n and so on", b"%!PS-Adobe-3.0 EPSF-3.0\n"])
-def test_what_is_no_picture_is_refused(content: bytes) -> None:
-    with pytest.raises(NoPicture):
+def test_what_is_no_image_is_refused(content: bytes) -> None:
+    with pytest.raises(NoPreview):
         small(content)
 
 
-PICTURE = encoded(Image.effect_noise((64, 64), 80).convert("RGB"))
+IMAGE = encoded(Image.effect_noise((64, 64), 80).convert("RGB"))
 
 
-@given(st.integers(min_value=0, max_value=len(PICTURE) - 1), st.binary(min_size=1, max_size=8))
-def test_a_broken_picture_is_refused_or_made_of_but_nothing_else(at: int, noise: bytes) -> None:
-    for broken in (PICTURE[:at], PICTURE[:at] + noise + PICTURE[at + len(noise) :]):
-        with suppress(NoPicture):
+@given(st.integers(min_value=0, max_value=len(IMAGE) - 1), st.binary(min_size=1, max_size=8))
+def test_a_broken_image_is_refused_or_made_of_but_nothing_else(at: int, noise: bytes) -> None:
+    for broken in (IMAGE[:at], IMAGE[:at] + noise + IMAGE[at + len(noise) :]):
+        with suppress(NoPreview):
             assert opened(small(broken)).size[0] >= 1
