@@ -22,6 +22,7 @@ from callsheet.wire.base import Answer
 
 # The pages of docs/how-to, which are not served from here: title and file.
 HOW_TO_PAGES = (
+    ("Use the web application", "use-the-web-application.md"),
     ("Try it with curl", "try-it-with-curl.md"),
     ("Upload and fetch media", "upload-and-fetch-media.md"),
     ("Watch a job", "watch-a-job.md"),
@@ -37,7 +38,6 @@ HOW_TO_PAGES = (
     ("Manage users", "manage-users.md"),
     ("Store objects in S3", "use-s3-storage.md"),
     ("Run with your own PostgreSQL", "run-with-your-own-postgresql.md"),
-    ("Manage users", "manage-users.md"),
     ("Operate an installation", "operate.md"),
     ("Restore, and make a copy for staging", "restore-and-copy.md"),
 )
