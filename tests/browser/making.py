@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ PROPERTIES = [
 
 async def sell(stack: Stack, name: str, *, cost: int = 5, is_served: bool = True, is_broken: bool = False) -> str:
     """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once."""
-    slug = f"{name.lower().replace(' ', '-')}-{uuid.uuid4().hex[:6]}"
+    slug = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:20].strip('-')}-{uuid.uuid4().hex[:6]}"
     graph = {"paint": PAINT, "save": SAVE, **({"broken": MISSING} if is_broken else {})}
     workflow = {
         "slug": slug,

@@ -3,7 +3,7 @@ import { useState } from "react";
 import type { JobSummary } from "@/api/types";
 import { classes } from "@/design";
 import { kindOf } from "./media";
-import { shownOf, stillOf } from "./shown";
+import { stillOf } from "./shown";
 
 const ICONS = { image: ImageIcon, video: Clapperboard, audio: AudioLines, text: FileText, other: FileText };
 
@@ -12,7 +12,7 @@ export function JobThumb({ job }: { job: Pick<JobSummary, "output" | "input" | "
   const [isOver, setOver] = useState(false);
   const file = job.output ?? job.input;
   const still = file && stillOf(file, "small");
-  const clip = job.output && shownOf(job.output).preview_url;
+  const clip = job.output?.preview_url;
   const Icon = job.medium ? ICONS[job.medium] : Sparkles;
   const isDim = !job.output;
   return (

@@ -1,8 +1,7 @@
 import { useRef } from "react";
 
 interface Signed {
-  file_id?: string;
-  id?: string;
+  file_id: string;
   url?: string | null;
   url_expires_at?: string | null;
 }
@@ -12,11 +11,10 @@ const SPARE_MS = 60_000;
 export function useSteadyUrls<File extends Signed>(files: readonly File[]): File[] {
   const kept = useRef(new Map<string, File>());
   return files.map((file) => {
-    const id = file.file_id ?? file.id ?? "";
-    const before = kept.current.get(id);
+    const before = kept.current.get(file.file_id);
     const isFresh = before?.url && before.url_expires_at && Date.parse(before.url_expires_at) - Date.now() > SPARE_MS;
     const steady = isFresh ? { ...file, url: before.url, url_expires_at: before.url_expires_at } : file;
-    kept.current.set(id, steady);
+    kept.current.set(file.file_id, steady);
     return steady;
   });
 }

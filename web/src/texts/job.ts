@@ -85,7 +85,7 @@ export const jobTexts = {
   // The timeline
   timeline: "Timeline",
   timelineFailed: "The timeline could not be loaded.",
-  by: { worker: "by a worker", admin: "by an operator" } as Record<string, string>,
+  byOperator: "by an operator",
 };
 
 /** What a line of a job's history says, by the status that it led to. */

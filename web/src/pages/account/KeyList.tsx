@@ -5,6 +5,8 @@ import { keyTexts } from "@/texts/account";
 import { useRevokeKey } from "./useKeys";
 
 type Key = Schemas["Key"];
+// A phone shows what a key is called, what it may do and when it ends.
+const WIDE = "max-md:hidden";
 
 export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
   const [asked, setAsked] = useState<Key | null>(null);
@@ -12,11 +14,16 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
   const columns: readonly Column<Key>[] = [
     {
       name: keyTexts.name,
-      cell: (key) => <span className={`font-[550] break-words ${isOver(key) ? "text-muted" : ""}`}>{key.name}</span>,
+      cell: (key) => (
+        <>
+          <span className={`font-[550] break-words ${isOver(key) ? "text-muted" : ""}`}>{key.name}</span>
+          <span className="block text-muted md:hidden">{rightsOf(key)}</span>
+        </>
+      ),
     },
-    { name: keyTexts.prefix, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
-    { name: keyTexts.rights, cell: (key) => <span className="whitespace-nowrap">{key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights}</span> },
-    { name: keyTexts.lastUsed, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
+    { name: keyTexts.prefix, className: WIDE, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
+    { name: keyTexts.rights, className: WIDE, cell: (key) => <span className="whitespace-nowrap">{rightsOf(key)}</span> },
+    { name: keyTexts.lastUsed, className: WIDE, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
     { name: keyTexts.ends, cell: (key) => <Ends apiKey={key} /> },
     {
       name: keyTexts.revoke,
@@ -55,6 +62,10 @@ function Ends({ apiKey }: { apiKey: Key }) {
   if (apiKey.revoked_at) return <Badge tone="plain">{keyTexts.revoked}</Badge>;
   if (isOver(apiKey)) return <Badge tone="warn">{keyTexts.expired}</Badge>;
   return apiKey.expires_at ? <Time at={apiKey.expires_at} className="whitespace-nowrap" /> : <span className="whitespace-nowrap text-muted">{keyTexts.endsNever}</span>;
+}
+
+function rightsOf(key: Key): string {
+  return key.scopes ? key.scopes.map((scope) => keyTexts.scopeNames[scope] ?? scope).join(", ") : keyTexts.allRights;
 }
 
 function isOver(key: Key): boolean {

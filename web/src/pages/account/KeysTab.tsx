@@ -17,7 +17,7 @@ export function KeysTab() {
     </Button>
   );
   return (
-    <div className="grid gap-4">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-4">
       {query.isError ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />
       ) : query.data === undefined ? (

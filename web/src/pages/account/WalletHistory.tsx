@@ -43,7 +43,7 @@ export function WalletHistory() {
     );
   }
   return (
-    <div className="grid justify-items-center gap-4">
+    <div className="grid grid-cols-[minmax(0,1fr)] justify-items-center gap-4">
       <div className="w-full">
         <Table label={walletTexts.history} rows={rows} columns={COLUMNS} rowKey={(row) => row.id} />
       </div>

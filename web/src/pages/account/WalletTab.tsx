@@ -14,7 +14,7 @@ export function WalletTab() {
   const holds = useQuery(holdsQuery);
   const wait = <Skeleton className="my-1 h-6 w-20" />;
   return (
-    <div className="grid gap-6">
+    <div className="grid grid-cols-[minmax(0,1fr)] gap-6">
       <div className="grid max-w-xl grid-cols-2 gap-4">
         <Stat label={walletTexts.balance} value={wallet.data ? numbers.format(wallet.data.balance) : wait} hint={walletTexts.balanceHint} />
         <Stat label={walletTexts.held} value={wallet.data ? numbers.format(wallet.data.held) : wait} hint={holds.data ? walletTexts.heldHint(holds.data.length) : " "} />

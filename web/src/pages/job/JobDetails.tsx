@@ -1,15 +1,20 @@
+import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import type { ReactNode } from "react";
 import { isActive, type Job, type JobSummary } from "@/api/types";
 import { CopyButton, formatTokens, Time } from "@/design";
 import { jobTexts } from "@/texts/job";
+import { effectOfJobQuery } from "./queries";
+import { valuesOf } from "./values";
 
 /** What was asked for, and what it costs. */
 export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) {
+  const prompt = job.prompt ?? summary.prompt;
+  const effect = useQuery({ ...effectOfJobQuery(summary.effect_slug ?? ""), enabled: Boolean(summary.effect_slug) });
   return (
     <section className="panel p-5">
       <h2 className="mb-3">{jobTexts.details}</h2>
-      {summary.prompt && <Prompt text={summary.prompt} />}
+      {prompt && <Prompt text={prompt} />}
       <dl className="num grid grid-cols-[auto_minmax(0,1fr)] items-baseline gap-x-6 gap-y-2 text-s">
         {summary.effect_slug ? (
           <Line name={jobTexts.effect}>
@@ -25,6 +30,11 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
             <span className="break-words">{summary.input_name}</span>
           </Line>
         )}
+        {valuesOf(job.input_payload, effect.data?.properties, prompt).map(({ name, text }) => (
+          <Line key={name} name={name}>
+            <span className="break-words">{text}</span>
+          </Line>
+        ))}
         <Line name={isActive(job.status) ? jobTexts.tokensHeld : jobTexts.cost}>{formatTokens(isActive(job.status) || job.status === "completed" ? job.cost : 0)}</Line>
         <Line name={jobTexts.submitted}>
           <Time at={job.submitted_at} />

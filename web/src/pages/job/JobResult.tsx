@@ -1,6 +1,6 @@
 import { FileX2 } from "lucide-react";
 import { useState } from "react";
-import type { Job, JobSummary } from "@/api/types";
+import type { Job } from "@/api/types";
 import { Empty } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
 import { BeforeAfter } from "@/parts/BeforeAfter";
@@ -12,9 +12,9 @@ import { jobTexts } from "@/texts/job";
 import { OutputStrip } from "./OutputStrip";
 
 /** What a completed job made: its files, compared with what they were made of, and what it answered. */
-export function JobResult({ job, summary }: { job: Job; summary: JobSummary }) {
+export function JobResult({ job }: { job: Job }) {
   const outputs = useSteadyUrls(job.outputs ?? []);
-  const [input] = useSteadyUrls(summary.input ? [summary.input] : []);
+  const [input] = useSteadyUrls(job.inputs ?? []);
   const [chosen, setChosen] = useState(0);
   const output = outputs[chosen] ?? outputs[0];
   const after = output && mediaOf(output);

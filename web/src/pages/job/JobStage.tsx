@@ -3,20 +3,20 @@ import type { Job, JobSummary } from "@/api/types";
 import { Progress } from "@/design";
 import { stageOf, stepOf } from "@/parts/job/stages";
 import { ratioOf } from "@/parts/media";
-import { shownOf, stillOf } from "@/parts/shown";
+import { stillOf } from "@/parts/shown";
 import { jobTexts } from "@/texts/job";
 import { isMediaJob } from "./names";
 
 /** What can be seen of a job while it works: the newest preview, or what it works on until there is one. */
 export function JobStage({ job, summary }: { job: Job; summary: JobSummary }) {
-  const input = summary.input;
+  const input = job.inputs?.[0];
   const stage = stageOf(job);
   const still = job.progress?.preview_url ?? (input && stillOf(input, "large"));
   const isPreview = Boolean(job.progress?.preview_url);
   return (
     <div>
       <div className="panel overflow-hidden">
-        <div className="relative overflow-hidden bg-hover" style={{ aspectRatio: isMediaJob(summary) ? ratioOf(shownOf(input)) : 16 / 7, maxHeight: "62dvh", width: "100%" }}>
+        <div className="relative overflow-hidden bg-hover" style={{ aspectRatio: isMediaJob(summary) ? ratioOf(input) : 16 / 7, maxHeight: "62dvh", width: "100%" }}>
           {still ? (
             <>
               {/* The sides of a picture of another shape. */}

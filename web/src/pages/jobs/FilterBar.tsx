@@ -18,7 +18,7 @@ const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ valu
 export function FilterBar({ search }: { search: JobsSearch }) {
   const navigate = useNavigate({ from: "/jobs" });
   const effects = useQuery(effectsQuery());
-  const change = (part: Partial<JobsSearch>) => void navigate({ search: (now) => clean({ ...now, ...part }), replace: true });
+  const change = (part: Partial<JobsSearch>) => void navigate({ search: (now) => ({ ...now, ...part }), replace: true });
   const known: Choice[] = (effects.data ?? []).map((effect) => ({ value: effect.slug, label: effect.name }));
   // One that is sold no more can still be asked for by a link.
   if (search.effect && !known.some((each) => each.value === search.effect)) known.push({ value: search.effect, label: search.effect });
@@ -50,8 +50,4 @@ export function FilterBar({ search }: { search: JobsSearch }) {
       </div>
     </div>
   );
-}
-
-function clean(search: JobsSearch): JobsSearch {
-  return Object.fromEntries(Object.entries(search).filter(([, value]) => value !== undefined));
 }

@@ -1,5 +1,5 @@
-// Keeps a list of jobs as it is now, without asking for all of it again: rows change in place, new ones are counted.
-import { useQueryClient, type InfiniteData } from "@tanstack/react-query";
+// Keeps a list of jobs as it is now, without asking for all of it again: rows change in place, new ones are announced.
+import { useQueryClient, type InfiniteData, type QueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useRef, useState } from "react";
 import { keys } from "@/api/keys";
 import { changeListed, useCatchUp, useJobEvents } from "@/api/live";
@@ -21,75 +21,102 @@ export interface LiveList {
 
 export function useLiveList(search: JobsSearch): LiveList {
   const client = useQueryClient();
-  const [fresh, setFresh] = useState(0);
+  const [news, setNews] = useState<JobSummary[]>([]);
   const latest = useRef(search);
   latest.current = search;
-  const key = JSON.stringify(search);
-  useEffect(() => setFresh(0), [key]);
 
-  const loaded = useCallback(
-    () => (client.getQueryData<Pages>(keys.library({ ...latest.current }))?.pages ?? []).flatMap((page) => page.items),
+  const loaded = useCallback(() => (client.getQueryData<Pages>(keys.library({ ...latest.current }))?.pages ?? []).flatMap((page) => page.items), [client]);
+  const prepend = useCallback(
+    (jobs: JobSummary[]) => {
+      const queryKey = keys.library({ ...latest.current });
+      setNews([]);
+      // So many that some are missing between them and the first row: from the beginning.
+      if (jobs.length >= PAGE_SIZE) return void client.resetQueries({ queryKey });
+      client.setQueryData<Pages>(queryKey, (found) => {
+        const [first, ...rest] = found?.pages ?? [];
+        if (!found || !first) return found;
+        const known = new Set(first.items.map((row) => row.id));
+        return { ...found, pages: [{ ...first, items: [...jobs.filter((job) => !known.has(job.id)), ...first.items] }, ...rest] };
+      });
+    },
     [client],
   );
   /** The newest page tells what is new, and how the rows that it has stand. */
-  const look = useCallback(async () => {
-    const asked = latest.current;
-    const page = await fetchPage(asked, null).catch(() => null);
-    if (page === null || asked !== latest.current) return;
-    const rows = new Set(loaded().map((row) => row.id));
-    const newest = loaded()[0]?.id ?? "";
-    for (const job of page.items) if (rows.has(job.id)) changeListed(client, job.id, () => job);
-    // Ids are in the order of time, so what is greater than the first row came after it.
-    setFresh(page.items.filter((job) => !rows.has(job.id) && job.id > newest).length);
-  }, [client, loaded]);
-
-  const waiting = useRef(new Set<string>());
-  const isNew = useRef(false);
-  const onEvent = useCallback(
-    (event: JobEvent) => {
-      if (waiting.current.size === 0) {
-        setTimeout(() => {
-          const ids = [...waiting.current];
-          waiting.current.clear();
-          const rows = new Set(loaded().map((row) => row.id));
-          if (isNew.current) void look();
-          isNew.current = false;
-          void refreshRows(ids.filter((id) => rows.has(id)));
-        }, GATHER_MS);
-      }
-      waiting.current.add(event.job_id);
-      isNew.current ||= !event.from_status;
+  const look = useCallback(
+    async (isFirst: boolean) => {
+      const asked = latest.current;
+      const page = await fetchPage(asked, null).catch(() => null);
+      const rows = loaded();
+      if (page === null || asked !== latest.current) return;
+      const known = new Set(rows.map((row) => row.id));
+      for (const job of page.items) if (known.has(job.id)) changeListed(client, job.id, () => job);
+      // Ids are in the order of time, so what is greater than the first row came after it.
+      const found = page.items.filter((job) => !known.has(job.id) && job.id > (rows[0]?.id ?? ""));
+      if (isFirst || rows.length === 0) prepend(found);
+      else setNews(found);
     },
-    [loaded, look],
+    [client, loaded, prepend],
   );
-  const refreshRows = async (ids: string[]) => {
-    for (const id of ids.slice(0, MOST_ASKED)) {
-      try {
-        const job = await fetchSummary(id);
-        changeListed(client, id, () => job);
-      } catch (error) {
-        if (hasStatus(error, 404)) forget(client, [id]);
+  const refreshRows = useCallback(
+    async (ids: string[]) => {
+      for (const id of ids.slice(0, MOST_ASKED)) {
+        try {
+          const job = await fetchSummary(id);
+          changeListed(client, id, () => job);
+        } catch (error) {
+          if (hasStatus(error, 404)) forget(client, [id]);
+        }
       }
-    }
-  };
-  useJobEvents(onEvent);
+    },
+    [client],
+  );
+
+  // Somebody who comes back to a list that is still known sees it as it is now; nobody has begun to read.
+  const key = JSON.stringify(search);
+  useEffect(() => {
+    setNews([]);
+    if (loaded().length > 0) void look(true);
+  }, [key, loaded, look]);
+
+  const waiting = useRef(new Map<string, boolean>());
+  useJobEvents(
+    useCallback(
+      (event: JobEvent) => {
+        if (waiting.current.size === 0) {
+          setTimeout(() => {
+            const happened = [...waiting.current];
+            waiting.current.clear();
+            const rows = new Set(loaded().map((row) => row.id));
+            if (happened.some(([id, isNew]) => isNew && !rows.has(id))) void look(false);
+            void refreshRows(happened.map(([id]) => id).filter((id) => rows.has(id)));
+          }, GATHER_MS);
+        }
+        waiting.current.set(event.job_id, waiting.current.get(event.job_id) || !event.from_status);
+      },
+      [loaded, look, refreshRows],
+    ),
+  );
   useCatchUp(
     useCallback(() => {
-      void look();
-      void refreshRows(loaded().slice(PAGE_SIZE).filter((row) => isActive(row.status)).map((row) => row.id));
-    }, [look, loaded]),
+      void look(false);
+      void refreshRows(
+        loaded()
+          .slice(PAGE_SIZE)
+          .filter((row) => isActive(row.status))
+          .map((row) => row.id),
+      );
+    }, [look, loaded, refreshRows]),
   );
 
   const showFresh = useCallback(() => {
-    setFresh(0);
     window.scrollTo({ top: 0 });
-    void client.resetQueries({ queryKey: keys.library({ ...latest.current }) });
-  }, [client]);
-  return { fresh, showFresh };
+    prepend(news);
+  }, [prepend, news]);
+  return { fresh: news.length, showFresh };
 }
 
 /** Takes deleted jobs out of every list. */
-export function forget(client: ReturnType<typeof useQueryClient>, ids: readonly string[]): void {
+export function forget(client: QueryClient, ids: readonly string[]): void {
   const gone = new Set(ids);
   client.setQueriesData<Pages>({ queryKey: keys.libraries }, (found) => {
     if (!found) return found;

@@ -52,5 +52,5 @@ export function SharePage() {
 }
 
 function mediaOf(file: Schemas["SharedFile"], name: string): Media {
-  return { kind: file.medium, url: file.url, name };
+  return { kind: file.medium, url: file.url, name, poster: file.poster_url, width: file.width, height: file.height };
 }

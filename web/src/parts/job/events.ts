@@ -20,9 +20,9 @@ export function titleOf(event: JobEvent): string {
   return event.to_status ? eventTexts[event.to_status] : event.event;
 }
 
-/** Who did it, where that is somebody other than the reader or a loop of the control plane. */
+/** Who did it, where that is another person. */
 export function byWhom(event: JobEvent): string | null {
-  return event.to_status === "processing" || event.to_status === "completed" ? null : (jobTexts.by[event.actor] ?? null);
+  return event.actor === "admin" ? jobTexts.byOperator : null;
 }
 
 export interface TimelineLine {
