@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import re
 from pathlib import Path
 
@@ -207,3 +208,74 @@ async def test_every_actor_has_a_form(signed_in: Page, actor: str) -> None:
     await expect(form.get_by_role("button", name="Submit")).to_be_visible()
     await expect(form.get_by_role("textbox").first).to_be_visible()
     await expect(form.get_by_label("Payload")).to_have_count(0)
+
+
+# The first upload begins a second after it was asked for, as on a slow line.
+SLOW_UPLOAD = """
+const send = XMLHttpRequest.prototype.send;
+XMLHttpRequest.prototype.send = function (body) { setTimeout(() => send.call(this, body), 1000); };
+"""
+# What a person drags from a folder, or has copied.
+GIVE_FILE = """async ([event, base64, name, type]) => {
+  const bytes = Uint8Array.from(atob(base64), (letter) => letter.charCodeAt(0));
+  const data = new DataTransfer();
+  data.items.add(new File([bytes], name, { type }));
+  const options = { bubbles: true, cancelable: true };
+  document.body.dispatchEvent(event === "paste"
+    ? new ClipboardEvent("paste", { ...options, clipboardData: data })
+    : new DragEvent("drop", { ...options, dataTransfer: data }));
+}"""
+
+
+@pytest.mark.thorough
+async def test_who_presses_generate_during_the_upload_gets_a_job_after_it(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+    await page.add_init_script(SLOW_UPLOAD)
+    await page.goto("/effects/negative")
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_role("progressbar")).to_be_visible()
+    await page.get_by_role("button", name="Generate").click()
+    await expect(page.get_by_role("button", name="Uploading…")).to_be_disabled()
+    await expect(page).to_have_url(re.compile(r"/jobs/"))
+
+
+@pytest.mark.thorough
+async def test_an_upload_can_be_canceled_and_another_file_chosen(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+    await page.add_init_script(SLOW_UPLOAD)
+    await page.goto("/effects/negative")
+    await chooser(page).set_input_files(clip_of(stack))
+    await page.get_by_role("button", name="Cancel the upload").click()
+    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("event", ["drop", "paste"])
+async def test_a_file_may_be_dropped_or_pasted_anywhere(signed_in: Page, stack: Stack, event: str) -> None:
+    page = signed_in
+    await page.goto("/effects/negative")
+    await expect(page.get_by_text("Drop a video here")).to_be_visible()
+    content = base64.b64encode(clip_of(stack).read_bytes()).decode()
+    await page.evaluate(GIVE_FILE, [event, content, "<i>given<b>.mp4", "video/mp4"])
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+    await expect(page.get_by_text("<i>given<b>.mp4")).to_be_visible()
+
+
+@pytest.mark.thorough
+async def test_before_and_after_are_compared_with_the_keyboard(signed_in: Page) -> None:
+    page = signed_in
+    await page.goto("/effects/negative")
+    divider = page.get_by_role("slider", name="Divider between before and after")
+    await divider.focus()
+    await page.keyboard.press("End")
+    await expect(divider).to_have_attribute("aria-valuenow", "100")
+    await page.keyboard.press("Shift+ArrowLeft")
+    await expect(divider).to_have_attribute("aria-valuenow", "90")
+    # Both clips play, in step.
+    moved = """() => {
+      const [after, before] = document.querySelectorAll("video");
+      return !after.paused && after.currentTime > 0.5 && Math.abs(after.currentTime - before.currentTime) < 0.2;
+    }"""
+    await page.wait_for_function(moved)
