@@ -389,7 +389,14 @@ async def test_users_see_what_an_effect_works_on_and_what_they_may_set(studio: S
     effect = await studio.effect(overrides={"strength": 3, "prompt": "of the house"}, credits_cost=4)
     shown = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
     assert (shown["credits_cost"], shown["is_available"]) == (4, True)
-    assert shown["input"] == {"type": "video", "label": "input", "description": "", "max_bytes": None}
+    assert shown["input"] == {
+        "type": "video",
+        "label": "input",
+        "description": "",
+        "max_bytes": None,
+        "max_seconds": None,
+        "accept": ["video/*"],
+    }
     seen = {each["key"]: (each["type"], each["required"], each["default"]) for each in shown["properties"]}
     assert seen == {
         "prompt": ("text", False, "of the house"),

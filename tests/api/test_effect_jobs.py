@@ -344,6 +344,32 @@ async def test_a_file_of_another_kind_is_refused_by_its_field(studio: Studio, an
     assert "at most 10 bytes" in assert_refused(large, 422, "invalid_request", "video_id")["detail"]
 
 
+async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
+    studio: Studio, plane: ControlPlane, ann: Person
+) -> None:
+    made = await studio.workflow()
+    properties = [{**PRIMARY, "limits": {"max_seconds": 2}}, *made["properties"][1:]]
+    await studio.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
+    effect = await studio.effect(made["slug"])
+    shown = (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()
+    assert shown["input"]["max_seconds"] == 2
+    clip = await studio.file(ann)
+    values = {"prompt": "x"}
+    await studio.submit(ann, effect, input_file_id=clip, input_payload=values)
+    pool = await plane.databases.pool(ann.tenant.pool)
+    async with pool.connection() as connection:
+        await connection.execute(
+            "INSERT INTO file_previews (tenant_id, file_id, kind, duration_seconds) VALUES ($1, $2, 'video', 3) "
+            "ON CONFLICT (tenant_id, file_id) DO UPDATE SET duration_seconds = 3",
+            ann.tenant.id,
+            UUID(clip),
+        )
+    long = await studio.try_submit(ann, effect, input_file_id=clip, input_payload=values)
+    assert (
+        "at most 2 seconds long; it has 3.0" in assert_refused(long, 422, "invalid_request", "input_file_id")["detail"]
+    )
+
+
 async def test_an_effect_that_needs_a_file_says_so(studio: Studio, ann: Person) -> None:
     effect = await studio.effect()
     refused = assert_refused(await studio.try_submit(ann, effect), 422, "invalid_request", "input_file_id")

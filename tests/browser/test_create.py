@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.async_api import Locator, Page, expect
+from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
 from tests.browser.screenshots import Screenshots
@@ -109,6 +109,23 @@ async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, tmp_pa
     await chooser(page).set_input_files(empty)
     await expect(page.get_by_role("alert")).to_contain_text("is empty")
     assert uploads == []
+
+
+@pytest.mark.thorough
+async def test_a_video_that_is_too_long_is_refused_before_its_upload(signed_in: Page, stack: Stack) -> None:
+    page = signed_in
+
+    async def shorten(route: Route) -> None:
+        answer = await route.fetch()
+        effect = await answer.json()
+        effect["input"]["max_seconds"] = 1.5
+        await route.fulfill(response=answer, json=effect)
+
+    await page.route(re.compile("/api/effects/negative$"), shorten)
+    await page.goto("/effects/negative")
+    await expect(page.get_by_text("at most 1.5 s long")).to_be_visible()
+    await chooser(page).set_input_files(clip_of(stack))
+    await expect(page.get_by_role("alert")).to_contain_text("“sample.mp4” is too long (3 s).")
 
 
 @pytest.mark.thorough

@@ -2,8 +2,8 @@ import { expect, test } from "vitest";
 import { acceptanceOf, accepted, acceptOf, bytes, measuredRefusal, refusal, seconds, typeOf } from "@/parts/upload/acceptance";
 
 const limits = { accepted_types: ["video/*", "image/png", "image/jpeg"], max_bytes: 5_000_000_000, max_image_pixels: 100_000_000 };
-const video = acceptanceOf("video", [], 2_000_000, limits);
-const image = acceptanceOf("image", [], null, limits);
+const video = acceptanceOf("video", { max_bytes: 2_000_000 }, limits);
+const image = acceptanceOf("image", { accept: [] }, limits);
 
 test("a file of the right type and size is taken", () => {
   expect(refusal({ name: "a.mp4", type: "video/mp4", size: 10 }, video)).toBeNull();

@@ -299,6 +299,7 @@ def _input_view(primary: Property) -> EffectInput:
         label=primary.label or primary.key,
         description=primary.description,
         max_bytes=primary.limits.max_bytes,
+        max_seconds=primary.limits.max_seconds,
         accept=accepted_types(primary),
     )
 

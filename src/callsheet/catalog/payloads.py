@@ -28,6 +28,7 @@ from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Unavailable
 
 FIELD = "input_payload"
+ROUNDED_SECONDS = 0.5
 
 
 class InputFile(Protocol):
@@ -105,12 +106,18 @@ def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, A
     raise Unfit("is required")
 
 
-def check_file(field: str, each: Property, file: InputFile) -> list[FieldProblem]:
-    """What is wrong with a user's file as the value of this property."""
+def check_file(
+    field: str, each: Property, file: InputFile, duration_seconds: float | None = None
+) -> list[FieldProblem]:
+    """What is wrong with a user's file as the value of this property, as far as it is known."""
     if not file.mime_type.startswith(f"{each.type.value}/"):
         return [FieldProblem(field, f"should be {_an(each.type)}; this file is {file.mime_type}")]
     if each.limits.max_bytes is not None and file.size > each.limits.max_bytes:
         return [FieldProblem(field, f"should have at most {each.limits.max_bytes} bytes; it has {file.size}")]
+    longest = each.limits.max_seconds
+    # Containers round: half a second more is what a recorder adds to the time that was set.
+    if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
+        return [FieldProblem(field, f"should be at most {longest:g} seconds long; it has {duration_seconds:.1f}")]
     return []
 
 

@@ -45,7 +45,7 @@ _LIMITS_OF: Mapping[PropertyType, frozenset[str]] = {
     PropertyType.BOOLEAN: frozenset(),
     PropertyType.CHOICE: frozenset({"choices"}),
     PropertyType.IMAGE: frozenset({"max_bytes"}),
-    PropertyType.VIDEO: frozenset({"max_bytes"}),
+    PropertyType.VIDEO: frozenset({"max_bytes", "max_seconds"}),
 }
 
 

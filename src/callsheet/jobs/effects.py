@@ -8,7 +8,7 @@ from typing import Any, Protocol
 from uuid import UUID
 
 from callsheet.catalog.effects import Recipe
-from callsheet.catalog.payloads import FIELD, InputFile, Resolved, check_file, resolve
+from callsheet.catalog.payloads import FIELD, Resolved, check_file, resolve
 from callsheet.catalog.properties import primary_input
 from callsheet.catalog.room import CatalogRoom
 from callsheet.catalog.workflows import refuse
@@ -101,12 +101,12 @@ class EffectJobs:
 
     async def _inputs(
         self, principal: Owner, wanted: SubmitEffectJob, recipe: Recipe, resolved: Resolved
-    ) -> tuple[InputFile | None, Mapping[UUID, InputFile]]:
+    ) -> tuple[ReadyFile | None, Mapping[UUID, ReadyFile]]:
         """The file the effect works on, and every file of the user's that the job reads."""
         pool = await self._databases.pool(principal.pool)
         field, primary_id = await self._primary(pool, principal, wanted, primary_input(recipe.properties))
         ids = {*resolved.user_files.values(), *([primary_id] if primary_id else [])}
-        found: Mapping[UUID, InputFile] = {}
+        found: Mapping[UUID, ReadyFile] = {}
         if ids:
             found = await self._files.ready(pool, principal.tenant_id, principal.user_id, list(ids))
         named = [
@@ -145,7 +145,7 @@ class EffectJobs:
 
 
 def described(
-    recipe: Recipe, given: Mapping[str, Any], primary: InputFile | None, files: Mapping[UUID, InputFile]
+    recipe: Recipe, given: Mapping[str, Any], primary: ReadyFile | None, files: Mapping[UUID, ReadyFile]
 ) -> Description:
     """What lists show of a job of this effect, and what it is found by."""
     first = () if primary is None else (primary.name,)
@@ -170,17 +170,17 @@ def no_such_effect() -> NotFound:
 
 
 def _check_files(
-    named: Iterable[tuple[str, Property, UUID]], found: Mapping[UUID, InputFile]
+    named: Iterable[tuple[str, Property, UUID]], found: Mapping[UUID, ReadyFile]
 ) -> Iterable[FieldProblem]:
     for field, each, file_id in named:
         file = found.get(file_id)
         if file is None:
             yield FieldProblem(field, MISSING)
         else:
-            yield from check_file(field, each, file)
+            yield from check_file(field, each, file, file.duration_seconds)
 
 
-def input_order(primary: InputFile | None, files: Mapping[UUID, Any]) -> tuple[UUID, ...]:
+def input_order(primary: ReadyFile | None, files: Mapping[UUID, Any]) -> tuple[UUID, ...]:
     """Everything the job reads, the primary input first."""
     first = () if primary is None else (primary.id,)
     return (*first, *(file_id for file_id in files if file_id not in first))

@@ -34,6 +34,8 @@ class ReadyFile:
     mime_type: str
     size: int
     sha256: str | None
+    # Null until its previews are made, and for what is no video.
+    duration_seconds: float | None = None
 
 
 class Files:

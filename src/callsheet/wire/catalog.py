@@ -108,6 +108,11 @@ class Limits(UserRequest):
     max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(None, description="Of texts.")
     choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
     max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(None, description="Of a user's file.")
+    max_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = Field(
+        None,
+        description="Of a user's video. The web application checks it before the upload, the server at submit where it "
+        "knows the duration, which it reads when it makes the previews.",
+    )
 
 
 class Property(UserRequest):
@@ -303,6 +308,7 @@ class EffectInput(Answer):
     label: str
     description: str
     max_bytes: int | None = None
+    max_seconds: float | None = Field(None, description="Of a video.")
     accept: list[str] = Field(default_factory=list, description="Media types that it takes, for example `video/*`.")
 
 

@@ -120,16 +120,20 @@ class Upload:
 
 
 @pytest.mark.parametrize(
-    ("mime_type", "size", "words"),
+    ("mime_type", "size", "seconds", "words"),
     [
-        ("video/webm", 100, None),
-        ("image/png", 100, "should be a video; this file is image/png"),
-        ("videos/x", 100, "should be a video"),
-        ("video/mp4", 101, "at most 100 bytes; it has 101"),
+        ("video/webm", 100, None, None),
+        ("video/webm", 100, 10.4, None),
+        ("image/png", 100, None, "should be a video; this file is image/png"),
+        ("videos/x", 100, None, "should be a video"),
+        ("video/mp4", 101, None, "at most 100 bytes; it has 101"),
+        ("video/mp4", 100, 10.6, "at most 10 seconds long; it has 10.6"),
     ],
 )
-def test_a_file_of_another_kind_or_size_is_refused(mime_type: str, size: int, words: str | None) -> None:
-    primary = Property.model_validate({**PRIMARY, "limits": {"max_bytes": 100}})
-    found = check_file("video_id", primary, Upload(uuid7(), "p", "n", mime_type, size, None))
+def test_a_file_of_another_kind_size_or_length_is_refused(
+    mime_type: str, size: int, seconds: float | None, words: str | None
+) -> None:
+    primary = Property.model_validate({**PRIMARY, "limits": {"max_bytes": 100, "max_seconds": 10}})
+    found = check_file("video_id", primary, Upload(uuid7(), "p", "n", mime_type, size, None), seconds)
     assert [problem.field for problem in found] == (["video_id"] if words else [])
     assert words is None or words in found[0].reason

@@ -36,7 +36,7 @@ export function PropertyForm({ properties, values, onChange, problems, limits, o
             key={key}
             {...shared}
             value={value as FileValue | null}
-            accepts={acceptanceOf(type, property.accept, property.limits.max_bytes, limits)}
+            accepts={acceptanceOf(type, { ...property.limits, accept: property.accept }, limits)}
             onChange={change}
             onPending={(uploading) => onPending(key, uploading)}
           />

@@ -84,7 +84,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
           hint={effect.input.description || undefined}
           required
           isMain
-          accepts={acceptanceOf(effect.input.type, effect.input.accept, effect.input.max_bytes, limits)}
+          accepts={acceptanceOf(effect.input.type, effect.input, limits)}
           value={draft.input}
           error={inputProblem}
           onChange={(input) => {

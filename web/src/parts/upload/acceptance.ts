@@ -19,10 +19,18 @@ export interface InstallationLimits {
   max_image_pixels: number;
 }
 
+/** What the API says of one field. */
+export interface OwnLimits {
+  accept?: readonly string[];
+  max_bytes?: number | null;
+  max_seconds?: number | null;
+}
+
 /** What a field takes: of what the installation takes, what the effect takes. */
-export function acceptanceOf(kind: FileKind, accept: readonly string[] | undefined, maxBytes: number | null | undefined, limits: InstallationLimits | undefined): Acceptance {
-  const types = accept && accept.length > 0 ? accept : limits?.accepted_types;
-  return { kind, types, maxBytes: Math.min(maxBytes ?? Infinity, limits?.max_bytes ?? Infinity), maxPixels: kind === "image" ? limits?.max_image_pixels : null };
+export function acceptanceOf(kind: FileKind, own: OwnLimits, limits: InstallationLimits | undefined): Acceptance {
+  const types = own.accept && own.accept.length > 0 ? own.accept : limits?.accepted_types;
+  const maxBytes = Math.min(own.max_bytes ?? Infinity, limits?.max_bytes ?? Infinity);
+  return { kind, types, maxBytes, maxSeconds: own.max_seconds, maxPixels: kind === "image" ? limits?.max_image_pixels : null };
 }
 
 // For browsers that do not know the type of a file.
