@@ -9,6 +9,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
+from tests.browser.making import sell, submit
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
@@ -84,6 +85,28 @@ async def test_the_keyboard_leads_everywhere(signed_in: Page, stack: Stack, scre
     await page.keyboard.press("Enter")
     await expect(page).to_have_url(f"{stack.url}/effects/imagine")
     await expect(palette).to_be_hidden()
+
+
+async def test_the_palette_finds_a_job_by_its_words_and_by_its_id(
+    signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
+) -> None:
+    page = signed_in
+    effect = await sell(stack, "Waits", is_served=False)
+    job = await submit(stack, account, effect, prompt="an unmistakable lighthouse <b>at dusk</b>")
+    await page.goto("/account")
+    await page.get_by_role("button", name="Search").click()
+    await page.get_by_role("combobox", name="Command palette").fill("unmistakable")
+    found = page.get_by_role("dialog").get_by_role("option", name="an unmistakable lighthouse <b>at dusk</b>")
+    await expect(found).to_be_visible()
+    await assert_accessible(page)
+    await screenshots.take(page, "palette-jobs")
+    await found.click()
+    await expect(page).to_have_url(f"{stack.url}/jobs/{job}")
+
+    await page.keyboard.press("Control+k")
+    await page.get_by_role("combobox", name="Command palette").fill(job)
+    await page.get_by_role("dialog").get_by_role("option", name=f"Open job {job}").click()
+    await expect(page).to_have_url(f"{stack.url}/jobs/{job}")
 
 
 async def test_a_choice_of_theme_stays(signed_in: Page) -> None:

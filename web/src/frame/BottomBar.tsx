@@ -1,5 +1,6 @@
 import { Link } from "@tanstack/react-router";
 import { frameTexts } from "@/texts/frame";
+import { ActiveDot } from "./ActiveCount";
 import { PLACES } from "./navigation";
 
 /** The pages on phones, in reach of a thumb. */
@@ -13,7 +14,10 @@ export function BottomBar() {
           className="grid min-h-14 content-center justify-items-center gap-0.5 text-xs text-muted"
           activeProps={{ className: "text-accent! font-[550]", "aria-current": "page" }}
         >
-          <place.icon size={20} strokeWidth={1.8} aria-hidden />
+          <span className="relative">
+            <place.icon size={20} strokeWidth={1.8} aria-hidden />
+            {place.to === "/jobs" && <ActiveDot />}
+          </span>
           {place.label}
         </Link>
       ))}

@@ -1,6 +1,8 @@
-import { lazy, Suspense } from "react";
+import { lazy, Suspense, useEffect } from "react";
 
-const Palette = lazy(() => import("./PaletteDialog"));
+const load = () => import("./PaletteDialog");
+const Palette = lazy(load);
+const QUIET_MS = 2_000;
 
 export interface PaletteProps {
   open: boolean;
@@ -8,8 +10,12 @@ export interface PaletteProps {
   onKeys: () => void;
 }
 
-/** Its code comes when it is opened for the first time. */
+/** Its code comes after the page has settled, so that what is typed right after the keys is not lost. */
 export function CommandPalette(props: PaletteProps) {
+  useEffect(() => {
+    const timer = setTimeout(() => void load(), QUIET_MS);
+    return () => clearTimeout(timer);
+  }, []);
   if (!props.open) return null;
   return (
     <Suspense fallback={null}>

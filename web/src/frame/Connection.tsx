@@ -19,8 +19,12 @@ export function Connection() {
   const [word, text] = TEXTS[state];
   return (
     <span className="flex min-h-9 items-center gap-2 px-2 text-xs text-muted" data-connection={state} title={text}>
-      <span className={`size-2 rounded-full ${DOTS[state]}`} aria-hidden />
+      <ConnectionDot />
       {word}
     </span>
   );
+}
+
+export function ConnectionDot() {
+  return <span className={`size-2 shrink-0 rounded-full ${DOTS[useConnection()]}`} aria-hidden />;
 }

@@ -53,6 +53,8 @@ function useLiveSession(): void {
   useEffect(
     () =>
       onSessionEnd(() => {
+        // Several answers may say it; the first has led to the sign-in page, which is no place to come back to.
+        if (router.state.location.pathname === "/sign-in") return;
         const next = router.state.location.href;
         client.clear();
         void router.navigate({ to: "/sign-in", search: { next, ended: true }, replace: true });

@@ -1,14 +1,21 @@
 import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
 import { walletQuery } from "@/api/queries";
 import { formatTokens } from "@/design/Tokens";
 import { AccountButton } from "./AccountButton";
+import { ConnectionDot } from "./Connection";
 
 /** On phones: what the sidebar shows at its foot. */
 export function MobileMenu() {
-  const wallet = useQuery(walletQuery);
+  const { data } = useQuery(walletQuery);
   return (
     <div className="flex items-center gap-1">
-      {wallet.data && <span className="num rounded-full border bg-panel px-2.5 py-1 text-xs font-[550] whitespace-nowrap">{formatTokens(wallet.data.balance)}</span>}
+      {data && (
+        <Link to="/account" className="num flex min-h-9 items-center gap-1.5 rounded-full border bg-panel px-2.5 text-xs font-[550] whitespace-nowrap touch:min-h-10">
+          <ConnectionDot />
+          {formatTokens(data.balance)}
+        </Link>
+      )}
       <AccountButton withConnection />
     </div>
   );

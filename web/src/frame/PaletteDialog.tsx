@@ -1,17 +1,18 @@
 import { useQuery } from "@tanstack/react-query";
 import { useNavigate } from "@tanstack/react-router";
 import { Command } from "cmdk";
-import { Images, Keyboard, ListVideo, LogOut, SunMoon } from "lucide-react";
+import { Images, Keyboard, LogOut, SunMoon } from "lucide-react";
 import { Dialog } from "radix-ui";
-import { useState, type ReactNode } from "react";
+import { useState } from "react";
 import { effectsQuery } from "@/api/queries";
 import { setTheme, useTheme } from "@/parts/theme";
 import { frameTexts, paletteTexts } from "@/texts/frame";
 import type { PaletteProps } from "./CommandPalette";
 import { PLACES } from "./navigation";
+import { PaletteGroup, PaletteItem } from "./PaletteItem";
+import { PaletteJobs } from "./PaletteJobs";
 import { useSignOut } from "./useSignOut";
 
-const JOB_ID = /^[0-9a-f]{8}-[0-9a-f-]{27}$/i;
 const NEXT_THEME = { system: "dark", dark: "light", light: "system" } as const;
 
 export default function PaletteDialog({ open, onOpenChange, onKeys }: PaletteProps) {
@@ -24,7 +25,6 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
     onOpenChange(false);
     action();
   };
-  const id = typed.trim();
   return (
     <Dialog.Root open={open} onOpenChange={onOpenChange}>
       <Dialog.Portal>
@@ -43,70 +43,47 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
             />
             <Command.List className="max-h-[min(24rem,60vh)] overflow-y-auto p-1.5">
               <Command.Empty className="px-3 py-8 text-center text-muted">{paletteTexts.nothing}</Command.Empty>
-              {JOB_ID.test(id) && (
-                <Group heading={paletteTexts.jobs}>
-                  <Item value={id} icon={<ListVideo size={16} />} onSelect={run(() => navigate({ to: "/jobs/$id", params: { id } }))}>
-                    {paletteTexts.openJob(id)}
-                  </Item>
-                </Group>
-              )}
-              <Group heading={paletteTexts.pages}>
+              <PaletteGroup heading={paletteTexts.pages}>
                 {PLACES.map((place) => (
-                  <Item key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
+                  <PaletteItem key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
                     {place.label}
                     <span className="ml-auto flex gap-1">
                       <kbd>G</kbd>
                       <kbd>{place.key.toUpperCase()}</kbd>
                     </span>
-                  </Item>
+                  </PaletteItem>
                 ))}
-              </Group>
+              </PaletteGroup>
               {effects.data && effects.data.length > 0 && (
-                <Group heading={paletteTexts.effects}>
+                <PaletteGroup heading={paletteTexts.effects}>
                   {effects.data.map((effect) => (
-                    <Item
+                    <PaletteItem
                       key={effect.slug}
                       value={`${effect.name} ${effect.slug}`}
                       icon={<Images size={16} />}
                       onSelect={run(() => navigate({ to: "/effects/$slug", params: { slug: effect.slug } }))}
                     >
                       {effect.name}
-                    </Item>
+                    </PaletteItem>
                   ))}
-                </Group>
+                </PaletteGroup>
               )}
-              <Group heading={paletteTexts.actions}>
-                <Item value={frameTexts.theme} icon={<SunMoon size={16} />} onSelect={run(() => setTheme(NEXT_THEME[theme]))}>
+              <PaletteJobs typed={typed} onChoose={run} />
+              <PaletteGroup heading={paletteTexts.actions}>
+                <PaletteItem value={frameTexts.theme} icon={<SunMoon size={16} />} onSelect={run(() => setTheme(NEXT_THEME[theme]))}>
                   {frameTexts.theme}: {frameTexts.themes[NEXT_THEME[theme]]}
-                </Item>
-                <Item value={frameTexts.keys} icon={<Keyboard size={16} />} onSelect={run(onKeys)}>
+                </PaletteItem>
+                <PaletteItem value={frameTexts.keys} icon={<Keyboard size={16} />} onSelect={run(onKeys)}>
                   {frameTexts.keys}
-                </Item>
-                <Item value={frameTexts.signOut} icon={<LogOut size={16} />} onSelect={run(signOut)}>
+                </PaletteItem>
+                <PaletteItem value={frameTexts.signOut} icon={<LogOut size={16} />} onSelect={run(signOut)}>
                   {frameTexts.signOut}
-                </Item>
-              </Group>
+                </PaletteItem>
+              </PaletteGroup>
             </Command.List>
           </Command>
         </Dialog.Content>
       </Dialog.Portal>
     </Dialog.Root>
-  );
-}
-
-function Group({ heading, children }: { heading: string; children: ReactNode }) {
-  return (
-    <Command.Group heading={heading} className="[&_[cmdk-group-heading]]:px-2.5 [&_[cmdk-group-heading]]:pt-2.5 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-xs [&_[cmdk-group-heading]]:text-muted">
-      {children}
-    </Command.Group>
-  );
-}
-
-function Item({ value, icon, onSelect, children }: { value: string; icon: ReactNode; onSelect: () => void; children: ReactNode }) {
-  return (
-    <Command.Item value={value} onSelect={onSelect} className="flex min-h-9 touch:min-h-11 cursor-default items-center gap-2.5 rounded-s px-2.5 select-none data-[selected=true]:bg-hover [&>svg]:text-muted">
-      {icon}
-      {children}
-    </Command.Item>
   );
 }

@@ -7,7 +7,8 @@ export const COMMAND_KEY = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘K" 
 
 export function TopBar({ onSearch }: { onSearch: () => void }) {
   return (
-    <header className="sticky top-0 z-10 flex items-center gap-2 border-b bg-bg/85 px-4 py-2 backdrop-blur-md md:justify-end md:border-transparent md:px-8">
+    <header className="sticky top-0 z-10 border-b bg-bg/85 backdrop-blur-md md:border-transparent">
+      <div className="mx-auto flex max-w-7xl items-center gap-2 px-4 py-2 md:justify-end md:px-8">
       <div className="grow md:hidden">
         <Brand />
       </div>
@@ -22,6 +23,7 @@ export function TopBar({ onSearch }: { onSearch: () => void }) {
       </button>
       <div className="md:hidden">
         <MobileMenu />
+      </div>
       </div>
     </header>
   );

@@ -12,6 +12,7 @@ export const frameTexts = {
   jobs: "Jobs",
   account: "Account",
   active: (count: number) => `${count} active`,
+  activeWord: "active",
   wallet: "Tokens",
   held: (amount: string) => `${amount} held for running jobs`,
   nothingHeld: "None held",

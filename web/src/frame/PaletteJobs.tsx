@@ -1,0 +1,42 @@
+import { useQuery } from "@tanstack/react-query";
+import { useNavigate } from "@tanstack/react-router";
+import { ListVideo } from "lucide-react";
+import { useDeferredValue } from "react";
+import { foundJobsQuery, isJobId } from "./found-jobs";
+import { Time } from "@/design/Time";
+import { StatusBadge } from "@/design/StatusBadge";
+import { paletteTexts } from "@/texts/frame";
+import { PaletteGroup, PaletteItem } from "./PaletteItem";
+
+/** Jobs whose prompt, effect or file has the words, and the job of an id. */
+export function PaletteJobs({ typed, onChoose }: { typed: string; onChoose: (action: () => unknown) => () => void }) {
+  const navigate = useNavigate();
+  const words = useDeferredValue(typed.trim());
+  const { data } = useQuery(foundJobsQuery(words));
+  const open = (id: string) => onChoose(() => navigate({ to: "/jobs/$id", params: { id } }));
+  if (isJobId(words)) {
+    return (
+      <PaletteGroup heading={paletteTexts.jobs} forceMount>
+        <PaletteItem value={`job ${words}`} forceMount icon={<ListVideo size={16} />} onSelect={open(words)}>
+          {paletteTexts.openJob(words)}
+        </PaletteItem>
+      </PaletteGroup>
+    );
+  }
+  if (!data?.length) return null;
+  return (
+    <PaletteGroup heading={paletteTexts.jobs} forceMount>
+      {data.map((job) => (
+        <PaletteItem key={job.id} value={`job ${job.id}`} forceMount icon={<ListVideo size={16} />} onSelect={open(job.id)}>
+          <span className="grid min-w-0 grow py-1">
+            <span className="truncate">{job.prompt || job.input_name || job.title}</span>
+            <span className="text-xs text-muted">
+              {job.title} · <Time at={job.submitted_at} />
+            </span>
+          </span>
+          <StatusBadge status={job.status} />
+        </PaletteItem>
+      ))}
+    </PaletteGroup>
+  );
+}
