@@ -1,18 +1,10 @@
 import { Command } from "cmdk";
 import type { ReactNode } from "react";
 
-interface GroupProps {
-  heading: string;
-  children: ReactNode;
-  /** Found by the server, so not filtered by what is typed. */
-  forceMount?: boolean;
-}
-
-export function PaletteGroup({ heading, children, forceMount }: GroupProps) {
+export function PaletteGroup({ heading, children }: { heading: string; children: ReactNode }) {
   return (
     <Command.Group
       heading={heading}
-      forceMount={forceMount}
       className="[&_[cmdk-group-heading]]:px-2.5 [&_[cmdk-group-heading]]:pt-2.5 [&_[cmdk-group-heading]]:pb-1 [&_[cmdk-group-heading]]:text-xs [&_[cmdk-group-heading]]:text-muted"
     >
       {children}
@@ -25,15 +17,16 @@ interface ItemProps {
   icon: ReactNode;
   onSelect: () => void;
   children: ReactNode;
-  forceMount?: boolean;
+  /** What was typed, of what the server found by it: it fits, whatever words are shown. */
+  found?: string;
 }
 
-export function PaletteItem({ value, icon, onSelect, children, forceMount }: ItemProps) {
+export function PaletteItem({ value, icon, onSelect, children, found }: ItemProps) {
   return (
     <Command.Item
       value={value}
       onSelect={onSelect}
-      forceMount={forceMount}
+      keywords={found === undefined ? undefined : [found]}
       className="flex min-h-9 cursor-default items-center gap-2.5 rounded-s px-2.5 select-none touch:min-h-11 data-[selected=true]:bg-hover [&>svg]:shrink-0 [&>svg]:text-muted"
     >
       {icon}

@@ -16,8 +16,8 @@ export function PaletteJobs({ typed, onChoose }: { typed: string; onChoose: (act
   const open = (id: string) => onChoose(() => navigate({ to: "/jobs/$id", params: { id } }));
   if (isJobId(words)) {
     return (
-      <PaletteGroup heading={paletteTexts.jobs} forceMount>
-        <PaletteItem value={`job ${words}`} forceMount icon={<ListVideo size={16} />} onSelect={open(words)}>
+      <PaletteGroup heading={paletteTexts.jobs}>
+        <PaletteItem value={`job ${words}`} found={typed} icon={<ListVideo size={16} />} onSelect={open(words)}>
           {paletteTexts.openJob(words)}
         </PaletteItem>
       </PaletteGroup>
@@ -25,9 +25,9 @@ export function PaletteJobs({ typed, onChoose }: { typed: string; onChoose: (act
   }
   if (!data?.length) return null;
   return (
-    <PaletteGroup heading={paletteTexts.jobs} forceMount>
+    <PaletteGroup heading={paletteTexts.jobs}>
       {data.map((job) => (
-        <PaletteItem key={job.id} value={`job ${job.id}`} forceMount icon={<ListVideo size={16} />} onSelect={open(job.id)}>
+        <PaletteItem key={job.id} value={`job ${job.id}`} found={typed} icon={<ListVideo size={16} />} onSelect={open(job.id)}>
           <span className="grid min-w-0 grow py-1">
             <span className="truncate">{job.prompt || job.input_name || job.title}</span>
             <span className="text-xs text-muted">
