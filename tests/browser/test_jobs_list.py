@@ -58,7 +58,6 @@ async def test_the_list_keeps_up_searches_and_acts_on_several_jobs(
     # J and K move, X selects.
     for key in ("j", "x", "j", "x"):
         await page.keyboard.press(key)
-        await page.wait_for_timeout(60)
     bar = page.get_by_role("toolbar", name="Selected jobs")
     await expect(bar).to_contain_text("2 selected")
     await assert_accessible(page)

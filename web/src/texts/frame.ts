@@ -58,5 +58,8 @@ export const keyTexts: readonly [string, string][] = [
   ["G T", "Go to tasks"],
   ["G J", "Go to jobs"],
   ["G A", "Go to your account"],
+  ["J K", "Move through your jobs"],
+  ["X", "Select a job"],
+  ["/", "Search your jobs"],
   ["Esc", "Close what is open"],
 ];

@@ -38,7 +38,8 @@ export const jobsTexts = {
   noneFoundText: "Try fewer words, or clear a filter.",
   // Rows
   select: (title: string) => `Select ${title}`,
-  selectAll: "Select all that are loaded",
+  begin: "Select",
+  selectAll: "Select all loaded",
   outputs: (count: number) => `${count} files`,
   held: (tokens: string) => `${tokens} held`,
   // Actions on several
@@ -58,5 +59,4 @@ export const jobsTexts = {
   done: { cancel: "canceled", retry: "started again", delete: "deleted" },
   outcome: (count: number, done: string) => `${count} ${count === 1 ? "job" : "jobs"} ${done}.`,
   refused: (count: number, why: string) => `${count} could not be changed: ${why}`,
-  keys: "J and K move, X selects, Enter opens",
 };

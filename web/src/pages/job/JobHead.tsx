@@ -25,7 +25,9 @@ export function JobHead({ job, summary, name, answeredAt }: Props) {
             <ChevronLeft size={16} aria-hidden />
             {jobTexts.jobs}
           </Link>
-          <StatusBadge status={job.status} />
+          <span role="status">
+            <StatusBadge status={job.status} />
+          </span>
         </span>
       }
       title={name}

@@ -14,14 +14,28 @@ interface Props {
 }
 // So many rows before the end the next page is asked for.
 const AHEAD = 30;
+// What covers the list above and below.
+const BARS = 80;
 const numbers = new Intl.NumberFormat("en");
 
 /** Only the rows that can be seen are in the page, however many there are. */
 export function JobList({ jobs, query, selection }: Props) {
   const list = useRef<HTMLUListElement>(null);
   const [top, setTop] = useState(0);
-  useLayoutEffect(() => setTop(list.current?.offsetTop ?? 0), []);
-  const virtual = useWindowVirtualizer({ count: jobs.length, estimateSize: () => ROW_HEIGHT, overscan: 10, scrollMargin: top, getItemKey: (index) => jobs[index]?.id ?? index });
+  // The filters above may take another line.
+  useLayoutEffect(() => {
+    const now = list.current ? Math.round(list.current.getBoundingClientRect().top + window.scrollY) : 0;
+    if (now !== top) setTop(now);
+  });
+  const virtual = useWindowVirtualizer({
+    count: jobs.length,
+    estimateSize: () => ROW_HEIGHT,
+    overscan: 10,
+    scrollMargin: top,
+    scrollPaddingStart: BARS,
+    scrollPaddingEnd: BARS,
+    getItemKey: (index) => jobs[index]?.id ?? index,
+  });
   const rows = virtual.getVirtualItems();
   const last = rows.at(-1)?.index ?? 0;
   const { hasNextPage, isFetchingNextPage, isFetchNextPageError, fetchNextPage } = query;
@@ -49,7 +63,7 @@ export function JobList({ jobs, query, selection }: Props) {
               count={hasNextPage ? -1 : jobs.length}
               offset={row.start - top}
               isSelected={selection.ids.has(job.id)}
-              isSelecting={selection.ids.size > 0}
+              isSelecting={selection.isOn}
               onToggle={selection.toggle}
             />
           );

@@ -28,7 +28,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
       style={{ height: ROW_HEIGHT, transform: `translateY(${offset}px)` }}
       className={classes("group absolute inset-x-0 top-0 flex border-t transition-colors duration-100", index === 0 && "border-t-transparent", isSelected ? "bg-accent-soft" : "hover:bg-hover")}
     >
-      <label className={classes("grid w-11 shrink-0 cursor-pointer place-items-center", !isSelecting && "max-md:hidden")}>
+      <label className={classes("grid w-10 shrink-0 cursor-pointer touch:w-11 place-items-center", !isSelecting && "max-md:hidden")}>
         <input type="checkbox" checked={isSelected} onChange={() => onToggle(job.id)} aria-label={jobsTexts.select(job.title)} className="peer sr-only" />
         <span
           aria-hidden
@@ -44,7 +44,7 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         to="/jobs/$id"
         params={{ id: job.id }}
         preload={false}
-        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 focus-visible:outline-offset-[-2px] md:gap-4", !isSelecting && "max-md:pl-3")}
+        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 pl-1.5 focus-visible:outline-offset-[-2px] md:gap-4", !isSelecting && "max-md:pl-3")}
       >
         <JobThumb job={job} />
         <Words job={job} />

@@ -11,6 +11,7 @@ import { JobsEmpty } from "./JobsEmpty";
 import { ListSkeleton } from "./ListSkeleton";
 import { NewJobsButton } from "./NewJobsButton";
 import { libraryQuery } from "./queries";
+import { SelectButton } from "./SelectButton";
 import { SelectionBar } from "./SelectionBar";
 import { useLiveList } from "./useLiveList";
 import { useSelection } from "./useSelection";
@@ -24,7 +25,7 @@ export function JobsPage() {
   const selection = useSelection(jobs);
   return (
     <>
-      <PageHead title={jobsTexts.title} text={jobsTexts.text} />
+      <PageHead title={jobsTexts.title} text={jobsTexts.text} actions={jobs.length > 0 && <SelectButton selection={selection} />} />
       <FilterBar search={search} />
       {query.isError && jobs.length === 0 ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />

@@ -31,12 +31,12 @@ export function SelectionBar({ selection }: { selection: Selection }) {
         </span>
         {active.length > 0 && (
           <Button look="quiet" onClick={() => setAsked("cancel")} icon={<CircleSlash size={16} aria-hidden />}>
-            {jobsTexts.cancel}
+            <Word>{jobsTexts.cancel}</Word>
           </Button>
         )}
         {failed.length > 0 && (
           <Button look="quiet" busy={bulk.isPending && bulk.variables?.action === "retry"} onClick={() => run("retry", failed)} icon={<RotateCcw size={16} aria-hidden />}>
-            {jobsTexts.retry}
+            <Word>{jobsTexts.retry}</Word>
           </Button>
         )}
         {made.length > 0 &&
@@ -46,13 +46,13 @@ export function SelectionBar({ selection }: { selection: Selection }) {
             <Button look="quiet" asChild>
               <a href={`/api/library/download?${made.map((job) => `job_id=${job.id}`).join("&")}`} download>
                 <Download size={16} aria-hidden />
-                {jobsTexts.download}
+                <Word>{jobsTexts.download}</Word>
               </a>
             </Button>
           ))}
         {ended.length > 0 && (
           <Button look="quiet" onClick={() => setAsked("delete")} icon={<Trash2 size={16} aria-hidden />}>
-            {jobsTexts.remove}
+            <Word>{jobsTexts.remove}</Word>
           </Button>
         )}
         <Button look="quiet" size="icon" aria-label={jobsTexts.clearSelection} onClick={selection.clear} icon={<X size={18} aria-hidden />} />
@@ -73,4 +73,9 @@ export function SelectionBar({ selection }: { selection: Selection }) {
       />
     </div>
   );
+}
+
+/** On a phone the icon alone is shown, so that the bar stays one line. */
+function Word({ children }: { children: string }) {
+  return <span className="max-sm:sr-only">{children}</span>;
 }

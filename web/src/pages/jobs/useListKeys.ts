@@ -13,11 +13,13 @@ interface Options {
 export function useListKeys(options: Options): void {
   const latest = useRef(options);
   latest.current = options;
+  // Where the focus is about to be: the next key may come before the row is there.
+  const coming = useRef<number | null>(null);
   useEffect(() => {
     const onKeyDown = (event: KeyboardEvent) => {
       if (event.metaKey || event.ctrlKey || event.altKey || event.defaultPrevented || isElsewhere(event.target)) return;
       const { jobs, onToggle, onClear } = latest.current;
-      const at = focusedIndex();
+      const at = coming.current ?? focusedIndex();
       switch (event.key) {
         case "j":
           return focus(Math.min(jobs.length - 1, at + 1), event);
@@ -38,9 +40,16 @@ export function useListKeys(options: Options): void {
     const focus = (index: number, event: KeyboardEvent) => {
       if (latest.current.jobs.length === 0) return;
       event.preventDefault();
+      coming.current = index;
       latest.current.scrollTo(index);
       // The row may only come into the page with the scrolling.
-      requestAnimationFrame(() => requestAnimationFrame(() => latest.current.list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`)?.focus({ preventScroll: true })));
+      requestAnimationFrame(() =>
+        requestAnimationFrame(() => {
+          if (coming.current !== index) return;
+          coming.current = null;
+          latest.current.list.current?.querySelector<HTMLElement>(`[data-index="${index}"] a`)?.focus({ preventScroll: true });
+        }),
+      );
     };
     document.addEventListener("keydown", onKeyDown);
     return () => document.removeEventListener("keydown", onKeyDown);

@@ -5,6 +5,9 @@ export interface Selection {
   ids: ReadonlySet<string>;
   /** Those of them that are in the list, as they stand now. */
   jobs: JobSummary[];
+  /** Whether boxes are shown beside all rows: something is selected, or somebody is about to. */
+  isOn: boolean;
+  begin: () => void;
   toggle: (id: string) => void;
   selectAll: () => void;
   clear: () => void;
@@ -12,11 +15,14 @@ export interface Selection {
 
 export function useSelection(listed: readonly JobSummary[]): Selection {
   const [ids, setIds] = useState<ReadonlySet<string>>(new Set());
+  const [isBegun, setBegun] = useState(false);
   const jobs = useMemo(() => (ids.size === 0 ? [] : listed.filter((job) => ids.has(job.id))), [ids, listed]);
   return {
     // What left the list, deleted or filtered out, is selected no more.
     ids: useMemo(() => new Set(jobs.map((job) => job.id)), [jobs]),
     jobs,
+    isOn: isBegun || jobs.length > 0,
+    begin: () => setBegun(true),
     toggle: (id) =>
       setIds((now) => {
         const next = new Set(now);
@@ -24,6 +30,9 @@ export function useSelection(listed: readonly JobSummary[]): Selection {
         return next;
       }),
     selectAll: () => setIds(new Set(listed.map((job) => job.id))),
-    clear: () => setIds(new Set()),
+    clear: () => {
+      setBegun(false);
+      setIds(new Set());
+    },
   };
 }

@@ -1,0 +1,23 @@
+import { ListChecks, X } from "lucide-react";
+import { Button } from "@/design";
+import { jobsTexts } from "@/texts/jobs";
+import type { Selection } from "./useSelection";
+
+/** A row has no room for a box on a phone, and a finger does not hover: this shows the boxes. */
+export function SelectButton({ selection }: { selection: Selection }) {
+  if (selection.isOn) {
+    return (
+      <>
+        <Button onClick={selection.selectAll}>{jobsTexts.selectAll}</Button>
+        <Button look="quiet" onClick={selection.clear} icon={<X size={16} aria-hidden />}>
+          {jobsTexts.clearSelection}
+        </Button>
+      </>
+    );
+  }
+  return (
+    <Button look="quiet" onClick={selection.begin} icon={<ListChecks size={16} aria-hidden />}>
+      {jobsTexts.begin}
+    </Button>
+  );
+}
