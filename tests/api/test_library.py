@@ -213,6 +213,8 @@ async def test_others_find_nothing(studio: Studio, ann: Person) -> None:
         ("status=lost", "status"),
         ("medium=smell", "medium"),
         ("created_from=2026-01-01T00:00:00", "created_from"),
+        ("created_to=0.5", "created_to"),
+        ("created_to=1794832980", "created_to"),
         ("cursor=5", "cursor"),
         ("limit=201", "limit"),
         ("&".join(f"kind=k{n}" for n in range(51)), "kind"),

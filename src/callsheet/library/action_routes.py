@@ -56,9 +56,10 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
 
 
 def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
+    # Ids are matched as such: DELETE /api/ai-jobs/stream is an address that does not take DELETE.
     router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
 
-    @router.delete("/{job_id}", status_code=204)
+    @router.delete("/{job_id:uuid}", status_code=204)
     async def delete_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
         """Deletes a job that has ended, with its prompt and result, and the files it made that no video shows.
 

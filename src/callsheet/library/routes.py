@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 from uuid import UUID
 
 from fastapi import APIRouter, Depends, Query
-from pydantic import AwareDatetime
+from pydantic import AwareDatetime, BeforeValidator
 
 from callsheet.catalog.effects import Effects
 from callsheet.identity.authentication import Authentication
@@ -24,6 +25,17 @@ Kind = Annotated[str, Query(pattern=r"^[a-z][a-z0-9_]{0,31}$")]
 MOST_VALUES = 50
 
 
+def _written_out(value: object) -> object:
+    # A plain number would be taken for seconds since 1970.
+    if isinstance(value, str) and not _DATE.match(value):
+        raise ValueError("should be a time like 2026-11-16T12:00:00Z")
+    return value
+
+
+_DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}[Tt ]")
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+
+
 def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> APIRouter:
     router = APIRouter(prefix="/api/library", tags=["library"])
 
@@ -39,8 +51,8 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
         medium: list[Medium] = Query([], max_length=MOST_VALUES, description="Only jobs whose main output is this."),
         actor: list[ActorName] = Query([], max_length=MOST_VALUES, description="Only tasks of these actors."),
         run_id: UUID | None = Query(None, description="Only jobs of this run of a pipeline."),
-        created_from: AwareDatetime | None = Query(None, description="Only jobs submitted at this time or later."),
-        created_to: AwareDatetime | None = Query(None, description="Only jobs submitted before this time."),
+        created_from: Moment | None = Query(None, description="Only jobs submitted at this time or later."),
+        created_to: Moment | None = Query(None, description="Only jobs submitted before this time."),
     ) -> Filters:
         return Filters(
             text=q or "",
