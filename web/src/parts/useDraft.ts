@@ -1,5 +1,8 @@
 // What somebody has typed, kept until the tab is closed: a session that ends in the middle loses no form.
+import { useQueryClient } from "@tanstack/react-query";
 import { useCallback, useEffect, useState } from "react";
+import { keys } from "@/api/keys";
+import type { Me } from "@/api/types";
 
 const PREFIX = "draft:";
 
@@ -12,8 +15,9 @@ function read<Value>(key: string, initial: Value): Value {
   }
 }
 
-/** Like useState. `clear` forgets the draft, after it was sent. */
-export function useDraft<Value>(key: string, initial: Value): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
+/** Of one person: whoever signs in next in this tab does not find it. Like useState. `clear` forgets the draft, after it was sent. */
+export function useDraft<Value>(name: string, initial: Value): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
+  const key = `${useQueryClient().getQueryData<Me>(keys.me)?.user_id ?? ""}:${name}`;
   const [value, setValue] = useState(() => read(key, initial));
   useEffect(() => {
     try {

@@ -53,6 +53,7 @@ export const paletteTexts = {
 
 export const keyTexts: readonly [string, string][] = [
   ["⌘K", "Open the command palette (Ctrl-K)"],
+  ["/", "Search effects, on their page"],
   ["?", "Show the keyboard shortcuts"],
   ["G E", "Go to effects"],
   ["G T", "Go to tasks"],

@@ -4,6 +4,7 @@ export const uploadTexts = {
   upTo: (size: string) => `up to ${size}`,
   atMost: (time: string) => `at most ${time} long`,
   drop: { image: "Drop an image here", video: "Drop a video here", audio: "Drop an audio file here" } as const,
+  add: { image: "Add an image", video: "Add a video", audio: "Add an audio file" } as const,
   dropNow: "Drop it to use it here",
   orPaste: "or paste it, or",
   choose: "Choose a file",

@@ -41,14 +41,14 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
   const wallet = useQuery(walletQuery);
   const limits = useQuery(uploadLimitsQuery).data;
   const generate = useGenerate(effect);
-  const values = mergedValues(effect.properties, draft.values);
+  const values = mergedValues(effect.properties, draft.values ?? {});
   const refused = generate.error instanceof ApiError ? generate.error : null;
   const problems = { ...(isChecked ? problemsOf(effect.properties, values) : {}), ...refusedFields(effect, refused) };
   const inputProblem = refused?.fieldReason(INPUT) ?? refused?.fieldReason("video_id") ?? (isChecked && effect.input && !draft.input && uploads.current.size === 0 ? effectPageTexts.needsFile[effect.input.type] : null);
 
   const change = (key: string, value: FormValue) => {
     generate.reset();
-    setDraft((now) => ({ ...now, values: { ...mergedValues(effect.properties, now.values), [key]: value } }));
+    setDraft((now) => ({ ...now, values: { ...mergedValues(effect.properties, now.values ?? {}), [key]: value } }));
   };
   const setPending = (key: string, uploading: Promise<FileValue> | null) => {
     if (uploading === null) uploads.current.delete(key);

@@ -44,10 +44,11 @@ export function DropZone({ kind, isOver, isMain, onFile, onChoose }: Props) {
           <Icon size={20} />
         </div>
       )}
-      <p>
+      <p className="touch:hidden">
         <span className="font-[550]">{isReady ? uploadTexts.dropNow : uploadTexts.drop[kind]}</span>
         {isMain && <span className="text-muted"> {uploadTexts.orPaste}</span>}
       </p>
+      <p className="hidden font-[550] touch:block">{uploadTexts.add[kind]}</p>
       <div className="flex flex-wrap justify-center gap-2">
         <Button size="s" onClick={onChoose} icon={<Upload size={14} />}>
           {uploadTexts.choose}
