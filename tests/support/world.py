@@ -117,6 +117,7 @@ class World:
                 "provider": "replicate",
                 "callback_id": "A" * 43,
                 "share_id": "01900000-0000-7000-8000-000000000000",
+                "name": "after",
                 "session_id": "01900000-0000-7000-8000-000000000000",
                 **made,
             },
