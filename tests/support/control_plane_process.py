@@ -80,6 +80,7 @@ def variables(settings: Settings) -> dict[str, str]:
         "DATABASE__DSN": settings.database.dsn.get_secret_value() if settings.database.dsn else "",
         "SERVER__PORT": str(settings.server.port),
         "STORAGE__BACKEND": settings.storage.backend,
+        "MEDIA__PREVIEWS": str(settings.media.previews),
     }
     if settings.storage.backend == "s3":
         s3 = settings.storage.s3
