@@ -71,7 +71,7 @@ class Scene:
         return {key for each in file_ids for key in preview_keys(tenant_id, each) if not key.endswith(CLIP)}
 
 
-@pytest.fixture(params=["local", "s3"])
+@pytest.fixture(params=["local", pytest.param("s3", marks=pytest.mark.thorough)])
 def storage(request: pytest.FixtureRequest) -> dict[str, Any]:
     if request.param == "local":
         return {}
