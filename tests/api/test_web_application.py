@@ -12,9 +12,11 @@ import pytest
 from fastapi import FastAPI
 
 from callsheet import app as composition
+from callsheet.media.storage.s3 import S3Storage
 from callsheet.plumbing.problems import install_problem_handlers
+from callsheet.settings import S3Settings
 from callsheet.web.files import STATIC
-from callsheet.web.policy import is_other_name
+from callsheet.web.policy import content_security_policy, is_other_name, origin_of
 from callsheet.web.room import open_web
 from tests.api.conftest import Started
 
@@ -192,6 +194,25 @@ async def test_the_page_runs_its_own_scripts_alone_and_loads_media_from_storage(
 )
 def test_only_another_name_of_this_machine_is_led_to_the_first(host: str, public_url: str, is_other: bool) -> None:
     assert is_other_name(host, public_url) is is_other
+
+
+@pytest.mark.parametrize(
+    "chosen",
+    [
+        {},
+        {"addressing": "virtual"},
+        {"endpoint_url": "http://minio:9000", "public_endpoint_url": STORAGE},
+        {"endpoint_url": "https://s3.example.com", "addressing": "virtual"},
+    ],
+    ids=["amazon", "amazon, virtual", "public endpoint", "own endpoint, virtual"],
+)
+def test_the_policy_names_the_origin_that_signed_urls_lead_to(chosen: dict[str, str]) -> None:
+    settings = S3Settings.model_validate({"bucket": "media", "access_key_id": "a", "secret_access_key": "b", **chosen})
+    storage = S3Storage(settings, url_seconds=60)
+    signed = (storage.presign_get("a"), storage.presign_put("a", content_type="image/png", size=1))
+    policy = content_security_policy(storage.url)
+    for request in signed:
+        assert f"connect-src 'self' {origin_of(request.url)};" in policy
 
 
 def test_without_a_build_there_is_no_application(tmp_path: Path) -> None:
