@@ -296,3 +296,21 @@ async def test_before_and_after_are_compared_with_the_keyboard(signed_in: Page) 
       return !after.paused && after.currentTime > 0.5 && Math.abs(after.currentTime - before.currentTime) < 0.2;
     }"""
     await page.wait_for_function(moved)
+
+
+@pytest.mark.thorough
+async def test_what_the_server_refuses_is_said_at_its_field(signed_in: Page, stack: Stack, account: Account) -> None:
+    page = signed_in
+    await page.goto("/effects/caption")
+    await chooser(page).set_input_files(clip_of(stack))
+    caption = page.get_by_role("textbox", name="Caption")
+    # The browser cannot know that this stands for a file in the workflow.
+    await caption.fill("__INPUT_PATH__")
+    await page.get_by_role("button", name="Generate").click()
+    await expect(page.get_by_role("alert")).to_contain_text("which stands for a file")
+    await expect(caption).to_have_attribute("aria-invalid", "true")
+    assert await jobs_of(stack, account) == []
+    await caption.fill("A caption")
+    await expect(page.get_by_role("alert")).to_have_count(0)
+    await page.get_by_role("button", name="Generate").click()
+    await expect(page).to_have_url(re.compile(r"/jobs/"))

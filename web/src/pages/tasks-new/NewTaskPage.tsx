@@ -28,7 +28,7 @@ export function NewTaskPage() {
     <>
       {head}
       <div className="grid items-start gap-6 lg:grid-cols-[minmax(0,1fr)_minmax(22rem,26rem)] lg:grid-rows-[auto_1fr] lg:gap-x-8">
-        {actors.data && actor ? <ActorPicker actors={actors.data} chosen={actor.name} /> : <Skeleton className="h-56 rounded-m!" />}
+        {actors.data && actor ? <ActorPicker actors={actors.data} chosen={actor.name} /> : <PickerSkeleton />}
         <div className="lg:col-start-2 lg:row-span-2 lg:row-start-1">
           {actor && !isFilling ? (
             <TaskForm
@@ -53,5 +53,15 @@ export function NewTaskPage() {
         </div>
       </div>
     </>
+  );
+}
+
+function PickerSkeleton() {
+  return (
+    <div className="grid grid-cols-2 gap-2 md:grid-cols-3" aria-hidden="true">
+      {Array.from({ length: 6 }, (_, index) => (
+        <Skeleton key={index} className="h-28 rounded-m!" />
+      ))}
+    </div>
   );
 }
