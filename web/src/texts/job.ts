@@ -78,6 +78,7 @@ export const jobTexts = {
   outputs: "Outputs",
   outputOf: (number: number, name: string) => `Output ${number}: ${name}`,
   result: "Result",
+  returned: "What it returned beside the files",
   noOutputs: "The files of this job are gone.",
   noOutputsText: "They were deleted, or kept for a limited time only.",
   emptyResult: "The job ended without a result to show.",

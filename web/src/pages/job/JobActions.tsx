@@ -41,9 +41,12 @@ function DownloadButton({ job }: { job: Job }) {
   const outputs = job.outputs ?? [];
   const [first] = outputs;
   const isOne = outputs.length === 1 && first?.url;
+  const url = isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`;
+  // A browser saves what comes from here; what comes from a bucket elsewhere it may show instead, then not in this tab.
+  const isHere = new URL(url, window.location.origin).origin === window.location.origin;
   return (
     <Button look="go" asChild>
-      <a href={isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`} download={isOne ? first.name : true}>
+      <a href={url} download={isOne ? first.name : true} target={isHere ? undefined : "_blank"} rel="noreferrer">
         <Download size={16} aria-hidden />
         {isOne ? jobTexts.download : jobTexts.downloadAll}
       </a>
@@ -61,7 +64,7 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   const look = isFirst && summary.status === "completed" ? "go" : "plain";
   if (summary.effect_slug) {
     return (
-      <Button asChild look={look} className="max-sm:order-last">
+      <Button asChild look={look} className={isFirst ? undefined : "max-sm:order-last"}>
         <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: summary.id }}>
           {inner}
         </Link>
@@ -70,7 +73,7 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   }
   if (!summary.task_id) return null;
   return (
-    <Button asChild look={look} className="max-sm:order-last">
+    <Button asChild look={look} className={isFirst ? undefined : "max-sm:order-last"}>
       <Link to="/tasks/new" search={{ from: summary.id }}>
         {inner}
       </Link>

@@ -1,10 +1,10 @@
-import { FileX2 } from "lucide-react";
+import { ChevronDown, FileX2 } from "lucide-react";
 import { useState } from "react";
 import type { Job } from "@/api/types";
 import { Empty } from "@/design";
 import { AnswerView } from "@/parts/AnswerView";
 import { BeforeAfter } from "@/parts/BeforeAfter";
-import { answerOf } from "@/parts/job/answers";
+import { answerOf, type Answer } from "@/parts/job/answers";
 import { mediaOf } from "@/parts/media";
 import { MediaPlayer } from "@/parts/MediaPlayer";
 import { useSteadyUrls } from "@/parts/useSteadyUrls";
@@ -32,7 +32,22 @@ export function JobResult({ job }: { job: Job }) {
     <section aria-label={jobTexts.result} className="appear grid min-w-0 gap-4">
       {after && (canCompare ? <BeforeAfter before={before} after={after} /> : <MediaPlayer media={after} />)}
       {outputs.length > 1 && <OutputStrip outputs={outputs} chosen={chosen} onChoose={setChosen} />}
-      {answer && <AnswerView answer={answer} />}
+      {answer && (after ? <Returned answer={answer} /> : <AnswerView answer={answer} />)}
     </section>
+  );
+}
+
+/** What stands beside the files: most people came for those. */
+function Returned({ answer }: { answer: Answer }) {
+  return (
+    <details className="group panel">
+      <summary className="flex min-h-11 list-none items-center justify-between px-5 text-muted hover:text-text [&::-webkit-details-marker]:hidden">
+        {jobTexts.returned}
+        <ChevronDown size={16} className="transition-transform duration-100 group-open:rotate-180" aria-hidden />
+      </summary>
+      <div className="border-t p-5">
+        <AnswerView answer={answer} isTop={false} />
+      </div>
+    </details>
   );
 }
