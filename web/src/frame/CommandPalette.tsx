@@ -13,7 +13,8 @@ export interface PaletteProps {
 /** Its code comes after the page has settled, so that what is typed right after the keys is not lost. */
 export function CommandPalette(props: PaletteProps) {
   useEffect(() => {
-    const timer = setTimeout(() => void load(), QUIET_MS);
+    // Without a connection it comes when it is opened.
+    const timer = setTimeout(() => void load().catch(() => undefined), QUIET_MS);
     return () => clearTimeout(timer);
   }, []);
   if (!props.open) return null;
