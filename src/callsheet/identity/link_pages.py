@@ -29,6 +29,7 @@ label { display: block; margin: 1rem 0 .25rem; }
 input, button { font: inherit; border: 1px solid #8a8a86; border-radius: 4px; padding: .5rem; }
 input { width: 100%; box-sizing: border-box; }
 button { margin-top: 1.5rem; padding: .6rem 1.2rem; border: 0; background: #1d4ed8; color: #fff; }
+a { color: inherit; }
 .problem { color: #a11212; }
 @media (prefers-color-scheme: dark) {
   body { background: #1d1d1b; color: #eee; }
@@ -47,6 +48,8 @@ PROBLEMS = {
     "password": "A password has 10 to 256 characters.",
     "name": "A name has 200 characters at most, and no line breaks.",
 }
+# The web application, which asks them to sign in; without one, the front page.
+ONWARD = '<p><a href="/">Go to Callsheet</a></p>'
 NAME_FIELD = """<label for="name">Your name (optional)</label>
 <input id="name" name="name" autocomplete="name" maxlength="200">"""
 
@@ -92,7 +95,7 @@ class _InvitationPage:
             return await self.form(token, _problem(invalid))
         user = await self._invitations.accept(token, accepted)
         text = f"Your account is ready. Sign in as {escape(user.email)} with the password you have set."
-        return _page("Welcome", f"<p>{text}</p>")
+        return _page("Welcome", f"<p>{text}</p>{ONWARD}")
 
 
 class _ResetPage:
@@ -110,7 +113,7 @@ class _ResetPage:
         except ValidationError as invalid:
             return await self.form(token, _problem(invalid))
         await self._resets.set_password(token, wanted.password)
-        return _page("Password changed", "<p>Your new password is set. All earlier sessions have ended.</p>")
+        return _page("Password changed", f"<p>Your new password is set. All earlier sessions have ended.</p>{ONWARD}")
 
 
 async def _answered(work: Awaitable[HTMLResponse]) -> HTMLResponse:

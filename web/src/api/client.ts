@@ -6,7 +6,8 @@ import { announceSessionEnd, knownCsrfToken, rememberCsrfToken } from "./session
 import type { Me } from "./types";
 
 const SAFE = new Set(["GET", "HEAD"]);
-const LOGINS = new Set(["/api/auth/login", "/api/auth/once"]);
+// Asked by people who have no session, and so no token of one.
+const SIGNED_OUT = new Set(["/api/auth/login", "/api/auth/once", "/api/password-resets"]);
 
 export const api = createClient<paths>({ baseUrl: window.location.origin, fetch: send });
 
@@ -17,7 +18,7 @@ export async function data<Value>(call: Promise<{ data?: Value }>): Promise<Valu
 
 async function send(request: Request): Promise<Response> {
   const path = new URL(request.url).pathname;
-  if (SAFE.has(request.method) || LOGINS.has(path)) return checked(await reach(request), path);
+  if (SAFE.has(request.method) || SIGNED_OUT.has(path)) return checked(await reach(request), path);
   const again = request.clone();
   const token = knownCsrfToken() ?? (await freshCsrfToken());
   const response = await reach(withToken(request, token));
@@ -39,7 +40,7 @@ async function reach(request: Request): Promise<Response> {
 
 async function checked(response: Response, path: string): Promise<Response> {
   if (response.ok) return response;
-  if (response.status === 401 && !LOGINS.has(path)) announceSessionEnd();
+  if (response.status === 401 && !SIGNED_OUT.has(path)) announceSessionEnd();
   throw await readProblem(response);
 }
 

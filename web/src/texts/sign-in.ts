@@ -6,5 +6,7 @@ export const signInTexts = {
   email: "Email",
   password: "Password",
   submit: "Sign in",
+  forgot: "Forgot your password?",
+  emailFirst: "Fill in your email first.",
   noAccount: "No account? Ask the operator of this installation for an invitation.",
 };

@@ -10,6 +10,7 @@ import icon from "@/icon.svg";
 import { useTitle } from "@/parts/useTitle";
 import { frameTexts } from "@/texts/frame";
 import { signInTexts } from "@/texts/sign-in";
+import { ForgotPassword } from "./ForgotPassword";
 
 export function SignInPage() {
   useTitle(signInTexts.title);
@@ -43,7 +44,10 @@ export function SignInPage() {
             {signInTexts.submit}
           </Button>
         </form>
-        <p className="mt-4 text-s text-muted">{signInTexts.noAccount}</p>
+        <div className="mt-4 grid gap-2">
+          <ForgotPassword email={email} />
+          <p className="text-s text-muted">{signInTexts.noAccount}</p>
+        </div>
       </div>
     </main>
   );
