@@ -69,6 +69,17 @@ def test_the_core_is_measured_on_one_server_and_loses_no_job(tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
+def test_lists_are_measured_beside_a_page_by_key(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "web.lists", "--output", str(file)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=600)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    kinds = ("", ".far", ".search", ".nothing", ".filters", ".counts")
+    assert results.keys() == {f"web.lists{kind}" for kind in kinds}
+    assert all({"p50_ms", "p99_ms", "ratio_to_ceiling"} <= result.keys() for result in results.values())
+
+
+@pytest.mark.thorough
 def test_the_protocol_is_measured_and_fifty_workers_drain_a_queue(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     command = [sys.executable, "-m", "bench", "--short", "--only", "http.protocol", "--output", str(file)]
