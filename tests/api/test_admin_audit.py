@@ -12,6 +12,7 @@ import pytest
 from callsheet.app import ControlPlane
 from tests.support.catalog import PNG, Studio, workflow
 from tests.support.people import PASSWORD, People
+from tests.support.previews import image
 from tests.support.world import World
 
 _numbers = itertools.count(1)
@@ -54,6 +55,16 @@ async def _uploaded_asset(world: World, studio: Studio) -> Mapping[str, str]:
     created = await studio.made("/api/admin/assets", declared)
     await studio.put(created["upload"], PNG)
     return {"asset_id": created["asset"]["id"]}
+
+
+async def _picture(world: World, studio: Studio) -> Mapping[str, str]:
+    return {"picture_id": await studio.add_asset(image(50, 40))}
+
+
+async def _effect_with_a_preview(world: World, studio: Studio) -> Mapping[str, str]:
+    body = {"after_asset_id": await studio.add_asset(image(50, 40))}
+    assert (await studio.call("PUT", f"/api/admin/effects/{world.names['effect']}/preview", body)).is_success
+    return {}
 
 
 async def _disabled_user(world: World, studio: Studio) -> Mapping[str, str]:
@@ -99,6 +110,7 @@ BODIES: dict[str, Callable[[World], Body]] = {
         "workflow": world.names["workflow"],
     },
     "PATCH /api/admin/effects/{effect}": lambda world: {"credits_cost": 9},
+    "PUT /api/admin/effects/{effect}/preview": lambda world: {"after_asset_id": world.names["picture_id"]},
     "POST /api/admin/assets": lambda world: {"name": "a.png", "mime_type": "image/png", "size": 5},
     "POST /api/admin/jobs": lambda world: {
         "user_id": world.names["user_id"],
@@ -119,6 +131,8 @@ PREPARED: dict[str, Prepare] = {
     "DELETE /api/admin/users/{user_id}": _disabled_user_without_jobs,
     "POST /api/admin/tenants/{tenant_id}/enable": _disabled_tenant,
     "DELETE /api/admin/effects/{effect}": _effect_without_jobs,
+    "PUT /api/admin/effects/{effect}/preview": _picture,
+    "DELETE /api/admin/effects/{effect}/preview": _effect_with_a_preview,
     "DELETE /api/admin/workflows/{workflow}": _workflow_without_use,
     "POST /api/admin/assets/{asset_id}/confirm": _uploaded_asset,
     "POST /api/admin/tenants/{tenant_id}/jobs/{job_id}/retry": _failed_job,
@@ -151,6 +165,8 @@ LINES: dict[str, tuple[str, str | None]] = {
     "POST /api/admin/effects": ("effect.create", None),
     "PATCH /api/admin/effects/{effect}": ("effect.update", "effect"),
     "DELETE /api/admin/effects/{effect}": ("effect.delete", "effect"),
+    "PUT /api/admin/effects/{effect}/preview": ("effect.preview", "effect"),
+    "DELETE /api/admin/effects/{effect}/preview": ("effect.preview", "effect"),
     "POST /api/admin/assets": ("asset.create", None),
     "POST /api/admin/assets/{asset_id}/confirm": ("asset.confirm", "asset_id"),
     "POST /api/admin/jobs": ("job.submit", None),

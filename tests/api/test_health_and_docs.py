@@ -106,10 +106,12 @@ def lets_in(name: str) -> list[dict[str, list[str]]] | None:
         return [{"FleetSecret": []}]
     if "/api/worker/" in name:
         return [{"WorkerToken": []}]
-    # Callbacks are signed by whoever sends them.
-    # A link of an invitation or a password reset is all that its page has.
-    linked = name.partition(" ")[2].startswith(("/api/invitations/", "/api/password-resets"))
-    public = name == "POST /api/auth/login" or "/api/" not in name or "/api/webhooks/" in name or linked
+    # Callbacks are signed by those who send them.
+    # A link (of an invitation, a password reset, a preview, a result that is shared) is all that its page has.
+    links = ("/api/invitations/", "/api/password-resets", "/api/shares/", "/api/previews/")
+    linked = name.partition(" ")[2].startswith(links)
+    signs_in = name in ("POST /api/auth/login", "POST /api/auth/once")
+    public = signs_in or "/api/" not in name or "/api/webhooks/" in name or linked
     return None if public else [{"HTTPBearer": []}, {"APIKeyCookie": []}]
 
 
