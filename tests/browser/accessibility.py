@@ -11,6 +11,12 @@ from playwright.async_api import Page
 AXE = Path(__file__).parents[2] / "web/node_modules/axe-core/axe.min.js"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 THEMES: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+# What still fades in has colours of its own for a moment.
+SETTLED = """() => Promise.all(
+  document.getAnimations()
+    .filter((each) => each.effect?.getComputedTiming().endTime !== Infinity)
+    .map((each) => each.finished.catch(() => undefined)),
+)"""
 CHECK = """async (rules) => {
   const found = await axe.run(document, { runOnly: rules, resultTypes: ["violations"] });
   return found.violations.map(({ id, help, nodes }) => ({
@@ -25,6 +31,7 @@ async def assert_accessible(page: Page) -> None:
         await page.emulate_media(color_scheme=theme, reduced_motion="reduce")
         # Evaluated and not added as a script, which the page's content security policy rightly refuses.
         await page.evaluate(_source())
+        await page.evaluate(SETTLED)
         violations: list[dict[str, Any]] = await page.evaluate(CHECK, RULES)
         assert violations == [], f"{theme} theme of {page.url}: {violations}"
 
