@@ -149,8 +149,8 @@ async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
 ) -> None:
     effect, file_id = await studio.effect(), await studio.file(ann)
     jobs = [
-        (await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"number {n}"}))["id"]
-        for n in range(5)
+        (await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"the {word}"}))["id"]
+        for word in ("first", "second", "third", "fourth", "fifth")
     ]
     newest = [*reversed(jobs)]
     first = await studio.shown(ann, "/api/library/jobs?limit=2")
@@ -169,9 +169,9 @@ async def test_pages_follow_each_other_and_say_where_a_long_search_goes_on(
         role=Role.USER,
         signed_in_with="api_key",
     )
-    short = await lists.page(principal, Filters("number 1"), None, 10, looked_at=3)
+    short = await lists.page(principal, Filters("the second"), None, 10, looked_at=3)
     assert (short.items, short.next_cursor) == ([], newest[2])
-    rest = await lists.page(principal, Filters("number 1"), UUID(short.next_cursor), 10, looked_at=3)
+    rest = await lists.page(principal, Filters("the second"), UUID(short.next_cursor), 10, looked_at=3)
     assert ([str(item.id) for item in rest.items], rest.next_cursor) == ([jobs[1]], None)
     counted = await lists.counts(principal, Filters(), looked_at=3)
     assert (counted.total, counted.is_partial) == (3, True)
