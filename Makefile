@@ -31,9 +31,9 @@ help: ## List the commands
 demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
 	@$(BIN)/callsheet demo $(ARGS)
 
-# Three processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). Three, because
-# a test waits a fifth of its time for processes and servers that it started.
-TEST_PROCESSES := -n 3 --dist each
+# Four processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). More than there
+# are cores, because a test waits a fifth of its time for processes and servers that it started.
+TEST_PROCESSES := -n 4 --dist each
 # The verdict is the same in every shell: the tests see nothing of what somebody has set in theirs.
 BARE := env -i HOME="$$HOME" PATH="$$PATH" LANG=C.UTF-8
 

@@ -84,6 +84,7 @@ async def test_a_row_follows_its_job_to_its_output(shop: Workshop) -> None:
     assert row["progress"] is None
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("words", "finds"),
     [

@@ -70,6 +70,7 @@ async def test_a_list_of_jobs_has_everything_that_a_card_shows(studio: Studio, t
     assert (await studio.desk.client.get(single["inputs"][0]["url"])).content == (tmp_path / "before.mp4").read_bytes()
 
 
+@pytest.mark.thorough
 async def test_the_library_shows_them_too(studio: Studio, tmp_path: Path) -> None:
     job = await a_job(studio, tmp_path)
     [listed] = (await studio.ask("GET", "/api/library/jobs")).json()["items"]
@@ -103,6 +104,7 @@ async def test_a_list_that_is_loaded_twice_has_the_same_urls_and_a_browser_keeps
     assert (part.status_code, len(part.content)) == (206, 2)
 
 
+@pytest.mark.thorough
 async def test_videos_uploads_and_files_have_theirs(studio: Studio, tmp_path: Path) -> None:
     await a_job(studio, tmp_path)
     [video] = (await studio.ask("GET", "/api/videos")).json()["items"]

@@ -145,6 +145,7 @@ async def test_from_a_page_to_words_a_picture_and_a_film(agency: Agency) -> None
     assert await agency.balance() == 100 - sum(job["cost"] for job in (scraped, copy, picture, film))
 
 
+@pytest.mark.thorough
 async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
     inside = await agency.made("scrape", "failed", url=f"{agency.shop}/inside")
     assert inside["error"]["type"] == "address_refused"

@@ -95,6 +95,7 @@ async def test_names_of_outputs_are_the_workers_own_to_the_last_space(shop: Work
         assert await shop.plane.storage.read(file["path"], 1000) == PNG + file["name"].encode()
 
 
+@pytest.mark.thorough
 async def test_a_run_may_bring_more_files_than_one_heartbeat_announces(shop: Workshop) -> None:
     worker = await shop.worker()
     person = await shop.desk.person(tokens=10)

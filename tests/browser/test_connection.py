@@ -36,6 +36,7 @@ async def test_tokens_move_while_somebody_looks(signed_in: Page, stack: Stack, a
     await sees_the_hold(signed_in)
 
 
+@pytest.mark.thorough
 async def test_where_streams_are_refused_the_page_asks(signed_in: Page, stack: Stack, account: Account) -> None:
     async def refuse(route: Route) -> None:
         await route.fulfill(status=429, content_type="application/problem+json", body="{}")

@@ -62,6 +62,7 @@ async def test_a_phone_has_everything_in_reach(signed_in: Page, stack: Stack) ->
     await assert_accessible(page)
 
 
+@pytest.mark.thorough
 async def test_the_keyboard_leads_everywhere(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:
     page = signed_in
     await page.goto("/jobs")
@@ -112,6 +113,7 @@ async def test_the_palette_finds_a_job_by_its_words_and_by_its_id(
     await expect(page).to_have_url(f"{stack.url}/jobs/{job}")
 
 
+@pytest.mark.thorough
 async def test_a_choice_of_theme_stays(signed_in: Page) -> None:
     page = signed_in
     await page.emulate_media(color_scheme="light")
@@ -126,6 +128,7 @@ async def test_a_choice_of_theme_stays(signed_in: Page) -> None:
     assert await page.evaluate(background) == dark
 
 
+@pytest.mark.thorough
 async def test_an_unknown_path_leads_back(signed_in: Page, stack: Stack) -> None:
     page = signed_in
     await page.goto("/nowhere/at/all")

@@ -160,6 +160,7 @@ async def cloud_bench(engine_kind: str, tmp_path: Path, short_pauses: None) -> A
         yield bench
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("trouble", "type"),
     [("lost", "run_lost"), ("forgotten", "run_lost"), ("canceled", "run_removed"), ("away", "engine_unreachable")],

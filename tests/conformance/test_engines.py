@@ -138,7 +138,7 @@ async def test_pictures_that_went_with_a_lost_socket_are_missed_and_the_run_may_
     assert "SaveImage" in error.message
 
 
-@pytest.mark.few_forms
+@pytest.mark.thorough
 async def test_a_huge_output_is_written_piece_by_piece(bench: Bench, tmp_path: Path) -> None:
     if bench.is_recorded:
         bench.recorded.content = bytes(range(256)) * 65_536

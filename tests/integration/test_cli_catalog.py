@@ -181,6 +181,7 @@ def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet,
     assert second["comfyui_workflow_path"] != first["comfyui_workflow_path"]
 
 
+@pytest.mark.thorough
 def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="many.json")
     options = ("--all-outputs", "--run-limit", "77", "--yes")
@@ -231,6 +232,7 @@ def test_a_worker_beside_the_wrong_directory_is_refused_at_its_start(callsheet: 
     assert worker.call(*command).sentence == f"{engine} has no directory input and no directory output in it. {advice}"
 
 
+@pytest.mark.thorough
 def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="tagged.json")
     assert callsheet.call("workflows", "import", file, "--yes", "--json").json["keep_metadata"] is False
@@ -290,6 +292,7 @@ def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None
     assert callsheet.call("effects", "publish", "nope").sentence == "There is no effect 'nope'."
 
 
+@pytest.mark.thorough
 def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> None:
     callsheet.succeed("workflows", "import", export(tmp_path), "--slug", "shown-file", "--yes")
     callsheet.succeed("effects", "create", "with-clip", "--workflow", "shown-file", "--category", "Cats")
@@ -306,6 +309,7 @@ def test_an_effect_is_shown_with_files(callsheet: Callsheet, tmp_path: Path) -> 
     assert callsheet.succeed("effects", "show", "with-clip", "--json").json["preview"] is None
 
 
+@pytest.mark.thorough
 def test_what_cannot_be_shown_says_why(callsheet: Callsheet, tmp_path: Path) -> None:
     callsheet.succeed("workflows", "import", export(tmp_path), "--slug", "unshown", "--yes")
     callsheet.succeed("effects", "create", "unshown", "--workflow", "unshown")

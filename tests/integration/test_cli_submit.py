@@ -97,6 +97,7 @@ def test_words_are_written_on_the_video_as_they_are(callsheet: Callsheet, clip: 
     assert not changed[: height // 3].any()
 
 
+@pytest.mark.thorough
 def test_a_picture_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: Path) -> None:
     Image.fromarray(flat(64, 64, (255, 0, 255))).save(clip.with_name("logo.png"))
     chosen = ("--set", "logo=logo.png", "--set", "position=top-left", "--set", "size=0.5")
@@ -280,6 +281,7 @@ def test_without_tokens_nothing_is_uploaded(callsheet: Callsheet, clip: Path, ho
     assert not (clip.parent / "no home").exists()
 
 
+@pytest.mark.thorough
 def test_a_graph_of_ones_own_runs_on_ones_own_engine(
     callsheet: Callsheet, clip: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

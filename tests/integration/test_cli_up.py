@@ -27,6 +27,7 @@ def ended(client: httpx.Client, task: dict[str, Any]) -> dict[str, Any]:
     return dict(shown)
 
 
+@pytest.mark.thorough
 def test_a_picture_is_made_with_nothing_else_started(callsheet: Callsheet) -> None:
     everything = callsheet.having(LIGHTBOX__PORT="0")
     everything.succeed("tenants", "create", "acme")

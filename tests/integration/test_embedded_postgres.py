@@ -172,6 +172,7 @@ async def test_data_and_port_survive_a_restart(home: Path) -> None:
         assert await kept_words(server) == ["täglich"]
 
 
+@pytest.mark.thorough
 async def test_two_claims_of_one_process_end_one_by_one(home: Path) -> None:
     first, second = await EmbeddedPostgres.start(home), await EmbeddedPostgres.start(home)
     assert first.dsn("central") == second.dsn("central")

@@ -74,7 +74,7 @@ async def test_a_user_who_cannot_sign_in_stands_in_nobodys_way(settings: Setting
         pass
 
 
-@pytest.mark.few_forms
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("server", "status"), [({}, "warning"), *((server, "problem") for server in REACHED_FROM_ELSEWHERE)]
 )

@@ -22,6 +22,8 @@ from tests.support.crowd import TENANT, fill_pool, job_id, quiet, user_id
 from tests.support.installation import opened
 from tests.support.plans import Seen, explain, explain_once, literal, prepare
 
+pytestmark = pytest.mark.thorough
+
 ROWS = 30_000
 # The first user has a tenth of all jobs.
 OWN = ROWS // 10

@@ -126,6 +126,7 @@ async def test_an_extreme_shape_has_previews_of_even_sides(tmp_path: Path) -> No
     assert decode(tmp_path / CLIP).frames[0].shape == (2, 480, 3)
 
 
+@pytest.mark.thorough
 async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> None:
     """Each frame is noise of 60 kB, so that it has 30 MB."""
     noise = np.random.default_rng(1)
@@ -200,6 +201,7 @@ async def test_sound_alone_has_no_preview(tmp_path: Path) -> None:
         await previews_of(path.read_bytes())
 
 
+@pytest.mark.thorough
 async def test_the_largest_image_that_is_taken_fits_into_the_memory_of_a_decoder() -> None:
     made = await previews_of(square_png(7000, 8, 6, bytes((255, 0, 0, 9)) * 7000), "image")
     assert opened(made.files[LARGE]).size == (LARGE_SIDE, LARGE_SIDE)
@@ -263,6 +265,7 @@ async def test_a_decoder_is_told_no_secret(tmp_path: Path, monkeypatch: pytest.M
     assert os.environ["PATH"] not in str(told.value)
 
 
+@pytest.mark.thorough
 async def test_a_clip_can_be_larger_and_longer(tmp_path: Path) -> None:
     content = clip(tmp_path / "a.mp4", 60, rate=12, width=1000, height=500, sound=False)
     made = await previews_of(content, clip=ClipSize(720, 5))

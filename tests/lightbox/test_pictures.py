@@ -242,6 +242,7 @@ async def test_masks_become_pictures(studio: Studio, engine: RunningLightbox) ->
         assert (await studio.picture(graph) == value).all()
 
 
+@pytest.mark.thorough
 async def test_a_picture_too_large_for_memory_is_an_error_of_the_run(client: httpx.AsyncClient) -> None:
     # 400 megapixels of nothing in a few kilobytes: Pillow refuses to unpack it.
     await client.post("/upload/image", files={"image": ("bomb.png", blank_png(20_000))})

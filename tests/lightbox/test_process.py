@@ -28,6 +28,7 @@ async def process_client(tmp_path_factory: pytest.TempPathFactory) -> AsyncItera
         yield client
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.thorough)])
 async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_path: Path) -> None:
     async with (
@@ -44,6 +45,7 @@ async def test_it_stops_when_told_even_in_the_middle_of_a_run(number: int, tmp_p
         assert list((tmp_path / "engine" / "output").iterdir()) == []
 
 
+@pytest.mark.thorough
 async def test_it_dies_of_an_answer_that_is_no_json_where_the_client_listens(tmp_path: Path) -> None:
     async with (
         lightbox_process(tmp_path / "engine") as process,

@@ -365,6 +365,7 @@ async def test_the_engine_describes_itself_as_recorded(fresh_client: httpx.Async
     assert (await fresh_client.get("/nowhere")).status_code == 404
 
 
+@pytest.mark.thorough
 async def test_a_killed_engine_forgets_everything_but_files_as_recorded(tmp_path: Path) -> None:
     recorded = sample("kill_restart")["kill9_restart"]
     async with lightbox_process(tmp_path / "engine") as process:

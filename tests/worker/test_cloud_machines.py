@@ -72,6 +72,7 @@ async def test_a_spot_machine_that_is_taken_away_puts_its_job_back_before(
     assert site.engine.running is None
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [REBALANCE, pytest.param(NOTICE, marks=pytest.mark.thorough)])
 async def test_a_job_that_can_be_finished_before_the_machine_goes_is_finished_and_no_other_taken(
     site: Site, tmp_path: Path, metadata: MetadataService, name: str

@@ -67,6 +67,7 @@ async def counted(site: Site) -> AsyncIterator[dict[str, int]]:
             await connection.execute("DROP FUNCTION count_leases CASCADE; DROP TABLE live_leases")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("prefetch", "max_concurrency"),
     [

@@ -178,6 +178,7 @@ async def test_a_worker_elsewhere_runs_the_task_and_leaves_in_good_order(site: S
     assert await balance(site) == 99
 
 
+@pytest.mark.thorough
 async def test_a_task_whose_worker_was_killed_is_finished_by_another_once(site: Site) -> None:
     async with site.worker("first") as first:
         task = await site.submit()

@@ -79,6 +79,7 @@ def test_output_that_cannot_be_written_is_one_sentence(unwritten: dict[str, Ende
     assert unwritten[name] == Ended(1, expected, 1)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("closed", [">&-", pytest.param("2>&-", marks=pytest.mark.thorough), ">&- 2>&-"])
 def test_without_standard_output_or_standard_error_commands_work(tmp_path: Path, closed: str) -> None:
     ended = subprocess.run(

@@ -21,6 +21,7 @@ def original(tmp_path: Path) -> Path:
     return tmp_path / "original.mp4"
 
 
+@pytest.mark.thorough
 def test_the_sample_clip_has_pictures_and_sound_and_nothing_lies_beside_it(tmp_path: Path) -> None:
     make_clip(tmp_path / "sample.mp4")
     seen = clips.decode(tmp_path / "sample.mp4")

@@ -273,6 +273,7 @@ async def test_more_outputs_than_are_accepted_fail_the_job(studio: Studio) -> No
     assert studio.service.count("file") == 0
 
 
+@pytest.mark.thorough
 async def test_a_job_that_takes_too_long_is_canceled_there_and_fails(service: MediaService, tmp_path: Path) -> None:
     service.polls_until_done = 10**9
     failed = await Studio(service, "leonardo", tmp_path).fail(limit_seconds=3)
