@@ -26,7 +26,7 @@ test("a wait is a few words and a readiness", () => {
   expect(waitLine({ ...noir, wait: null, last_processing_time_seconds: null }).text).toBe("Ready to start");
 });
 
-test("times that nobody can promise are round", () => {
+test("estimated times are round", () => {
   expect([0.2, 7.6, 12, 54, 80, 3_400].map(roughly)).toEqual(["1 s", "8 s", "15 s", "55 s", "1 min", "1 h"]);
 });
 

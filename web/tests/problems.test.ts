@@ -9,7 +9,7 @@ const problem = {
   errors: [{ field: "properties.prompt", reason: "has 3 characters at least" }],
 };
 
-test("a refusal is told at the field it concerns", async () => {
+test("a refusal is shown at the field it concerns", async () => {
   const error = await readProblem(new Response(JSON.stringify(problem), { status: 422, headers: { "retry-after": "7" } }));
   expect(error).toBeInstanceOf(ApiError);
   expect([error.status, error.code, error.retryAfter]).toEqual([422, "invalid_request", 7]);

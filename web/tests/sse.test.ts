@@ -19,7 +19,7 @@ describe("server-sent events", () => {
     expect(new EventParser().feed("data: a\r\ndata: b\r\n\r\n")).toEqual([{ id: null, name: "message", data: "a\nb" }]);
   });
 
-  test("comments and fields that nobody knows say nothing", () => {
+  test("comments and unknown fields are ignored", () => {
     expect(new EventParser().feed(": open\n\nretry: 5\n\nwhat\n\n")).toEqual([]);
   });
 });

@@ -1,6 +1,6 @@
 """Previews of the demo's effects: each renders its example in Lightbox, after the link is printed.
 
-Straight in the engine, without jobs: no library and no wallet shows what nobody asked for. What is missing when the
+Straight in the engine, without jobs: no library and no wallet shows what no user asked for. What is missing when the
 demo stops is made the next time.
 """
 

@@ -86,7 +86,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
 
 
 async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
-    """Until it is told to stop; meanwhile the effects get their previews."""
+    """Until it is asked to stop; meanwhile the effects get their previews."""
     settings = plane.settings
     engine = f"http://{DEMO_HOST}:{settings.lightbox.port}"
     wanted = [render_previews(plane, engine, _sample(settings))] if settings.media.previews else []

@@ -79,7 +79,7 @@ class Leasing:
         return (entry.tenant_id, entry.user_id) if self.is_fair or bounded else (EVERYBODY, EVERYBODY)
 
     async def first_leases(self, criteria: Criteria, asking: Sequence[Asking]) -> list[Answer]:
-        """As `leases`, but whoever has a lease does not wait until it is clear that there is none for the others."""
+        """As `leases`, but a worker that has a lease does not wait for the search on behalf of the others."""
         leases = await self.leases(criteria, asking, until_some=True)
         is_final = all(lease is None for lease in leases)
         return [(lease, is_final or lease is not None) for lease in leases]
@@ -246,10 +246,10 @@ class Leasing:
             given[number] += 1
             self.turns.start(lease.dispatch_id, of[lane_id], drawn_in=arena)
             self._leased[lane_id] += 1
-        told = next(row for row in rows if row["found_seats"] is not None)
+        found_row = next(row for row in rows if row["found_seats"] is not None)
         seen = [0] * len(drawn)
         for number, count, following in zip(
-            told["found_seats"], told["found_counts"] or (), told["found_next"] or (), strict=True
+            found_row["found_seats"], found_row["found_counts"] or (), found_row["found_next"] or (), strict=True
         ):
             seen[number] = count
             if following is not None:
@@ -264,7 +264,7 @@ class Leasing:
                 self.turns.leave(tuple(seat.lanes.values()), moment)
             for _ in range(got - count):
                 arena.start_of(seat)
-        return Round(told["asking"], leases, learned)
+        return Round(found_row["asking"], leases, learned)
 
     async def _look(self, arena: Arena) -> None:
         """Reads which lanes have work, and which bounds have room."""

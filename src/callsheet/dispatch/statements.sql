@@ -194,10 +194,10 @@ WITH asking AS MATERIALIZED (
 SELECT leased.dispatch_id, leased.tenant_id, leased.tenant_job_id AS job_id, leased.charge_cycle, leased.lease_token,
     leased.lease_seq, leased.lease_expires_at, leased.lease_seconds, leased.workflow_id, leased.provider, leased.kind,
     leased.worker_id, leased.attempts, leased.run_limit_seconds, leased.wedges, leased.asked, leased.seat, leased.lane_id,
-    asking.count AS asking, told.seats AS found_seats, told.counts AS found_counts, told.next AS found_next
+    asking.count AS asking, found.seats AS found_seats, found.counts AS found_counts, found.next AS found_next
 FROM (SELECT cardinality(places) AS count, places[1] AS first FROM asking) asking
 LEFT JOIN leased ON true
-LEFT JOIN found told ON leased.asked IS NULL OR leased.asked = asking.first
+LEFT JOIN found ON leased.asked IS NULL OR leased.asked = asking.first
 
 -- name: lock_bounds
 -- Before anything is counted: the limits of identifiers, then the tenants whose jobs in flight are bounded.

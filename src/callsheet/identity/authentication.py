@@ -111,7 +111,7 @@ class Authentication:
         credentials: HTTPAuthorizationCredentials | None = Security(bearer),
         session: str | None = Security(cookie),
     ) -> Principal:
-        """Whoever has signed in with a browser, whatever the role, for what concerns the sessions themselves."""
+        """A user of any role with a browser session, for what concerns the sessions themselves."""
         principal = await self.caller(request, credentials, session)
         if principal.signed_in_with != "session":
             raise Forbidden("An API key cannot end sessions. Sign in with your password: POST /api/auth/login.")

@@ -43,6 +43,6 @@ class OneTimeLinks:
 
 
 def require_this_machine(peer: str, forwarded_for: Sequence[str]) -> None:
-    """Whoever passes a request on, a proxy or a tunnel, speaks for somebody who may be anywhere."""
+    """A proxy or a tunnel that passes a request on may do so for a client on another machine."""
     if forwarded_for or not is_loopback(peer):
         raise Forbidden("This link works only in a browser on the machine that runs the demo.")

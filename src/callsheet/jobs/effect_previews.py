@@ -22,7 +22,7 @@ class JobExamples:
         self._files = files
 
     async def of_own(self, principal: Principal, job_id: UUID) -> tuple[Example | None, Example]:
-        """Of a job of the caller's: nobody puts another user's media on show by mistake."""
+        """Of a job of the caller's own, so that no other user's media is shown by mistake."""
         pool = await self._files.databases.pool(principal.pool)
         row = await self._row(pool, principal.tenant_id, job_id)
         if row is None or row["user_id"] != principal.user_id:

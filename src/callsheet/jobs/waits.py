@@ -42,7 +42,7 @@ class Waits:
 def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
     run = None if load.average_seconds is None else math.ceil(load.average_seconds)
     why = expected.why_waiting
-    assert why is not None, "it is in nobody's hands"
+    assert why is not None, "a job that no worker holds waits for a reason"
     if why.code in ("no_live_worker", "scaling_up", "provider_paused"):
         return EffectWait(code=why.code, message=why.message.replace(" it ", " this effect "), run_seconds=run)
     if load.ahead < crew.slots - crew.busy:

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from callsheet.identity.principal import Principal
 from callsheet.library.lists import SQL
-from callsheet.media.archive import Entry, begun, zipped
+from callsheet.media.archive import Entry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.media.storage.responses import clean_name
 from callsheet.plumbing.databases import Databases
@@ -38,7 +38,7 @@ class Downloads:
     async def _entries(self, rows: Sequence[Row]) -> AsyncGenerator[Entry, None]:
         for row in rows:
             # No connection is held meanwhile; what is deleted before its turn is left out.
-            if (content := await begun(self._files, row)) is not None:
+            if (content := await opened_content(self._files, row)) is not None:
                 yield Entry(name_of(row), row["created_at"], content, size=row["size"])
 
 

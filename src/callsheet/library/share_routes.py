@@ -101,7 +101,7 @@ async def _sent(storage: Storage, row: Row, request: Request) -> Response:
     info = await storage.head(row["path"])
     if info is None:
         raise NotFound("There is no such link.")
-    # As what it was taken for: whoever wrote the object may have called it something else there.
+    # As what it was taken for: the worker that wrote the object may have given another type.
     info = replace(info, content_type=row["mime_type"])
     plan = plan_answer(request.headers, info)
     headers = {**answer_headers(info, plan, None), **PUBLIC}

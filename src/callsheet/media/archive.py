@@ -62,9 +62,9 @@ async def zipped(entries: AsyncGenerator[Entry, None]) -> AsyncIterator[bytes]:
     yield sink.taken()
 
 
-async def begun(files: Files, row: Row) -> AsyncIterator[bytes] | None:
-    """What a file has in storage; None where it is gone. It is begun here: an object that is missing must not break off
-    a zip half-way."""
+async def opened_content(files: Files, row: Row) -> AsyncIterator[bytes] | None:
+    """What a file has in storage; None where it is gone. It is opened here, so that a missing object does not break
+    off a zip half-way."""
     if row["path"] is None or row["disk"] != files.disk:
         return None
     pieces = files.storage.stream(row["path"])

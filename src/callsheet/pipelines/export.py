@@ -11,7 +11,7 @@ from typing import IO, Any
 from uuid import UUID
 
 from callsheet.identity.principal import Principal
-from callsheet.media.archive import Entry, begun, zipped
+from callsheet.media.archive import Entry, opened_content, zipped
 from callsheet.media.files import Files
 from callsheet.pipelines.gallery import SQL, Gallery, rejection_of
 from callsheet.plumbing.databases import Databases
@@ -61,7 +61,7 @@ class Exports:
             first = True
             async for row in self._candidates(principal, run, status, last):
                 name = None
-                if (content := await begun(self._files, row)) is not None:
+                if (content := await opened_content(self._files, row)) is not None:
                     # A path in storage is segments of slugs; the last one is the candidate and its time.
                     name = f"{root}/{folders[row['position']]}/{row['path'].rpartition('/')[2]}"
                     yield Entry(name, row["created_at"], content, size=row["size"])

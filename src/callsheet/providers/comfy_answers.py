@@ -32,7 +32,7 @@ def still_queued(seconds: float) -> NotBegun:
 
 
 def told_by_socket(following: Following) -> Mapping[str, Any]:
-    """In neither queue nor history. Where the socket told the whole story, somebody cleared the history."""
+    """In neither queue nor history. Where all messages of the run came by the socket, a person cleared the history."""
     if following.interrupted:
         raise errors.interrupted()
     # The whole story, or at least the page that matters.

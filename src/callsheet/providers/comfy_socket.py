@@ -1,8 +1,8 @@
 """The one socket to an engine: kept open over all runs, opened again when it is lost.
 
 One per client id, because ComfyUI drops a second socket of the same id from its table when the first closes: it then
-stays open and silent. That happens where a network lost the first without telling ComfyUI. Whoever follows a run asks
-over HTTP as well, and has a socket opened anew that says nothing.
+stays open and silent. That happens where a network lost the first and ComfyUI did not notice. The follower of a run
+asks over HTTP as well, and has a socket opened anew that says nothing.
 """
 
 from __future__ import annotations
@@ -97,11 +97,11 @@ class EngineSocket:
         return any(each.sends_pictures for each in self._runs.values())
 
     def is_settled(self, seconds: float) -> bool:
-        """Open for so long, in which a new one was told which node the run is at."""
+        """Open for so long that the message which names the present node has come."""
         return self._connected.is_set() and time.monotonic() - self._opened_at >= seconds
 
     def is_silent(self, since: float) -> bool:
-        """Open, and not even told that the queue has changed: the engine has forgotten it."""
+        """Open, and no message came, not even of a change of the queue: the engine has forgotten it."""
         return self._connected.is_set() and self._heard_at < since
 
     async def reopen(self) -> None:

@@ -56,7 +56,7 @@ SETTLE_SECONDS = 0.02
 CANCEL_ATTEMPTS = 5
 # How often a silent engine is asked for its memory before it is taken for stuck.
 MEMORY_LOOKS = 20
-# The share of the short limit in which a new connection was surely told where the run is.
+# The share of the short limit after which a new connection has surely got the message that names the present node.
 SETTLED = 4
 # How long a file that runs share is kept after its last use.
 ASSET_DAYS = 7
@@ -308,7 +308,7 @@ class ComfyUI:
         doubt = (limit if following.is_at_node else patience.idle) / 2
         may_ask = place.is_running and not self._socket.carries_pictures
         if may_ask and silent > doubt and signs.is_first_doubt(last):
-            # A new connection is told which node the run is at.
+            # ComfyUI sends a new connection the present node of the run.
             await self._socket.reopen()
         if not idle and silent > limit / MEMORY_LOOKS and signs.is_due(limit / MEMORY_LOOKS):
             with suppress(EngineError):

@@ -58,7 +58,7 @@ class Following:
         return self._current is not None or bool(self._parts)
 
     def shown_at(self, node: str) -> None:
-        """Told to a connection that is new in the middle of a run, also where that node is finished or the executor has
+        """Sent to a connection that is new in the middle of a run, also where that node is finished or the executor has
         died: only another node than before is news."""
         if node == self._shown:
             return
@@ -103,7 +103,7 @@ class Following:
 
     def pictures(self) -> list[Output]:
         """What came over the socket instead of being saved, of the node that counts or of all. A lost connection may
-        have taken some of it along, and nobody can be asked for them again."""
+        have taken some of it along, and ComfyUI cannot send them again."""
         wanted = self.sends_pictures
         found = [each for each in self._pictures if each.node_id in wanted]
         promised = sum(self._promised.get(node_id, 0) for node_id in wanted)

@@ -1,4 +1,4 @@
-"""Serves the web application: its files by name, and its page at every path that is nobody else's."""
+"""Serves the web application: its files by name, and its page at every path that no other route has."""
 
 from __future__ import annotations
 

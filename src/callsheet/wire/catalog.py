@@ -326,7 +326,7 @@ class EffectWait(Answer):
         description="`ready`: a worker is free. `queue`: it will wait for its turn. `off`: no jobs are taken."
     )
     message: str = Field(description="The same as a sentence for people.")
-    wait_seconds: int | None = Field(None, description="Until it starts. Null where nobody can tell.")
+    wait_seconds: int | None = Field(None, description="Until it starts. Null where it is not known.")
     run_seconds: int | None = Field(None, description="How long such jobs run. Null until one has run.")
 
 

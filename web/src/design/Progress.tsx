@@ -1,5 +1,5 @@
 interface Props {
-  /** 0 to 100; null where nobody can tell. */
+  /** 0 to 100; null where it is not known. */
   percent: number | null;
   label: string;
 }

@@ -18,7 +18,7 @@ export function useRefundNews(): void {
       (event: JobEvent) => {
         const status = event.to_status;
         if (status !== "failed" && status !== "expired" && status !== "canceled") return;
-        // Another tab that nobody looks at would only say the same.
+        // A hidden tab would only repeat it.
         if (document.visibilityState === "visible") void tell(event.job_id, frameTexts.cameBackFrom[status]);
       },
       [path],

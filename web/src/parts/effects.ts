@@ -41,7 +41,7 @@ export function waitLine(effect: Effect): WaitLine {
   }
 }
 
-/** Times that nobody can promise: 8 s, 25 s, 2 min, 1 h. */
+/** Estimated times, rounded: 8 s, 25 s, 2 min, 1 h. */
 export function roughly(seconds: number): string {
   if (seconds < 10) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 55) return `${Math.ceil(seconds / 5) * 5} s`;

@@ -15,7 +15,7 @@ function read<Value>(key: string, initial: Value): Value {
   }
 }
 
-/** Of one person: whoever signs in next in this tab does not find it. Like useState. `clear` forgets the draft, after it was sent. */
+/** Of one person: the next user of this tab does not find it. Like useState. `clear` forgets the draft, after it was sent. */
 export function useDraft<Value>(name: string, initial: Value): [Value, (next: Value | ((now: Value) => Value)) => void, () => void] {
   const key = `${useQueryClient().getQueryData<Me>(keys.me)?.user_id ?? ""}:${name}`;
   const [value, setValue] = useState(() => read(key, initial));

@@ -97,7 +97,7 @@ class PreviewMaker(Loop):
         await hit(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS)
         try:
             made = await self._made(row)
-            # The same keys whoever makes it and however often: what a crash leaves is overwritten, not orphaned.
+            # The same keys at every control plane and every attempt: what a crash leaves is overwritten, not orphaned.
             await put_previews(self._storage, preview_folder(**names), made)
         except Unavailable:
             # Storage that is away or full.

@@ -82,7 +82,7 @@ async def make_previews(
     except (asyncio.IncompleteReadError, ConnectionError):
         raise NoPreview("its decoder died") from None
     finally:
-        # Also where whoever waits is cancelled.
+        # Also where the waiting task is cancelled.
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()

@@ -64,7 +64,7 @@ export function EffectForm({ effect, from, earlier, isEarlierGone }: Props) {
     if (Object.keys(problemsOf(open, values)).length > 0 || isInputMissing) return focusFirstProblem(form.current);
     setWaiting(true);
     try {
-      // Whoever presses while a file is still on its way has said what they want.
+      // A press while a file is still uploading counts: the job is submitted when the upload is done.
       const arrived = Object.fromEntries(await Promise.all([...pending].map(async ([key, uploading]) => [key, await uploading] as const)));
       const { [INPUT]: input = draft.input, ...files } = arrived;
       generate.submit({ input, values: { ...values, ...files } });

@@ -11,7 +11,7 @@ export function CancelButton({ job, effectSlug }: { job: Job; effectSlug?: strin
   const effect = useQuery({ ...effectOfJobQuery(effectSlug ?? ""), enabled: Boolean(effectSlug) });
   const cancel = useCancelJob(job.id);
   const tokens = formatTokens(job.cost);
-  // Only a run that has begun can have spent something.
+  // Only a run that has started can have spent tokens.
   const isPartial = job.status === "processing" && effect.data?.refund_on_cancel === "unspent";
   const text = job.cost === 0 ? jobTexts.cancelFree : isPartial ? jobTexts.cancelUnspent(tokens) : jobTexts.cancelAll(tokens);
   return (

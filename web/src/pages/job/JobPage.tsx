@@ -23,7 +23,7 @@ export function JobPage() {
   useTitle(name);
   // Deleted in another tab while it is looked at.
   if (hasStatus(found.error, 404)) return <JobNotFound />;
-  // Its end is told before its result is there.
+  // The event of its end comes before its result can be read.
   const isEnding = !isActive(found.data.status) && !found.data.completed_at;
   const job: Job = isEnding ? { ...found.data, status: "processing" } : found.data;
   return (

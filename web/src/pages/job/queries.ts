@@ -5,7 +5,7 @@ import { jobQuery } from "@/api/queries";
 import { isActive, type JobEvent } from "@/api/types";
 
 const MOST_EVENTS = 200;
-// How far others are ahead is told by no event.
+// No event says how many jobs are ahead.
 const WAITING_MS = 4_000;
 const RUNNING_MS = 15_000;
 

@@ -27,7 +27,7 @@ const LONGEST_TEXT = 200;
 
 /** Whatever somebody wrote into the address: what makes no sense is left out. */
 export function readSearch(raw: Record<string, unknown>): JobsSearch {
-  // Each is named, also where it is undefined: the router keeps what nobody has looked at.
+  // Each is named, also where it is undefined: the router keeps members that were not read.
   return {
     q: text(raw["q"]),
     status: oneOf(raw["status"], ["active", "completed", "failed", "canceled"]),

@@ -13,7 +13,7 @@ interface Props extends Shared {
 }
 
 export function ChoiceField({ value, choices, onChange, ...shared }: Props) {
-  // Values may be numbers: they are told apart by how JSON writes them.
+  // Values may be numbers: they are compared as JSON.
   const named = choices.map((choice) => ({ value: JSON.stringify(choice), label: choiceLabel(choice) }));
   const chosen = JSON.stringify(value);
   const change = (next: string) => onChange(JSON.parse(next) as PlainValue);

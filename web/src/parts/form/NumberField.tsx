@@ -19,7 +19,7 @@ interface Props extends Shared {
 
 // A slider with more steps than this cannot be set by hand.
 const MOST_STEPS = 5_000;
-// Numbers that nobody chooses by hand, such as seeds.
+// Numbers that people do not choose by hand, such as seeds.
 const MANY = 1_000_000;
 
 /** A slider and a box where both ends are known; a box alone for anything else, such as a seed. */
@@ -68,7 +68,7 @@ function read(typed: string): number | null {
   return typed.trim() === "" || !Number.isFinite(number) ? null : number;
 }
 
-/** Fine enough for the range where nobody said how far numbers are apart. */
+/** Fine enough for the range where no step is given. */
 export function stepOf({ min, max, step, integer }: NumberLimits): number {
   if (step != null) return step;
   if (integer) return 1;

@@ -82,7 +82,7 @@ export function payloadOf(properties: readonly Property[], values: FormValues): 
   return payload;
 }
 
-/** "start_frame" becomes "Start frame", where nobody wrote a label. */
+/** "start_frame" becomes "Start frame", where there is no label. */
 export function labelOf({ key, label }: { key: string; label: string }): string {
   if (label !== "" && label !== key) return label;
   return titled(key);

@@ -5,7 +5,7 @@ export type StageName = "queued" | "preparing" | "rendering" | "saving";
 export interface Stage {
   name: StageName;
   state: "done" | "now" | "next";
-  /** How long it took, or takes so far; null where nobody can tell. */
+  /** How long it took, or takes so far; null where it is not known. */
   seconds: number | null;
 }
 type Watched = Pick<Job, "status" | "submitted_at" | "started_at" | "progress">;

@@ -2,7 +2,7 @@
 import { useEffect, type RefObject } from "react";
 import { play } from "./usePlayback";
 
-// Beyond this the follower jumps; below, it plays a little faster or slower, which nobody sees.
+// Beyond this the follower jumps; below, it plays a little faster or slower, which cannot be seen.
 const JUMP_SECONDS = 0.25;
 const CLOSE_SECONDS = 0.02;
 const MOST_CORRECTION = 0.2;

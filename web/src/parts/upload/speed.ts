@@ -4,7 +4,7 @@ const WINDOW_MS = 4_000;
 export class Speed {
   #samples: { at: number; loaded: number }[] = [];
 
-  /** Bytes per second; null until it can be told. */
+  /** Bytes per second; null until it is known. */
   add(loaded: number, at: number): number | null {
     this.#samples.push({ at, loaded });
     while (this.#samples.length > 2 && at - this.#samples[0]!.at > WINDOW_MS) this.#samples.shift();
