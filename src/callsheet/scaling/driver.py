@@ -1,0 +1,65 @@
+"""What starts and ends the workers of a fleet: an Auto Scaling group, a Deployment, processes, a script."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from callsheet.scaling.policy import Policy
+
+
+class DriverError(Exception):
+    """Why a driver could not do what it was asked for: one sentence that operators read, without secrets."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScaledFleet:
+    """A fleet as its driver sees it."""
+
+    id: int
+    slug: str
+    stage: str
+    policy: Policy
+    # The driver's name.
+    driver: str
+    # From the database; each driver has a model of its own that validates them.
+    options: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """What exists, starting workers and draining ones included."""
+
+    count: int
+    # The ids that these workers register with. None where the driver cannot know them: every worker of the fleet then
+    # counts as the driver's.
+    worker_ids: frozenset[str] | None = None
+
+
+class Driver(Protocol):
+    """Every method may be repeated: after a timeout that had acted, and after a crash that came before it was recorded.
+
+    A failure raises DriverError. One call at a time per fleet.
+    """
+
+    name: str
+
+    async def actual(self, fleet: ScaledFleet) -> Actual:
+        """What exists now."""
+
+    async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
+        """Makes so many workers exist, `on_demand` of them on-demand: an absolute number, at most the maximum.
+
+        Draining workers that have not been ended are part of the number. Where more exist, nothing is ended: only `end`
+        ends workers, and names them.
+        """
+
+    async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
+        """Ends exactly these workers, which are drained and hold nothing, and does not replace them.
+
+        Ids that are gone already are no error.
+        """
+
+    async def close(self) -> None:
+        """Lets go of connections. Workers go on."""

@@ -1,0 +1,347 @@
+"""How many workers a fleet should have: facts in, one decision out. No clock, no I/O: a year can be replayed.
+
+All times are in seconds; moments are seconds since any fixed start, as long as it is the same for all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+MOST_WORKERS = 1000
+MOST_SECONDS = 7 * 86_400.0
+# A share such as 0.1 times 30 is 3.0000000000000004, which must not be rounded up to 4.
+ROUNDING = 1e-9
+
+# What led to a decision, for comparing one with the last; `reason` says it with the numbers of the moment.
+Cause = Literal[
+    "steady", "first_job", "below_minimum", "backlog", "at_maximum", "cooling", "idle", "above_maximum", "unknown_queue"
+]
+
+
+class PolicyError(ValueError):
+    """A rule that cannot be followed; `field` names it."""
+
+    def __init__(self, field: str, reason: str):
+        super().__init__(f"{field}: {reason}")
+        self.field = field
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """One fleet's rules."""
+
+    minimum: int = 0
+    maximum: int = 1
+    # Wanted backlog per slot of a worker: about how long the last job of the queue waits.
+    target_seconds: float = 120.0
+    # A worker that was ordered is expected within this time; until then it counts as coming.
+    warm_up_seconds: float = 180.0
+    # Between two orders. The first job of a fleet without workers, and the minimum, do not wait for it.
+    scale_out_cooldown_seconds: float = 30.0
+    # After the last change in either direction, before workers are let go.
+    scale_in_cooldown_seconds: float = 300.0
+    # A worker goes when the busiest moment of this time did without it.
+    idle_seconds: float = 300.0
+    # That many of the wanted are on-demand.
+    on_demand_minimum: int = 0
+    # Of those above on_demand_minimum.
+    spot_share: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.maximum <= MOST_WORKERS:
+            raise PolicyError("maximum", f"The maximum is between 1 and {MOST_WORKERS}.")
+        if not 0 <= self.minimum <= self.maximum:
+            raise PolicyError("minimum", f"The minimum is between 0 and the maximum of {self.maximum}.")
+        if not 0 <= self.on_demand_minimum <= self.maximum:
+            raise PolicyError(
+                "on_demand_minimum", f"The on-demand minimum is between 0 and the maximum of {self.maximum}."
+            )
+        if not 0 <= self.spot_share <= 1:
+            raise PolicyError("spot_share", "The spot share is between 0 and 1.")
+        for name in (
+            "target_seconds",
+            "warm_up_seconds",
+            "scale_out_cooldown_seconds",
+            "scale_in_cooldown_seconds",
+            "idle_seconds",
+        ):
+            least = 1 if name == "target_seconds" else 0
+            if not least <= getattr(self, name) <= MOST_SECONDS:
+                raise PolicyError(name, f"It is between {least} and {MOST_SECONDS:.0f} seconds.")
+
+    def on_demand(self, wanted: int) -> int:
+        """How many of so many workers are on-demand. A fraction of a worker is on-demand too."""
+        above = max(0, wanted - self.on_demand_minimum)
+        return min(wanted, self.on_demand_minimum + math.ceil(above * (1 - self.spot_share) - ROUNDING))
+
+
+@dataclass(frozen=True, slots=True)
+class Worker:
+    """A registered worker, as the policy sees it."""
+
+    id: str
+    slots: int
+    busy: int
+    is_draining: bool
+    is_spot: bool
+    started_at: float
+    # None while it holds a job.
+    idle_since: float | None
+    # False for one that the driver does not know, for example one that was started by hand: it counts and stays.
+    can_be_ended: bool = True
+    # False for one that an operator drained, or whose end is recorded: it does not get work again.
+    can_be_undrained: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """What one decision leaves for the next. The loop keeps it in the database, the simulator in memory."""
+
+    last_out_at: float | None = None
+    last_in_at: float | None = None
+    # Since when the fleet is watched without a gap, and when it was last looked at.
+    watched_since: float | None = None
+    seen_at: float | None = None
+    # The largest needs of the last idle_seconds, (moment, workers), oldest and largest first.
+    peaks: tuple[tuple[float, int], ...] = ()
+    # Slots of a worker of this fleet, remembered for the time when it has none.
+    slots: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    now: float
+    # Jobs that a worker of the fleet could take now; those whose time has not come are not among them.
+    queued_jobs: int
+    queued_seconds: float
+    workers: Sequence[Worker]
+    # Ordered and not registered yet, within warm-up.
+    coming: int
+    history: History = field(default_factory=History)
+    # Why the queue is not known as a whole, as a sentence. Workers are ordered for the part that is known; none goes.
+    unknown: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    # Workers that shall take work: those that do, those that are coming, and those to be ordered.
+    wanted: int
+    on_demand: int
+    drain: tuple[str, ...]
+    undrain: tuple[str, ...]
+    # One plain sentence.
+    reason: str
+    history: History
+    cause: Cause = "steady"
+
+
+def decide(policy: Policy, situation: Situation) -> Decision:
+    """What the fleet should do now. Called again and again, about every few seconds."""
+    serving = [worker for worker in situation.workers if not worker.is_draining]
+    history = _observed(policy, situation, serving)
+    needed = history.peaks[-1][1]
+    have = len(serving) + situation.coming
+    over = have - policy.maximum
+    if over > 0:
+        return _scale_in(policy, situation, history, have, over, "above_maximum")
+    short = max(needed, policy.minimum) - have
+    if short > 0:
+        return _scale_out(policy, situation, history, have, short, needed)
+    surplus = have - max(history.peaks[0][1], policy.minimum)
+    if surplus > 0 and situation.unknown is None and _may_scale_in(policy, situation.now, history):
+        return _scale_in(policy, situation, history, have, surplus, "idle")
+    return _hold(policy, situation, history, have, needed)
+
+
+def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
+    """Workers that the work of this moment needs, whatever the bounds.
+
+    As many as bring the backlog to the target, but not more than there are jobs for, nor fewer than are at work.
+    """
+    busy = sum(worker.busy for worker in situation.workers if not worker.is_draining)
+    at_work = _ceil(busy / slots)
+    if situation.queued_jobs <= 0:
+        return at_work
+    for_backlog = _ceil(situation.queued_seconds / (policy.target_seconds * slots))
+    for_jobs = _ceil((busy + situation.queued_jobs) / slots)
+    return max(1, at_work, min(for_backlog, for_jobs))
+
+
+def _observed(policy: Policy, situation: Situation, serving: Sequence[Worker]) -> History:
+    """The history with what is seen now: a sliding maximum, so that it stays as short as there are levels of need."""
+    history, now = situation.history, situation.now
+    slots = history.slots
+    if serving:
+        slots = max(1.0, sum(worker.slots for worker in serving) / len(serving))
+    needed = needed_workers(policy, situation, slots)
+    since, peaks = history.watched_since, history.peaks
+    if since is None or history.seen_at is None or now - history.seen_at > policy.idle_seconds:
+        # A time that was not watched says nothing about who was idle in it.
+        since, peaks = now, ()
+    kept = [peak for peak in peaks if peak[0] >= now - policy.idle_seconds and peak[1] > needed]
+    return replace(history, watched_since=since, seen_at=now, peaks=(*kept, (now, needed)), slots=slots)
+
+
+def _may_scale_in(policy: Policy, now: float, history: History) -> bool:
+    assert history.watched_since is not None, "the history has just been observed"
+    if now - history.watched_since < policy.idle_seconds:
+        return False
+    changes = (moment for moment in (history.last_out_at, history.last_in_at) if moment is not None)
+    return all(now - moment >= policy.scale_in_cooldown_seconds for moment in changes)
+
+
+def _scale_out(policy: Policy, situation: Situation, history: History, have: int, short: int, needed: int) -> Decision:
+    draining = [worker for worker in situation.workers if worker.is_draining]
+    back = sorted((worker for worker in draining if worker.can_be_undrained), key=_undrain_order)[:short]
+    room = policy.maximum - have - len(draining)
+    order = max(0, min(short - len(back), room))
+    cause: Cause = "backlog"
+    if have < policy.minimum:
+        cause = "below_minimum"
+    elif have == 0:
+        cause = "first_job"
+    elif order and _is_cooling(policy, situation.now, history):
+        cause, order = "cooling", 0
+    if cause == "cooling" and back:
+        cause = "backlog"
+    if not back and not order and cause != "cooling":
+        cause = "at_maximum"
+    if back or order:
+        history = replace(history, last_out_at=situation.now)
+    wanted = have + len(back) + order
+    reason = _out_reason(policy, situation, cause, wanted, len(back), order, needed)
+    return _decision(policy, wanted, (), tuple(worker.id for worker in back), reason, history, cause)
+
+
+def _is_cooling(policy: Policy, now: float, history: History) -> bool:
+    return history.last_out_at is not None and now - history.last_out_at < policy.scale_out_cooldown_seconds
+
+
+def _scale_in(
+    policy: Policy,
+    situation: Situation,
+    history: History,
+    have: int,
+    surplus: int,
+    cause: Literal["idle", "above_maximum"],
+) -> Decision:
+    """Idle workers stop taking work. Above the maximum, busy ones too, which finish what they have."""
+    candidates = [
+        worker
+        for worker in situation.workers
+        if worker.can_be_ended and not worker.is_draining and (worker.busy == 0 or cause == "above_maximum")
+    ]
+    victims = _victims(policy, situation, candidates, surplus, have)
+    if not victims:
+        return _hold(policy, situation, history, have, history.peaks[-1][1])
+    wanted = have - len(victims)
+    history = replace(history, last_in_at=situation.now)
+    goes = f"{_count(len(victims), 'worker')} {'goes' if len(victims) == 1 else 'go'}"
+    if cause == "above_maximum":
+        reason = f"The fleet has {_count(have, 'worker')} and its maximum is {policy.maximum}: {goes} when done."
+    else:
+        enough = max(history.peaks[0][1], policy.minimum)
+        reason = (
+            f"{_count(enough, 'worker')} would have been enough for the last {_seconds(policy.idle_seconds)}: {goes}."
+        )
+    return _decision(policy, wanted, tuple(worker.id for worker in victims), (), reason, history, cause)
+
+
+def _victims(policy: Policy, situation: Situation, candidates: Sequence[Worker], most: int, have: int) -> list[Worker]:
+    """Who goes: the kind of which there are too many first, then the least busy, then who is idle for longest."""
+    left = sorted(candidates, key=_victim_order)
+    on_demand = sum(not worker.is_spot for worker in situation.workers if not worker.is_draining)
+    victims: list[Worker] = []
+    while left and len(victims) < most:
+        too_many_on_demand = on_demand > policy.on_demand(have - len(victims) - 1)
+        least_busy = [worker for worker in left if (worker.busy > 0) == (left[0].busy > 0)]
+        victim = next((worker for worker in least_busy if worker.is_spot != too_many_on_demand), least_busy[0])
+        on_demand -= not victim.is_spot
+        left.remove(victim)
+        victims.append(victim)
+    return victims
+
+
+def _victim_order(worker: Worker) -> tuple[int, float, str]:
+    return worker.busy, worker.idle_since if worker.idle_since is not None else math.inf, worker.id
+
+
+def _undrain_order(worker: Worker) -> tuple[int, str]:
+    """The busiest first: its engine is warm, and an idle one is the nearest to its end."""
+    return -worker.busy, worker.id
+
+
+def _hold(policy: Policy, situation: Situation, history: History, have: int, needed: int) -> Decision:
+    enough = max(history.peaks[0][1], policy.minimum)
+    if situation.unknown is not None and have > enough:
+        return _decision(policy, have, (), (), f"No worker goes: {situation.unknown}", history, "unknown_queue")
+    if situation.queued_jobs:
+        reason = f"{_workers_are(have)} enough for {_waiting(situation)}."
+    elif have == 0:
+        reason = "No job waits and no worker runs."
+    elif have > enough:
+        reason = f"{_workers_are(have)} there and {enough} needed; the rest stays for now, in case work comes back."
+    elif have == policy.minimum and needed < have:
+        reason = f"{_workers_are(have)} the minimum."
+    else:
+        reason = f"{_workers_are(have)} enough."
+    return _decision(policy, have, (), (), reason, history, "steady")
+
+
+def _out_reason(
+    policy: Policy, situation: Situation, cause: Cause, wanted: int, back: int, order: int, needed: int
+) -> str:
+    has = f"{_waiting(situation)}, which needs {_count(needed, 'worker')}"
+    if cause == "at_maximum":
+        draining = sum(worker.is_draining for worker in situation.workers)
+        also = f", {draining} of them draining" if draining else ""
+        return f"{has}; the fleet is at its maximum of {policy.maximum}{also}."
+    if cause == "cooling":
+        return f"{has}; the last order is less than {_seconds(policy.scale_out_cooldown_seconds)} old."
+    parts = []
+    if back:
+        parts.append(f"{_count(back, 'draining worker')} {'takes' if back == 1 else 'take'} work again")
+    if order:
+        parts.append(f"{_count(order, 'worker')} {'is' if order == 1 else 'are'} ordered")
+    done = " and ".join(parts)
+    if cause == "below_minimum" and needed <= policy.minimum:
+        return f"The minimum is {_count(policy.minimum, 'worker')}: {done}."
+    bound = f", up to the maximum of {policy.maximum}" if wanted == policy.maximum and needed > wanted else ""
+    return f"{has}: {done}{bound}."
+
+
+def _decision(
+    policy: Policy,
+    wanted: int,
+    drain: tuple[str, ...],
+    undrain: tuple[str, ...],
+    reason: str,
+    history: History,
+    cause: Cause,
+) -> Decision:
+    return Decision(wanted, policy.on_demand(wanted), drain, undrain, reason, history, cause)
+
+
+def _waiting(situation: Situation) -> str:
+    jobs = situation.queued_jobs
+    return f"{_count(jobs, 'job')} {'waits' if jobs == 1 else 'wait'} ({_seconds(situation.queued_seconds)} of work)"
+
+
+def _workers_are(workers: int) -> str:
+    return f"{_count(workers, 'worker')} {'is' if workers == 1 else 'are'}"
+
+
+def _count(number: int, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.0f} s"
+
+
+def _ceil(number: float) -> int:
+    return math.ceil(number - ROUNDING)
