@@ -87,7 +87,7 @@ web: $(UV) ## Build the web application, where something of it has changed
 lock: $(UV) ## Resolve the dependencies anew into locks/
 	$(COMPILE) --group node -o locks/node.txt $(ARGS)
 	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build -o locks/server.txt $(ARGS)
-	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --group build --group audit --group bench --group lint --group test \
+	$(COMPILE) pyproject.toml --extra server --extra worker --extra lightbox --extra kubernetes --group build --group audit --group bench --group lint --group test \
 		-c locks/server.txt -o locks/dev.txt $(ARGS)
 
 clean: ## Remove what was built (the data directory .callsheet stays)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from urllib.parse import parse_qs
+
+import httpx
 
 from tests.support.ports import free_port
 
@@ -43,3 +47,66 @@ def _wait(process: subprocess.Popen[bytes], port: int) -> None:
             time.sleep(0.05)
         else:
             return
+
+
+@asynccontextmanager
+async def late_answers(url: str) -> AsyncIterator[LateAnswers]:
+    """A server in front of another one that acts on every call and withholds the answers to those that are named."""
+    late = LateAnswers(url)
+    server = await asyncio.start_server(late.serve, "127.0.0.1", 0)
+    async with server:
+        host, port = server.sockets[0].getsockname()
+        late.url = f"http://{host}:{port}"
+        try:
+            yield late
+        finally:
+            late.released.set()
+
+
+class LateAnswers:
+    def __init__(self, behind: str):
+        self._behind = behind
+        self.url = ""
+        # Actions whose answers are withheld, and those that are answered here: the status and the body.
+        self.withheld: set[str] = set()
+        self.answers: dict[str, tuple[int, str]] = {}
+        self.released = asyncio.Event()
+        self.calls: list[dict[str, str]] = []
+
+    def of(self, action: str) -> list[dict[str, str]]:
+        """The calls of an action, each with its parameters."""
+        return [call for call in self.calls if call["Action"] == action]
+
+    async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
+        headers = dict(line.split(": ", 1) for line in head.split("\r\n")[1:] if line)
+        length = next(int(value) for name, value in headers.items() if name.lower() == "content-length")
+        body = await reader.readexactly(length)
+        call = {name: values[0] for name, values in parse_qs(body.decode()).items()}
+        self.calls.append(call)
+        status, content = await self._answer(call["Action"], body, headers)
+        writer.write(f"HTTP/1.1 {status} -\r\nContent-Length: {len(content)}\r\n".encode())
+        writer.write(b"Content-Type: text/xml\r\nConnection: close\r\n\r\n" + content)
+        with suppress(ConnectionError):
+            await writer.drain()
+        writer.close()
+
+    async def _answer(self, action: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        if action in self.answers:
+            status, text = self.answers[action]
+            return status, text.encode()
+        async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+            answer = await client.post(self._behind, content=body, headers=headers)
+        if action in self.withheld:
+            await self.released.wait()
+        return answer.status_code, answer.content
+
+
+def refusal(code: str) -> tuple[int, str]:
+    """How AWS words an error."""
+    return 400, f"<ErrorResponse><Error><Code>{code}</Code><Message>no</Message></Error></ErrorResponse>"
+
+
+def empty_answer(action: str) -> tuple[int, str]:
+    """How AWS answers a call that returns nothing, or nothing that matters."""
+    return 200, f"<{action}Response><{action}Result/></{action}Response>"

@@ -1,0 +1,270 @@
+"""Workers that are instances of an EC2 Auto Scaling group. A worker's id is the id of its instance.
+
+AWS chooses whom it ends when a group's desired capacity falls below what the group has, and it does not know which
+instance holds a job. So the capacity is only ever set to as many as live or more, and an instance goes by its id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
+from callsheet.scaling.drivers.options import read_options
+from callsheet.scaling.policy import Policy
+from callsheet.settings import FleetSettings
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.base import Line
+
+if TYPE_CHECKING:
+    from mypy_boto3_autoscaling import AutoScalingClient
+
+log = get_logger(__name__)
+
+LIVING_STATES = ("Pending", "InService")
+HOOK_STATE = "Terminating:Wait"
+# An instance that was just told to end reaches its lifecycle hook a few seconds later.
+HOOK_TRIES = 10
+HOOK_SECONDS = 1.0
+# What AWS says of a hook that nobody waits at, and of an instance that it does not know any more.
+NOTHING_THERE = "ValidationError"
+LONGEST_MESSAGE = 300
+
+
+class AwsAsgOptions(BaseModel):
+    """What `callsheet fleets scale --driver aws_asg` takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    group: Line = Field(description="Name of the Auto Scaling group.")
+    on_demand_group: Line | None = Field(
+        None, description="Second group for the on-demand workers; the first one then holds the spot workers."
+    )
+    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] | None = Field(
+        None, description="Region of the groups. Default: fleet.asg_region, or that of the AWS chain."
+    )
+    sets_distribution: bool = Field(
+        False, description="Write the fleet's spot share into the group's mixed instances policy."
+    )
+    lifecycle_hook: Line | None = Field(
+        None, description="Termination lifecycle hook that is completed for an instance that was ended."
+    )
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        return (self.group,) if self.on_demand_group is None else (self.group, self.on_demand_group)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """An Auto Scaling group as AWS describes it."""
+
+    name: str
+    minimum: int
+    maximum: int
+    desired: int
+    # Every instance that AWS lists, those that live, and those at a termination lifecycle hook.
+    present: frozenset[str]
+    living: frozenset[str]
+    waiting: frozenset[str]
+    # On-demand instances of its mixed instances policy: the base, and the percentage above it. None without a policy.
+    distribution: tuple[int, int] | None
+
+    @classmethod
+    def read(cls, described: Any) -> Group:
+        states = {each["InstanceId"]: str(each["LifecycleState"]) for each in described["Instances"]}
+        mixed = described.get("MixedInstancesPolicy")
+        spread = (mixed or {}).get("InstancesDistribution") or {}
+        base, percentage = (
+            int(spread.get(f"OnDemand{name}", default))
+            for name, default in (("BaseCapacity", 0), ("PercentageAboveBaseCapacity", 100))
+        )
+        return cls(
+            name=described["AutoScalingGroupName"],
+            minimum=int(described["MinSize"]),
+            maximum=int(described["MaxSize"]),
+            desired=int(described["DesiredCapacity"]),
+            present=frozenset(states),
+            living=frozenset(name for name, state in states.items() if state.partition(":")[0] in LIVING_STATES),
+            waiting=frozenset(name for name, state in states.items() if state == HOOK_STATE),
+            distribution=None if mixed is None else (base, percentage),
+        )
+
+    def capacity(self, wanted: int) -> int:
+        """What to set: within the group's bounds, and never fewer than live."""
+        return max(len(self.living), self.minimum, min(wanted, self.maximum))
+
+
+def capacities(groups: Sequence[Group], wanted: int, on_demand: int) -> list[int]:
+    """How many of the wanted each group is asked for; together not more than wanted, unless as many live already."""
+    if len(groups) == 1:
+        return [wanted]
+    spot, paid = groups
+    in_paid = max(len(paid.living), min(on_demand, wanted - len(spot.living)), 0)
+    return [max(wanted - in_paid, 0), in_paid]
+
+
+def distribution(policy: Policy) -> tuple[int, int]:
+    """The policy's shares as AWS words them. They follow from the rules and not from the number of the moment, because
+    AWS replaces running instances when they change."""
+    return policy.on_demand_minimum, round(100 * (1 - policy.spot_share))
+
+
+class AwsAsg:
+    """boto3 is loaded at the first call: it takes a third of a second and 30 MB, and few installations need it."""
+
+    name = "aws_asg"
+
+    def __init__(self, settings: FleetSettings, *, hook_seconds: float = HOOK_SECONDS):
+        self._settings = settings
+        self._hook_seconds = hook_seconds
+        self._clients: dict[str | None, AutoScalingClient] = {}
+
+    async def actual(self, fleet: ScaledFleet) -> Actual:
+        groups = await self._groups(read_options(AwsAsgOptions, fleet))
+        ids = frozenset().union(*(group.living for group in groups))
+        return Actual(len(ids), ids)
+
+    async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
+        options = read_options(AwsAsgOptions, fleet)
+        groups = await self._groups(options)
+        if options.sets_distribution:
+            await self._distribute(options, groups[0], distribution(fleet.policy))
+        asked = capacities(groups, min(wanted, fleet.policy.maximum), on_demand)
+        for group, number in zip(groups, asked, strict=True):
+            capacity = group.capacity(number)
+            if capacity != group.desired:
+                log.info("scaling.asg_capacity", group=group.name, was=group.desired, now=capacity)
+                await self._call(
+                    options,
+                    "set_desired_capacity",
+                    AutoScalingGroupName=group.name,
+                    DesiredCapacity=capacity,
+                    HonorCooldown=False,
+                )
+        for group, number in zip(groups, asked, strict=True):
+            if number > group.maximum:
+                raise DriverError(
+                    f"The Auto Scaling group {group.name} has a MaxSize of {group.maximum}, and {number} workers are "
+                    "wanted. Raise its MaxSize, or lower the fleet's maximum."
+                )
+
+    async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
+        options = read_options(AwsAsgOptions, fleet)
+        # Only instances of the fleet's own groups, and only once: a repeated call must not lower the capacity again.
+        living = frozenset().union(*(group.living for group in await self._groups(options)))
+        for instance in sorted(living.intersection(worker_ids)):
+            log.info("scaling.asg_end", instance_id=instance)
+            await self._call(
+                options,
+                "terminate_instance_in_auto_scaling_group",
+                InstanceId=instance,
+                ShouldDecrementDesiredCapacity=True,
+            )
+        if options.lifecycle_hook is not None:
+            await self._complete(options, options.lifecycle_hook, frozenset(worker_ids))
+
+    async def close(self) -> None:
+        clients, self._clients = self._clients, {}
+        for client in clients.values():
+            client.close()
+
+    async def _complete(self, options: AwsAsgOptions, hook: str, ended: frozenset[str]) -> None:
+        """Nothing is left to wait for on an ended instance. One that comes to its hook later waits for the hook's own
+        timeout, or for its agent, which completes it on the way out."""
+        for _ in range(HOOK_TRIES):
+            groups = await self._groups(options)
+            for group in groups:
+                for instance in sorted(group.waiting & ended):
+                    await self._call(
+                        options,
+                        "complete_lifecycle_action",
+                        accepts=(NOTHING_THERE,),
+                        AutoScalingGroupName=group.name,
+                        LifecycleHookName=hook,
+                        InstanceId=instance,
+                        LifecycleActionResult="CONTINUE",
+                    )
+                    ended -= {instance}
+            ended &= frozenset().union(*(group.present for group in groups))
+            if not ended:
+                return
+            await asyncio.sleep(self._hook_seconds)
+
+    async def _distribute(self, options: AwsAsgOptions, group: Group, wanted: tuple[int, int]) -> None:
+        if group.distribution is None:
+            raise DriverError(
+                f"The Auto Scaling group {group.name} has no mixed instances policy, so its spot share cannot be set. "
+                "Give it one, or switch sets_distribution off."
+            )
+        if group.distribution != wanted:
+            base, percentage = wanted
+            log.info("scaling.asg_distribution", group=group.name, on_demand_base=base, on_demand_percentage=percentage)
+            spread = {"OnDemandBaseCapacity": base, "OnDemandPercentageAboveBaseCapacity": percentage}
+            await self._call(
+                options,
+                "update_auto_scaling_group",
+                AutoScalingGroupName=group.name,
+                MixedInstancesPolicy={"InstancesDistribution": spread},
+            )
+
+    async def _groups(self, options: AwsAsgOptions) -> list[Group]:
+        answer = await self._call(options, "describe_auto_scaling_groups", AutoScalingGroupNames=list(options.groups))
+        found = {each["AutoScalingGroupName"]: Group.read(each) for each in answer["AutoScalingGroups"]}
+        for name in options.groups:
+            if name not in found:
+                raise DriverError(f"AWS knows no Auto Scaling group {name!r} in this account and region.")
+        return [found[name] for name in options.groups]
+
+    async def _call(self, options: AwsAsgOptions, action: str, accepts: Sequence[str] = (), **arguments: Any) -> Any:
+        return await asyncio.to_thread(self._call_now, options.region, action, accepts, arguments)
+
+    def _call_now(self, region: str | None, action: str, accepts: Sequence[str], arguments: dict[str, Any]) -> Any:
+        from botocore.exceptions import BotoCoreError, ClientError, ConnectTimeoutError, ReadTimeoutError
+        from botocore.parsers import ResponseParserError
+
+        try:
+            return getattr(self._client(region), action)(**arguments)
+        except ClientError as error:
+            code = error.response.get("Error", {}).get("Code", "")
+            if code in accepts:
+                return None
+            raise DriverError(_sentence(action, code, error.response.get("Error", {}).get("Message", ""))) from None
+        except (ConnectTimeoutError, ReadTimeoutError):
+            seconds = self._settings.asg_timeout_seconds
+            raise DriverError(
+                f"AWS did not answer {action} in {seconds:g} seconds and may have acted. It is asked again."
+            ) from None
+        except (BotoCoreError, ResponseParserError) as error:
+            raise DriverError(f"AWS could not be asked for {action}: {str(error)[:LONGEST_MESSAGE]}") from None
+
+    def _client(self, region: str | None) -> AutoScalingClient:
+        client = self._clients.get(region)
+        if client is None:
+            import boto3
+            from botocore.config import Config
+
+            seconds = self._settings.asg_timeout_seconds
+            # Repeated by the next look and not by boto3: only a look tells whether the first call has acted.
+            config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1})
+            client = boto3.Session().client(
+                "autoscaling",
+                region_name=region or self._settings.asg_region,
+                endpoint_url=self._settings.asg_endpoint_url,
+                config=config,
+            )
+            self._clients[region] = client
+        return client
+
+
+def _sentence(action: str, code: str, message: str) -> str:
+    message = message[:LONGEST_MESSAGE]
+    if "Throttl" in code or code == "RequestLimitExceeded":
+        return f"AWS limits the rate of calls and refused {action}. It is asked again."
+    if code in ("AccessDenied", "UnauthorizedOperation", "AccessDeniedException"):
+        return f"The control plane's AWS credentials do not allow {action}: {message}"
+    return f"AWS refused {action} ({code}): {message}"
