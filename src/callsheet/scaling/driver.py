@@ -13,6 +13,15 @@ class DriverError(Exception):
     """Why a driver could not do what it was asked for: one sentence that operators read, without secrets."""
 
 
+class OptionError(ValueError):
+    """An option of a fleet that its driver cannot work with; `option` names it."""
+
+    def __init__(self, option: str, reason: str):
+        super().__init__(f"{option}: {reason}")
+        self.option = option
+        self.reason = reason
+
+
 @dataclass(frozen=True, slots=True)
 class ScaledFleet:
     """A fleet as its driver sees it."""
@@ -23,7 +32,7 @@ class ScaledFleet:
     policy: Policy
     # The driver's name.
     driver: str
-    # From the database; each driver has a model of its own that validates them.
+    # As `Driver.checked` returned them.
     options: Mapping[str, object] = field(default_factory=dict)
 
 
@@ -44,6 +53,12 @@ class Driver(Protocol):
     """
 
     name: str
+
+    def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        """A fleet's options as they are kept, with defaults; raises OptionError. Reaches out to nothing.
+
+        Options come over the API. They never say which program or file of this machine is run: that is for settings.
+        """
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
         """What exists now."""

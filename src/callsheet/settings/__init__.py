@@ -30,9 +30,16 @@ from callsheet.settings.places import (
     user_config_directory,
 )
 from callsheet.settings.quotas import QuotaSettings
+from callsheet.settings.scaling import ScalingSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.tree import Settings, setting_fields
-from callsheet.settings.variables import POOL_DSN_VARIABLE, SHORT_NAMES, SettingsError, variable_name
+from callsheet.settings.variables import (
+    POOL_DSN_VARIABLE,
+    SHORT_NAMES,
+    SettingsError,
+    environment_for_programs,
+    variable_name,
+)
 
 __all__ = [
     "POOL_DSN_VARIABLE",
@@ -52,6 +59,7 @@ __all__ = [
     "Place",
     "QuotaSettings",
     "S3Settings",
+    "ScalingSettings",
     "ServerSettings",
     "Settings",
     "SettingsError",
@@ -59,6 +67,7 @@ __all__ = [
     "TaskSettings",
     "WebhookSettings",
     "WorkerSettings",
+    "environment_for_programs",
     "file_of",
     "find_place",
     "given_pool_dsn",

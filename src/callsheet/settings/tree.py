@@ -38,6 +38,7 @@ from callsheet.settings.machines import ClientSettings, EngineSettings, Lightbox
 from callsheet.settings.pipelines import PipelineSettings
 from callsheet.settings.places import find_place, short_variables
 from callsheet.settings.quotas import QuotaSettings
+from callsheet.settings.scaling import ScalingSettings
 from callsheet.settings.tasks import TaskSettings
 from callsheet.settings.variables import DELIMITER, PREFIX, SHORT_NAMES
 from callsheet.toolbox.addresses import is_loopback
@@ -67,6 +68,9 @@ class Settings(BaseSettings):
     mail: MailSettings = Field(default_factory=MailSettings, description="Mails to users.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
+    scaling: ScalingSettings = Field(
+        default_factory=ScalingSettings, description="Fleets that follow their queues, and what starts their workers."
+    )
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     pipelines: PipelineSettings = Field(
         default_factory=PipelineSettings, description="Runs of pipelines and the loop that drives them."

@@ -56,6 +56,16 @@ def environment() -> dict[str, str]:
     return {name.upper(): value for name, value in os.environ.items()}
 
 
+def environment_for_programs() -> dict[str, str]:
+    """What a program of the operator's inherits: everything but Callsheet's own settings, among which are secrets."""
+    ours = {name.upper() for name in SHORT_NAMES}
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.upper().startswith(PREFIX) and name.upper() not in ours
+    }
+
+
 def read_variables(file: Path) -> dict[str, str | None]:
     """The variables of an `.env` file by their upper-case names."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
@@ -38,6 +39,10 @@ _SENTENCES: Final[Mapping[str, str]] = {
     _WORKER_ID: "should be letters, digits and . _ : @ -, 200 at most, beginning with a letter or digit",
     _SHA256: "should be 64 lower-case hexadecimal digits",
 }
+
+
+def is_worker_id(text: str) -> bool:
+    return re.fullmatch(_WORKER_ID, text) is not None
 
 
 def reason_of(error: Mapping[str, Any]) -> str:

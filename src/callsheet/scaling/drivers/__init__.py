@@ -1,1 +1,16 @@
 """The drivers by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from callsheet.scaling.driver import Driver
+from callsheet.scaling.drivers.aws_asg import AwsAsg
+from callsheet.scaling.drivers.command import CommandDriver
+from callsheet.settings import Settings
+
+
+def open_drivers(settings: Settings) -> Mapping[str, Driver]:
+    """Every driver of this installation. Opens no connection: a driver does so when it is first used."""
+    drivers: list[Driver] = [CommandDriver(settings.scaling), AwsAsg(settings.fleet)]
+    return {driver.name: driver for driver in drivers}

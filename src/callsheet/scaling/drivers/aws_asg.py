@@ -7,14 +7,14 @@ instance holds a job. So the capacity is only ever set to as many as live or mor
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
-from callsheet.scaling.drivers.options import read_options
+from callsheet.scaling.drivers.options import checked_options, read_options
 from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.logs import get_logger
@@ -123,6 +123,9 @@ class AwsAsg:
         self._settings = settings
         self._hook_seconds = hook_seconds
         self._clients: dict[str | None, AutoScalingClient] = {}
+
+    def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        return checked_options(AwsAsgOptions, options).model_dump(exclude_none=True)
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
         groups = await self._groups(read_options(AwsAsgOptions, fleet))

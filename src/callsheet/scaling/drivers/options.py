@@ -1,23 +1,32 @@
-"""A driver's options, as the database has them: validated when they were written, maybe by another release."""
+"""A driver's options are a model of its own; what is wrong with them is said by name."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from callsheet.scaling.driver import DriverError, ScaledFleet
+from callsheet.scaling.driver import DriverError, OptionError, ScaledFleet
 from callsheet.wire.forms import reason_of
 
 Options = TypeVar("Options", bound=BaseModel)
 
 
-def read_options(model: type[Options], fleet: ScaledFleet) -> Options:
+def checked_options(model: type[Options], options: Mapping[str, object]) -> Options:
+    """As an admin gives them."""
     try:
-        return model.model_validate(dict(fleet.options))
+        return model.model_validate(dict(options))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        field = ".".join(str(part) for part in first["loc"]) or "options"
+        raise OptionError(".".join(str(part) for part in first["loc"]) or "options", reason_of(first)) from None
+
+
+def read_options(model: type[Options], fleet: ScaledFleet) -> Options:
+    """As the database has them: checked when they were written, maybe by another release."""
+    try:
+        return checked_options(model, fleet.options)
+    except OptionError as error:
         raise DriverError(
-            f"The scaling options of the fleet {fleet.slug} cannot be used: {field} {reason_of(first)}."
+            f"The scaling options of the fleet {fleet.slug} cannot be used: {error.option} {error.reason}."
         ) from None

@@ -1,0 +1,128 @@
+"""Workers that a program of the operator's starts and ends.
+
+The program is named in the settings (`scaling.commands`), never by a fleet's options: who may manage fleets must not be
+able to run anything on the control plane's machine. It is called without a shell, in one of three ways:
+
+    PROGRAM list                    print the ids of the workers that exist, one per line, starting ones too
+    PROGRAM want NUMBER ON_DEMAND   see to it that so many exist, ON_DEMAND of them on-demand; end none
+    PROGRAM end ID [ID…]            end exactly these, which are drained and hold nothing; gone already is fine
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from pydantic import BaseModel, ConfigDict
+
+from callsheet.scaling.driver import Actual, DriverError, OptionError, ScaledFleet
+from callsheet.scaling.drivers.options import checked_options
+from callsheet.settings import ScalingSettings, environment_for_programs
+from callsheet.toolbox.redaction import redact_text
+from callsheet.wire.forms import is_worker_id
+
+# Ids of a thousand workers are 200 kB at most.
+MOST_OUTPUT_BYTES = 1_000_000
+# Of what the program said last, in the error that operators read.
+LONGEST_SHOWN = 500
+
+
+class CommandOptions(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    # A name in the settings' scaling.commands.
+    command: str
+
+
+class CommandDriver:
+    name = "command"
+
+    def __init__(self, settings: ScalingSettings):
+        self._commands = settings.commands
+        self._seconds = settings.driver_seconds
+
+    def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        command = checked_options(CommandOptions, options).command
+        if command not in self._commands:
+            known = ", ".join(sorted(self._commands)) or "none"
+            raise OptionError(
+                "command", f"There is no command {command!r} in the settings (scaling.commands). There is: {known}."
+            )
+        return {"command": command}
+
+    async def actual(self, fleet: ScaledFleet) -> Actual:
+        printed = await self._run(fleet, "list")
+        ids = [line.strip() for line in printed.splitlines() if line.strip()]
+        wrong = next((line for line in ids if not is_worker_id(line)), None)
+        if wrong is not None:
+            raise DriverError(
+                f"The command {fleet.options['command']!r} printed {wrong[:100]!r} for list, which is not the id of a "
+                "worker: print one id per line and nothing else."
+            )
+        return Actual(len(set(ids)), frozenset(ids))
+
+    async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
+        await self._run(fleet, "want", str(wanted), str(on_demand))
+
+    async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
+        await self._run(fleet, "end", *worker_ids)
+
+    async def close(self) -> None:
+        """Nothing runs between two calls."""
+
+    async def _run(self, fleet: ScaledFleet, *arguments: str) -> str:
+        name = str(fleet.options.get("command"))
+        command = self._commands.get(name)
+        if command is None:
+            raise DriverError(f"There is no command {name!r} in the settings of this control plane (scaling.commands).")
+        variables = {
+            "CALLSHEET_FLEET": fleet.slug,
+            "CALLSHEET_STAGE": fleet.stage,
+            "CALLSHEET_MAXIMUM": str(fleet.policy.maximum),
+        }
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *command,
+                *arguments,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                env={**environment_for_programs(), **variables},
+                # A group of its own, so that what it has started ends with it where it takes too long.
+                start_new_session=True,
+                limit=MOST_OUTPUT_BYTES,
+            )
+        except (OSError, ValueError) as error:
+            raise DriverError(f"The command {name!r} cannot be run: {error}.") from None
+        return await _finished(process, f"The command {name!r} with {arguments[0]}", self._seconds)
+
+
+async def _finished(process: asyncio.subprocess.Process, what: str, seconds: float) -> str:
+    assert process.stdout is not None
+    assert process.stderr is not None
+    try:
+        async with asyncio.timeout(seconds):
+            output, errors = await asyncio.gather(_read(process.stdout), _read(process.stderr))
+            code = await process.wait()
+    except TimeoutError:
+        raise DriverError(f"{what} did not finish within {seconds:g} seconds and was ended.") from None
+    finally:
+        # Also where the waiting task is cancelled.
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        await process.wait()
+    if code != 0:
+        said = " ".join((errors.strip() or output.strip() or "It printed nothing.").split())
+        raise DriverError(f"{what} ended with exit code {code}: {redact_text(said[-LONGEST_SHOWN:])}")
+    return output
+
+
+async def _read(stream: asyncio.StreamReader) -> str:
+    """The end of what is printed; a program that prints without end must not fill the memory."""
+    kept = b""
+    while piece := await stream.read(65_536):
+        kept = (kept + piece)[-MOST_OUTPUT_BYTES:]
+    return kept.decode("utf-8", "replace")
