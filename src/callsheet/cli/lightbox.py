@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import typer
@@ -45,15 +46,33 @@ def lightbox(
     asyncio.run(_run(settings))
 
 
-async def _run(settings: Settings) -> None:
+async def with_lightbox(settings: Settings, run: Callable[[Settings], Awaitable[int]]) -> int:
+    """Runs a worker whose engine is a Lightbox in the same process, on a free port of this machine."""
+    _require_packages()
+    from callsheet.lightbox.server import running_lightbox
+
+    directory = settings.home / "lightbox"
+    chosen = {"host": "127.0.0.1", "port": 0, "as_cloud": False}
+    async with running_lightbox(settings.lightbox.model_copy(update=chosen), directory) as running:
+        engine = settings.engine.model_copy(update={"url": running.url, "directory": directory})
+        return await run(settings.model_copy(update={"engine": engine}))
+
+
+def _require_packages() -> None:
     try:
-        from callsheet.lightbox.server import running_lightbox
+        import callsheet.lightbox.server  # noqa: F401
     except ModuleNotFoundError as error:
         if error.name is None or error.name.split(".")[0] not in PACKAGES:
             raise
         raise OperatorError(
             f"Lightbox needs its packages ({error.name} is missing): {how_to_install('lightbox')}."
         ) from None
+
+
+async def _run(settings: Settings) -> None:
+    _require_packages()
+    from callsheet.lightbox.server import running_lightbox
+
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

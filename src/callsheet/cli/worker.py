@@ -6,6 +6,7 @@ import asyncio
 import re
 import signal
 import socket
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -32,6 +33,10 @@ def worker(
     worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
     tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs: no GPU is needed."),
     queues: str | None = typer.Option(None, help="With --tasks: the queues it serves (worker.queues)."),
+    lightbox: bool = typer.Option(False, "--lightbox", help="Start the Lightbox engine with it; no GPU is needed."),
+    until_stdin_ends: bool = typer.Option(
+        False, "--until-stdin-ends", help="Stop also when standard input ends, which is when its starter does."
+    ),
 ) -> None:
     """Run jobs of a control plane on the engine of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
     given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id, "queues": queues}
@@ -42,17 +47,24 @@ def worker(
         overrides["engine"] = {"url": engine_url}
     settings = load_settings(**overrides)
     if tasks:
-        if fleet is not None or workflows is not None or engine_url is not None:
-            raise OperatorError("--tasks runs actors: no --fleet, --workflows or --engine-url. Choose with --queues.")
+        if fleet is not None or workflows is not None or engine_url is not None or lightbox:
+            raise OperatorError(
+                "--tasks runs actors: no --fleet, --workflows, --engine-url or --lightbox. Choose with --queues."
+            )
         from callsheet.cli.task_worker import run_tasks
 
         configure_logs(settings.log.level, settings.log.format)
         raise typer.Exit(asyncio.run(run_tasks(settings)))
     configure_logs(settings.log.level, settings.log.format)
-    raise typer.Exit(asyncio.run(_run(settings)))
+    run = partial(_run, until_stdin_ends=until_stdin_ends)
+    if lightbox:
+        from callsheet.cli.lightbox import with_lightbox
+
+        raise typer.Exit(asyncio.run(with_lightbox(settings, run)))
+    raise typer.Exit(asyncio.run(run(settings)))
 
 
-async def _run(settings: Settings) -> int:
+async def _run(settings: Settings, until_stdin_ends: bool) -> int:
     """Runs jobs until it is told to stop; returns the exit code of the process."""
     from callsheet.worker.agent import Agent
 
@@ -65,6 +77,8 @@ async def _run(settings: Settings) -> int:
     log.info("worker.starts", api_url=config.api_url, engine=engine, fleet=config.fleet, stage=config.stage)
     agent = Agent(config, engines_of(settings))
     stop_on_signals(agent.departure, config.stop_seconds)
+    if until_stdin_ends:
+        leave_when_stdin_ends(agent.departure)
     await agent.run()
     return agent.departure.exit_code
 
@@ -173,3 +187,14 @@ def stop_on_signals(departure: Departure, stop_seconds: float) -> None:
             departure.begin(name, 0.0 if departure.has_begun else stop_seconds)
 
         loop.add_signal_handler(number, stop)
+
+
+def leave_when_stdin_ends(departure: Departure) -> None:
+    """Standard input is a pipe that its starter holds open and never writes to, so the starter has ended."""
+    loop = asyncio.get_running_loop()
+
+    def leave() -> None:
+        loop.remove_reader(0)
+        departure.begin("the process that started it has ended", 0.0)
+
+    loop.add_reader(0, leave)

@@ -7,10 +7,15 @@ from collections.abc import Mapping
 from callsheet.scaling.driver import Driver
 from callsheet.scaling.drivers.aws_asg import AwsAsg
 from callsheet.scaling.drivers.command import CommandDriver
+from callsheet.scaling.drivers.process import ProcessDriver, RegistrationTokens
 from callsheet.settings import Settings
 
 
-def open_drivers(settings: Settings) -> Mapping[str, Driver]:
+def open_drivers(settings: Settings, tokens: RegistrationTokens) -> Mapping[str, Driver]:
     """Every driver of this installation. Opens no connection: a driver does so when it is first used."""
-    drivers: list[Driver] = [CommandDriver(settings.scaling), AwsAsg(settings.fleet)]
+    drivers: list[Driver] = [
+        CommandDriver(settings.scaling),
+        AwsAsg(settings.fleet),
+        ProcessDriver(settings, tokens),
+    ]
     return {driver.name: driver for driver in drivers}

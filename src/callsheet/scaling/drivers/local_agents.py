@@ -1,0 +1,223 @@
+"""Agents on this machine as processes of their own, which go on when the control plane that started them ends.
+
+Each has a directory that is named after its id, with its log, its data and the number of its process. The number alone
+proves nothing: it may belong to another program by now. A process is ours if its command line names the id, which is
+random and never used twice.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from callsheet.toolbox.private_folders import make_private
+
+RECORD = "agent.json"
+PID = "pid"
+LOG = "agent.log"
+TOKEN = "token"  # noqa: S105
+# A moment, as seconds since 1970: since when it has been told to leave, and since when it is known to be gone.
+ENDING = "ending"
+GONE = "gone"
+# The process writes its number itself, before it becomes the agent: a control plane that dies at any line leaves no
+# agent that it does not know.
+SCRIPT = 'echo $$ >"$0.draft" && mv "$0.draft" "$0" && exec "$@"'
+SHELL = "/bin/sh"
+COMMAND = (sys.executable, "-m", "callsheet", "worker")
+KEPT_DIRECTORIES = 10
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAgent:
+    directory: Path
+    worker_id: str
+    host: str
+    # Which of the fleet's engines and GPUs it uses.
+    place: int
+    started_at: float
+
+    @classmethod
+    def read(cls, directory: Path) -> LocalAgent | None:
+        """None for a directory that is not of an agent, or not yet."""
+        try:
+            record = json.loads((directory / RECORD).read_text("utf-8"))
+            return cls(directory, record["worker_id"], record["host"], record["place"], record["started_at"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def log(self) -> Path:
+        return self.directory / LOG
+
+    @property
+    def ending_since(self) -> float | None:
+        return _read_moment(self.directory / ENDING)
+
+    @property
+    def gone_since(self) -> float | None:
+        return _read_moment(self.directory / GONE)
+
+    def is_alive(self) -> bool:
+        pid = self._pid()
+        return pid is not None and _runs_agent(pid, self.worker_id)
+
+    def is_starting(self, now: float, seconds: float) -> bool:
+        """Whether its process may not have written its number yet."""
+        return self._pid() is None and self.started_at <= now < self.started_at + seconds
+
+    def end(self, now: float, number: signal.Signals = signal.SIGTERM) -> None:
+        """Tells it to leave, if it is still there."""
+        if self.ending_since is None:
+            _write(self.directory / ENDING, repr(now))
+        pid = self._pid()
+        if pid is not None:
+            _signal(pid, self.worker_id, number)
+
+    def note_gone(self, now: float) -> None:
+        if self.gone_since is None:
+            _write(self.directory / GONE, repr(now))
+
+    def last_line(self) -> str:
+        """Of its log: an agent that cannot start says why there."""
+        try:
+            lines = self.log.read_bytes()[-4096:].decode("utf-8", "replace").splitlines()
+        except OSError:
+            return ""
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
+
+    def _pid(self) -> int | None:
+        try:
+            return int((self.directory / PID).read_text())
+        except (OSError, ValueError):
+            return None
+
+
+class LocalAgents:
+    """The agents of one fleet that this machine has, in the order of their starts."""
+
+    def __init__(self, directory: Path, host: str, command: Sequence[str] = COMMAND):
+        self._directory = directory
+        self._host = host
+        self._command = command
+
+    def all(self) -> list[LocalAgent]:
+        """Also those that are gone, as long as their directories are kept. Never those of another machine, whose
+        processes cannot be seen from here."""
+        if not self._directory.is_dir():
+            return []
+        found = (LocalAgent.read(directory) for directory in self._directory.iterdir())
+        mine = [agent for agent in found if agent is not None and agent.host == self._host]
+        return sorted(mine, key=lambda agent: (agent.started_at, agent.worker_id))
+
+    def start(
+        self, prefix: str, place: int, now: float, arguments: Sequence[str], environment: Mapping[str, str], stdin: int
+    ) -> tuple[LocalAgent, int]:
+        """The agent, and the number of its process, which is a child of this one."""
+        worker_id = f"{prefix}-{secrets.token_hex(4)}"
+        agent = LocalAgent(self._directory / worker_id, worker_id, self._host, place, now)
+        make_private(agent.directory)
+        record = {"worker_id": worker_id, "host": self._host, "place": place, "started_at": now}
+        _write(agent.directory / RECORD, json.dumps(record))
+        command = [*self._command, "--id", worker_id, *arguments]
+        append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        pid = os.posix_spawn(
+            SHELL,
+            [SHELL, "-c", SCRIPT, str(agent.directory / PID), *command],
+            {**environment, "CALLSHEET_HOME": str(agent.directory)},
+            file_actions=[
+                (os.POSIX_SPAWN_DUP2, stdin, 0),
+                (os.POSIX_SPAWN_OPEN, 1, str(agent.log), append, 0o600),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            # Ctrl-C in the control plane's terminal is not for them.
+            setsid=True,
+        )
+        return agent, pid
+
+    def token(self) -> str | None:
+        """The registration token that was kept for them."""
+        try:
+            return (self._directory / TOKEN).read_text("utf-8").strip() or None
+        except OSError:
+            return None
+
+    def keep_token(self, token: str) -> None:
+        make_private(self._directory)
+        _write(self._directory / TOKEN, token)
+
+    def prune(self) -> None:
+        """Logs of the last agents that are gone are kept, for people to look at."""
+        gone = [agent for agent in self.all() if agent.gone_since is not None]
+        for agent in gone[:-KEPT_DIRECTORIES]:
+            shutil.rmtree(agent.directory, ignore_errors=True)
+
+
+def worker_prefix(host: str, slug: str) -> str:
+    """Names the machine and the fleet, in characters that an id may have."""
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", f"{host.split('.')[0]}-{slug}").strip("-.") or "worker"
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode("utf-8", "replace").split("\0")
+    except FileNotFoundError:
+        if Path("/proc/self").exists():
+            return []
+    except OSError:
+        return []
+    # No Linux. Its arguments have no spaces.
+    told = subprocess.run(  # noqa: S603
+        ["/bin/ps", "-o", "command=", "-p", str(pid)], capture_output=True, text=True, check=False
+    )
+    return told.stdout.split()
+
+
+def _runs_agent(pid: int, worker_id: str) -> bool:
+    """False for a process that has ended and was not waited for yet: it has no command line any more."""
+    words = _command_line(pid)
+    return ("--id", worker_id) in pairwise(words)
+
+
+def _signal(pid: int, worker_id: str, number: signal.Signals) -> None:
+    """To this agent and never to a program that was given its number: what is held open cannot be given away."""
+    try:
+        held = os.pidfd_open(pid) if hasattr(os, "pidfd_open") else None
+    except OSError:
+        return
+    try:
+        if not _runs_agent(pid, worker_id):
+            return
+        if held is not None:
+            signal.pidfd_send_signal(held, number)
+        else:
+            os.kill(pid, number)
+    except ProcessLookupError:
+        return
+    finally:
+        if held is not None:
+            os.close(held)
+
+
+def _read_moment(file: Path) -> float | None:
+    try:
+        return float(file.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _write(file: Path, text: str) -> None:
+    """The whole file or none of it."""
+    draft = file.with_name(f"{file.name}.draft")
+    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as written:
+        written.write(text)
+    draft.replace(file)

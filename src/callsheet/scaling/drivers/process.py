@@ -1,0 +1,232 @@
+"""Workers that are agents on the control plane's own machine: one big machine, and the demo.
+
+The agents are no part of the control plane: they go on when it restarts, and the next one finds them again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Annotated, Any, Protocol
+
+from pydantic import BaseModel, ConfigDict, Field, SecretStr
+
+from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
+from callsheet.scaling.drivers.local_agents import COMMAND, LocalAgent, LocalAgents, worker_prefix
+from callsheet.scaling.drivers.options import checked_options, read_options
+from callsheet.settings import Settings, environment_for_programs, variable_name
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.sections import WebAddress
+from callsheet.wire.base import Line
+from callsheet.wire.fleet import CreatedFleetToken
+
+log = get_logger(__name__)
+
+# An agent writes the number of its process at once; until then it counts.
+START_SECONDS = 30.0
+# An agent that was told to leave holds nothing and leaves within seconds.
+KILL_SECONDS = 60.0
+# One that ended so soon after its start could not start, and the next one will not either.
+EARLY_SECONDS = 60.0
+RETRY_SECONDS = 60.0
+# Of what an agent said last, in the error that operators read.
+LONGEST_SHOWN = 300
+# Who made a token, in the audit log.
+ACTOR = "autoscaler"
+# The sections of the settings that an agent is given, as they are for this control plane.
+SECTIONS = ("engine", "lightbox", "log", "worker")
+# What each agent has of its own, whatever the settings say.
+OWN = {"id", "secret", "fleet", "stage", "workflows", "api_url", "when_drained"}
+
+
+class RegistrationTokens(Protocol):
+    """`fleet.FleetTokens`."""
+
+    async def create(self, fleet_id: int, name: str | None, actor: str) -> CreatedFleetToken: ...
+
+    async def is_accepted(self, token: str) -> bool: ...
+
+
+class ProcessOptions(BaseModel):
+    """What `callsheet fleets scale --driver process` takes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    host: Line = Field(
+        default_factory=socket.gethostname,
+        description="Host name of the machine that runs the agents. Default: this control plane's.",
+    )
+    lightbox: bool = Field(False, description="Run a Lightbox engine inside each agent, on the CPU.")
+    engine_urls: tuple[WebAddress, ...] = Field(
+        (), max_length=1000, description="URL of the engine of each agent. Default: engine.url for all of them."
+    )
+    gpus: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9,./-]{1,200}$")], ...] = Field(
+        (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
+    )
+    leaves_with_control_plane: bool = Field(False, description="End the agents when the control plane ends.")
+
+    def most(self, maximum: int) -> int:
+        """How many agents can run: each needs an engine and a GPU of its own, where they are named."""
+        return min([maximum, *(len(places) for places in (self.engine_urls, self.gpus) if places)])
+
+
+class ProcessDriver:
+    name = "process"
+
+    def __init__(
+        self,
+        settings: Settings,
+        tokens: RegistrationTokens,
+        *,
+        host: str | None = None,
+        now: Callable[[], float] = time.time,
+        command: Sequence[str] = COMMAND,
+    ):
+        self._settings = settings
+        self._tokens = tokens
+        self._host = host or socket.gethostname()
+        self._now = now
+        self._command = command
+        # Children of this process, which someone has to wait for when they have ended.
+        self._children: set[int] = set()
+        # Agents that leave with the control plane notice that the other end is closed.
+        self._lifeline: tuple[int, int] | None = None
+
+    def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        return checked_options(ProcessOptions, options).model_dump(mode="json")
+
+    async def actual(self, fleet: ScaledFleet) -> Actual:
+        self._options(fleet)
+        living = await asyncio.to_thread(self._living, fleet)
+        return Actual(len(living), frozenset(agent.worker_id for agent in living))
+
+    async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
+        options = self._options(fleet)
+        living = await asyncio.to_thread(self._living, fleet)
+        most = options.most(fleet.policy.maximum)
+        missing = min(wanted, most) - len(living)
+        if missing > 0:
+            self._refuse_to_repeat(await asyncio.to_thread(self._agents(fleet).all))
+            environment = await self._environment(fleet)
+            free = [place for place in range(most) if place not in {agent.place for agent in living}]
+            for place in free[:missing]:
+                self._start(fleet, options, place, environment)
+        if most < min(wanted, fleet.policy.maximum):
+            raise DriverError(
+                f"{wanted} workers are wanted, and the fleet {fleet.slug} has engines or GPUs for {most}. Name more in "
+                "engine_urls and gpus, or lower the fleet's maximum."
+            )
+
+    async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
+        self._options(fleet)
+        for agent in await asyncio.to_thread(self._living, fleet):
+            if agent.worker_id in worker_ids:
+                log.info("scaling.agent_ends", worker_id=agent.worker_id)
+                agent.end(self._now())
+
+    async def close(self) -> None:
+        if self._lifeline is not None:
+            for end in self._lifeline:
+                os.close(end)
+            self._lifeline = None
+
+    def _options(self, fleet: ScaledFleet) -> ProcessOptions:
+        options = read_options(ProcessOptions, fleet)
+        if options.host != self._host:
+            raise DriverError(
+                f"The agents of the fleet {fleet.slug} run on {options.host}, and this control plane runs on "
+                f"{self._host}. Only a control plane on {options.host} can start and end them."
+            )
+        return options
+
+    def _agents(self, fleet: ScaledFleet) -> LocalAgents:
+        directory = self._settings.home.absolute() / "scaling" / f"{fleet.slug}.{fleet.stage}"
+        return LocalAgents(directory, self._host, self._command)
+
+    def _living(self, fleet: ScaledFleet) -> list[LocalAgent]:
+        """Those that run, also while they leave: an engine and a GPU are free only when they are gone."""
+        for child in list(self._children):
+            with suppress(ChildProcessError):
+                if os.waitpid(child, os.WNOHANG) == (0, 0):
+                    continue
+            self._children.discard(child)
+        now, agents, living = self._now(), self._agents(fleet), []
+        for agent in agents.all():
+            if agent.gone_since is not None:
+                continue
+            if agent.is_alive() or agent.is_starting(now, START_SECONDS):
+                living.append(agent)
+                since = agent.ending_since
+                if since is not None and now - since > KILL_SECONDS:
+                    log.warning("scaling.agent_killed", worker_id=agent.worker_id, seconds=now - since)
+                    agent.end(now, signal.SIGKILL)
+            else:
+                agent.note_gone(now)
+        agents.prune()
+        return living
+
+    def _refuse_to_repeat(self, agents: Sequence[LocalAgent]) -> None:
+        """An agent that cannot start would be started again and again."""
+        gone = [agent for agent in agents if agent.gone_since is not None and agent.ending_since is None]
+        last = max(gone, key=lambda agent: agent.gone_since or 0.0, default=None)
+        if last is None or last.gone_since is None:
+            return
+        lived = last.gone_since - last.started_at
+        if lived < EARLY_SECONDS and self._now() - last.gone_since < RETRY_SECONDS:
+            raise DriverError(
+                f"The agent {last.worker_id} ended {lived:.0f} seconds after its start; the next one is started in a "
+                f"minute. Its log, {last.log}, ends with: {last.last_line()[:LONGEST_SHOWN]}"
+            )
+
+    def _start(self, fleet: ScaledFleet, options: ProcessOptions, place: int, environment: Mapping[str, str]) -> None:
+        arguments = ["--api-url", self._settings.worker.api_url or self._settings.public_url]
+        variables = dict(environment)
+        if options.lightbox:
+            arguments.append("--lightbox")
+        if options.engine_urls:
+            arguments += ["--engine-url", options.engine_urls[place]]
+        if options.gpus:
+            variables["CUDA_VISIBLE_DEVICES"] = options.gpus[place]
+        if options.leaves_with_control_plane:
+            arguments.append("--until-stdin-ends")
+            self._lifeline = self._lifeline or os.pipe()
+        with open(os.devnull) as nothing:
+            stdin = self._lifeline[0] if options.leaves_with_control_plane and self._lifeline else nothing.fileno()
+            try:
+                agent, pid = self._agents(fleet).start(
+                    worker_prefix(self._host, fleet.slug), place, self._now(), arguments, variables, stdin
+                )
+            except OSError as error:
+                raise DriverError(f"No agent can be started on {self._host}: {error}.") from None
+        self._children.add(pid)
+        log.info("scaling.agent_started", worker_id=agent.worker_id, pid=pid, log=str(agent.log))
+
+    async def _environment(self, fleet: ScaledFleet) -> dict[str, str]:
+        """What the control plane was given itself, without its secrets, and what is for agents of its settings."""
+        variables = {"FLEET_SECRET": await self._token(fleet)}
+        for name in SECTIONS:
+            section: BaseModel = getattr(self._settings, name)
+            given = section.model_dump(exclude_unset=True, exclude=OWN if name == "worker" else None)
+            if given:
+                variables[variable_name([name])] = json.dumps(given, default=_plain)
+        return {**environment_for_programs(), **variables}
+
+    async def _token(self, fleet: ScaledFleet) -> str:
+        """What its agents register with: the one of the last time, or a new one where that was revoked or is gone."""
+        agents = self._agents(fleet)
+        kept = agents.token()
+        if kept is not None and await self._tokens.is_accepted(kept):
+            return kept
+        token = (await self._tokens.create(fleet.id, f"agents on {self._host}", ACTOR)).token
+        agents.keep_token(token)
+        return token
+
+
+def _plain(value: Any) -> Any:
+    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
