@@ -44,6 +44,9 @@ class Actual:
     # The ids that these workers register with. None where the driver cannot know them: every worker of the fleet then
     # counts as the driver's.
     worker_ids: frozenset[str] | None = None
+    # Where workers can only go one after the other, in this order: a StatefulSet ends its highest pod first. Empty
+    # where each of them can go.
+    ending_order: tuple[str, ...] = ()
 
 
 class Driver(Protocol):

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from callsheet.scaling.driver import Driver
 from callsheet.scaling.drivers.aws_asg import AwsAsg
 from callsheet.scaling.drivers.command import CommandDriver
+from callsheet.scaling.drivers.kubernetes import Kubernetes
 from callsheet.scaling.drivers.process import ProcessDriver, RegistrationTokens
 from callsheet.settings import Settings
 
@@ -16,6 +17,7 @@ def open_drivers(settings: Settings, tokens: RegistrationTokens) -> Mapping[str,
     drivers: list[Driver] = [
         CommandDriver(settings.scaling),
         AwsAsg(settings.fleet),
+        Kubernetes(),
         ProcessDriver(settings, tokens),
     ]
     return {driver.name: driver for driver in drivers}

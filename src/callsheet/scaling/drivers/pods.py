@@ -1,0 +1,77 @@
+"""How many replicas keep every pod that may hold a job, and end those that shall go. Rules without a cluster.
+
+Kubernetes chooses which pods of a Deployment go when it has too many: first those without a node, then those that are
+not ready, then those with the lowest deletion cost. So the pods that shall go are marked with the lowest cost there
+is, and the number is lowered only while no pod that stays would come before them. A StatefulSet always ends the pod
+with the highest ordinal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
+# The lowest that Kubernetes accepts. A pod that has it was ended here.
+LOWEST_COST = "-2147483648"
+
+
+@dataclass(frozen=True, slots=True)
+class Pod:
+    name: str
+    # A pod without a node has never run, so no worker was ever in it.
+    has_node: bool = True
+    is_ready: bool = True
+    # By this driver, with the lowest deletion cost.
+    is_marked: bool = False
+
+    @classmethod
+    def read(cls, described: Any) -> Pod | None:
+        """None for a pod that has ended, or is ending: its controller does not count it either."""
+        if described.metadata.deletion_timestamp is not None or described.status.phase in ("Succeeded", "Failed"):
+            return None
+        conditions = {each.type: each.status for each in described.status.conditions or ()}
+        return cls(
+            name=described.metadata.name,
+            has_node=bool(described.spec.node_name),
+            is_ready=conditions.get("Ready") == "True",
+            is_marked=(described.metadata.annotations or {}).get(DELETION_COST) == LOWEST_COST,
+        )
+
+    @property
+    def ordinal(self) -> int:
+        """Of a StatefulSet's pod: the number at the end of its name; -1 for another pod."""
+        number = self.name.rpartition("-")[2]
+        return int(number) if number.isdigit() else -1
+
+
+def deployment_replicas(pods: Collection[Pod], wanted: int) -> int:
+    """What to set so that no pod goes that is not marked and may hold a job.
+
+    While marked pods are there, no new ones are ordered: the number would say that they may stay.
+    """
+    staying = sum(pod.has_node and not pod.is_marked for pod in pods)
+    return staying if any(pod.is_marked for pod in pods) else max(wanted, staying)
+
+
+def in_the_way(pods: Iterable[Pod]) -> Pod | None:
+    """A pod that stays, and that Kubernetes would end before the marked ones."""
+    return next((pod for pod in pods if pod.has_node and not pod.is_ready and not pod.is_marked), None)
+
+
+def stateful_replicas(pods: Collection[Pod], wanted: int) -> int:
+    """What to set so that no pod goes that may hold a job."""
+    return max([wanted, *(pod.ordinal + 1 for pod in pods if pod.has_node)])
+
+
+def stateful_replicas_without(replicas: int, name: str, ended: Collection[str]) -> int:
+    """The highest ordinals go, as far down as each of them has been ended."""
+    while replicas > 0 and f"{name}-{replicas - 1}" in ended:
+        replicas -= 1
+    return replicas
+
+
+def ending_order(pods: Iterable[Pod]) -> Sequence[str]:
+    """The pods of a StatefulSet in the only order in which they can go."""
+    return [pod.name for pod in sorted(pods, key=lambda pod: -pod.ordinal)]
