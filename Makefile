@@ -28,8 +28,9 @@ WEB_SOURCES := $(shell find web/src web/build web/public -type f -not -name open
 help: ## List the commands
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
+# What is compiled is kept, whatever the shell says: compiling everything again takes longer than the rest of the start.
 demo: web ## Start everything on embedded parts and show the product working (ARGS=--exit to stop by itself)
-	@$(BIN)/callsheet demo $(ARGS)
+	@PYTHONDONTWRITEBYTECODE= $(BIN)/callsheet demo $(ARGS)
 
 # Four processes, each with its own PostgreSQL, that have files of their own (tests/support/shares.py). More than there
 # are cores, because a test waits a fifth of its time for processes and servers that it started.

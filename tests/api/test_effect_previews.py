@@ -11,6 +11,8 @@ import httpx
 import pytest
 
 from callsheet.app import ControlPlane
+from callsheet.catalog import effect_previews
+from callsheet.media.previews.sandbox import Effort
 from callsheet.plumbing.failpoints import Failpoint
 from tests.support.answers import assert_refused
 from tests.support.catalog import Studio
@@ -160,6 +162,18 @@ async def test_a_job_whose_result_is_no_image_or_video_cannot_be_shown(studio: S
     answer = await studio.call("PUT", path_of(await studio.effect()), {"job_id": job["id"]})
     assert_refused(answer, 422, "invalid_request", "job_id")
     assert "cannot be shown" in answer.text
+
+
+async def test_a_machine_that_is_too_busy_is_no_fault_of_the_file(
+    studio: Studio, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    effect, good = await studio.effect(), await studio.add_asset(image(50, 40))
+    with monkeypatch.context() as busy:
+        busy.setattr(effect_previews, "AWAITED", Effort(seconds=0))
+        answer = await studio.call("PUT", path_of(effect), {"after_asset_id": good})
+    assert_refused(answer, 503, "unavailable")
+    assert answer.headers["retry-after"]
+    assert (await studio.call("PUT", path_of(effect), {"after_asset_id": good})).status_code == 200
 
 
 async def wait_of(shop: Workshop, studio: Studio, effect: dict[str, Any], person: Person) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from PIL import Image
 
 from callsheet.media.previews import program, sandbox
 from callsheet.media.previews.program import CLIP, LARGE, LARGE_SIDE, SMALL, SMALL_SIDE, NoPreview
-from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize
+from callsheet.media.previews.sandbox import MOST_BYTES, ClipSize, Effort, OutOfTime
 from tests.support.clips import Picture, decode, flat, make_clip, scene
 from tests.support.previews import (
     clip,
@@ -140,7 +140,7 @@ async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> Non
         read += length
         return content[start : start + length]
 
-    made = await sandbox.make_previews("video", len(content), counting, seconds=300)
+    made = await sandbox.make_previews("video", len(content), counting)
     assert made.duration_seconds == 50.0
     assert read < len(content) / 2
     assert all(len(each) <= MOST_BYTES[name] for name, each in made.files.items())
@@ -212,8 +212,23 @@ async def test_of_a_million_frames_one_is_looked_at() -> None:
 
 
 async def test_what_takes_for_ever_is_given_up() -> None:
-    with pytest.raises(NoPreview, match="more than 2 seconds"):
-        await previews_of(endless_jpeg(), "image", seconds=2)
+    with pytest.raises(NoPreview, match="more than 1 seconds of processor time"):
+        await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))
+
+
+async def test_a_machine_that_is_too_busy_is_told_from_a_file_that_cannot_be_read() -> None:
+    with pytest.raises(OutOfTime, match="more than 0 seconds"):
+        await previews_of(image(300, 300), "image", effort=Effort(seconds=0))
+
+
+async def test_a_decoder_that_closes_its_end_and_stays_is_waited_for_in_vain(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "program.py").write_text("import os, time; os.close(1); time.sleep(600)")
+    monkeypatch.setattr(program, "__file__", str(tmp_path / "program.py"))
+    monkeypatch.setattr(sandbox, "ENDING_SECONDS", 0.1)
+    with pytest.raises(NoPreview, match="died"):
+        await previews_of(b"x")
 
 
 async def test_a_decoder_that_reads_again_and_again_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -14,6 +15,7 @@ import pytest
 from callsheet.media.previews import maker as maker_module
 from callsheet.media.previews.maker import CLAIM_SECONDS, MOST_ATTEMPTS, PreviewMaker, preview_keys
 from callsheet.media.previews.program import CLIP
+from callsheet.media.previews.sandbox import OutOfTime
 from callsheet.plumbing.failpoints import Failpoint
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.errors import Unavailable
@@ -250,6 +252,41 @@ async def test_storage_that_is_away_costs_no_attempt(scene: Scene, monkeypatch: 
     assert (await scene.row(file_id))["attempts"] == 0
     await scene.make(1000)
     assert await scene.status(file_id) == "ready"
+
+
+async def test_one_that_was_not_made_in_time_is_tried_again(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not cost a file its preview for good."""
+    file_id = await scene.file(image(50, 50))
+
+    async def late(*_: object) -> Any:
+        raise OutOfTime("Making a preview took more than 300 seconds.")
+
+    with monkeypatch.context() as busy:
+        busy.setattr(maker_module, "previews_of_object", late)
+        await scene.make()
+    assert await scene.status(file_id) == "pending"
+    await scene.make(CLAIM_SECONDS + 1)
+    assert await scene.status(file_id) == "ready"
+
+
+async def test_a_stop_waits_for_no_preview_and_the_next_start_makes_it(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [await scene.file(image(50, 50)) for _ in range(2)]
+    began = asyncio.Event()
+
+    async def endless(*_: object) -> Any:
+        began.set()
+        await asyncio.Event().wait()
+
+    with monkeypatch.context() as slow:
+        slow.setattr(maker_module, "previews_of_object", endless)
+        scene.maker.start()
+        await began.wait()
+        await scene.maker.stop()
+    assert [(await scene.row(each))["attempts"] for each in files] == [0, 0]
+    await scene.make(maker=scene.another())
+    assert [await scene.status(each) for each in files] == ["ready", "ready"]
 
 
 async def test_a_full_disk_costs_no_attempt(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,20 +12,20 @@ import av
 import numpy as np
 from PIL import Image
 
-from callsheet.media.previews.sandbox import FOR_LISTS, ClipSize, Kind, Previews, make_previews
+from callsheet.media.previews.sandbox import FOR_LISTS, ClipSize, Effort, Kind, Previews, make_previews
 from tests.support.clips import make_clip
 
 # For machines that are busy: no verdict depends on how long something takes.
-PATIENCE = 300.0
+PATIENCE = Effort(seconds=300.0)
 
 
 async def previews_of(
-    content: bytes, kind: Kind = "video", clip: ClipSize = FOR_LISTS, seconds: float = PATIENCE
+    content: bytes, kind: Kind = "video", clip: ClipSize = FOR_LISTS, effort: Effort = PATIENCE
 ) -> Previews:
     async def read(start: int, length: int) -> bytes:
         return content[start : start + length]
 
-    return await make_previews(kind, len(content), read, clip, seconds)
+    return await make_previews(kind, len(content), read, clip, effort)
 
 
 def image(width: int, height: int, kind: str = "PNG", colour: str = "green", **options: object) -> bytes:

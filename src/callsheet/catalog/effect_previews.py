@@ -15,7 +15,7 @@ from callsheet.catalog.effects import FOLDER, SQL, named, show_preview
 from callsheet.identity.audit import record
 from callsheet.media.previews.maker import put_previews
 from callsheet.media.previews.program import CLIP, NoPreview
-from callsheet.media.previews.sandbox import ClipSize, Kind, Previews, Read, kinds, make_previews
+from callsheet.media.previews.sandbox import AWAITED, ClipSize, Kind, OutOfTime, Previews, Read, kinds, make_previews
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
@@ -23,7 +23,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.catalog import EffectPreview
-from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.errors import InvalidRequest, NotFound, Unavailable
 
 # A card is larger than a row of a list, and an effect has one.
 FOR_EFFECTS = ClipSize(720, 6.0)
@@ -117,7 +117,10 @@ async def _made(example: Example) -> Previews:
         reason = "is a video, and the control plane has no PyAV to read it; install the extra `previews`"
         raise InvalidRequest.field(example.field, reason)
     try:
-        return await make_previews(kind, example.size, example.read, FOR_EFFECTS)
+        return await make_previews(kind, example.size, example.read, FOR_EFFECTS, AWAITED)
+    except OutOfTime as late:
+        # The machine is busy: nothing is wrong with the file.
+        raise Unavailable(f"{late} Try again when the control plane has less to do.") from None
     except NoPreview as reason:
         raise InvalidRequest.field(example.field, f"cannot be shown: {reason}") from None
 

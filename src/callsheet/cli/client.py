@@ -17,6 +17,7 @@ from uuid import UUID
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.redirects import refuse_astray
 from callsheet.toolbox.retry import backoff_seconds
@@ -77,10 +78,11 @@ class Client:
         self.url = url
         self._lost: Callable[[str], object] = lambda reason: None
         headers = {"authorization": f"Bearer {api_key}", "user-agent": "callsheet"}
-        self._http = httpx.AsyncClient(base_url=url, headers=headers, timeout=SECONDS, trust_env=False)
+        options: dict[str, Any] = {"timeout": SECONDS, "trust_env": False, "verify": certificates()}
+        self._http = httpx.AsyncClient(base_url=url, headers=headers, **options)
         # Signed addresses say enough; the key stays out of storage.
         hooks = {"response": [refuse_astray]}
-        self._storage = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True, event_hooks=hooks)
+        self._storage = httpx.AsyncClient(follow_redirects=True, event_hooks=hooks, **options)
 
     async def __aenter__(self) -> Self:
         return self

@@ -13,6 +13,7 @@ from callsheet.cli.client import Client
 from callsheet.cli.login import Login, read_demo_login, read_demo_password, write_demo_login, write_demo_password
 from callsheet.identity.known_passwords import DEMO_EMAIL, find_known_password, password_fits
 from callsheet.identity.passwords import Passwords
+from callsheet.toolbox.certificates import certificates
 from callsheet.wire.identity import CreateKeyRequest, CreateTenantRequest, CreateUserRequest, Role, User
 from callsheet.wire.wallet import Credit
 
@@ -70,7 +71,7 @@ async def remembered_login(plane: ControlPlane, user: User) -> Login:
 
 
 async def _opens(url: str, key: str) -> bool:
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=certificates(), timeout=30) as client:
         answer = await client.get("/api/me", headers={"authorization": f"Bearer {key}"})
         return answer.status_code == httpx.codes.OK and answer.json()["email"] == DEMO_EMAIL
 

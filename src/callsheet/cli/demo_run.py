@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import asdict
 from importlib import import_module
@@ -29,10 +29,11 @@ from callsheet.cli.demo_introduction import Shown, introduce
 from callsheet.cli.demo_previews import render_previews
 from callsheet.cli.display import JobDisplay
 from callsheet.cli.sending import fetch_all, find_effect, follow, send
-from callsheet.cli.serve import stop_requested
+from callsheet.cli.serve import settle_memory, stop_requested
 from callsheet.identity.known_passwords import DEMO_EMAIL
 from callsheet.identity.one_time_links import PAGE
 from callsheet.settings import Settings
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import make_private
@@ -69,9 +70,9 @@ async def run_demo(settings: Settings, leave: bool) -> None:
         await fill_wallet(client, user)
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
-        checks = await _look(settings.public_url, password)
-        shown = await _unless(stop, agent, _show(settings, client))
-        if shown is not None:
+        looks = asyncio.gather(_look(settings.public_url, password), _show(settings, client))
+        if (found := await _unless(stop, agent, looks)) is not None:
+            checks, shown = found
             summary = _summary(settings, password, checks, effects, shown, round(time.perf_counter() - started, 2))
             failed = summary["status"] == "failed"
             if leave:
@@ -87,6 +88,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
 
 async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:
     """Until it is asked to stop; meanwhile the effects get their previews."""
+    settle_memory()
     settings = plane.settings
     engine = f"http://{DEMO_HOST}:{settings.lightbox.port}"
     wanted = [render_previews(plane, engine, _sample(settings))] if settings.media.previews else []
@@ -169,7 +171,7 @@ def _prepare(sample: Path) -> None:
         raise OperatorError(f"{sample} cannot be written: {error.strerror}.") from None
 
 
-async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Coroutine[Any, Any, Any]) -> Any:
+async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitable[Any]) -> Any:
     """What the work answers; None where it was told to stop before. An agent that ends takes the demo with it."""
     working, stopping = asyncio.ensure_future(work), asyncio.create_task(stop.wait())
     try:
@@ -284,7 +286,7 @@ def _summary(
 
 async def _look(url: str, password: str | None) -> dict[str, int]:
     """Uses the control plane as a stranger would: over HTTP, signing in with the printed password if there is one."""
-    async with httpx.AsyncClient(base_url=url, trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(base_url=url, trust_env=False, verify=certificates(), timeout=30) as client:
         checks = {path: (await client.get(path)).status_code for path in ("/healthz", "/readyz", "/docs")}
         if password is not None:
             login = {"email": DEMO_EMAIL, "password": password}

@@ -24,6 +24,8 @@ from callsheet.lightbox.validation import type_name
 # A save node reports every frame; past this many steps only so often, in seconds.
 MANY_STEPS = 100
 REPORT_EVERY = 0.05
+# Nobody sees more of them than this, and each costs as much as a frame of the result.
+PREVIEW_EVERY = 0.1
 PREVIEW_SIZE = (512, 512)
 OUT_OF_MEMORY = "torch.OutOfMemoryError"
 OUT_OF_MEMORY_ADVICE = (
@@ -250,6 +252,7 @@ class _NodeContext:
         self._run = run
         self._node_id = node_id
         self._reported = 0.0
+        self._previewed = 0.0
 
     def check(self) -> None:
         if self._run.engine.interrupted.is_set():
@@ -265,7 +268,9 @@ class _NodeContext:
         self._reported = now
         run, node_id = self._run, self._node_id
         run.report(node_id, value, total, "running")
-        preview = self._preview(picture, always) if picture is not None and (self.previews or always) else None
+        preview = None
+        if picture is not None and (always or (self.previews and now - self._previewed >= PREVIEW_EVERY)):
+            preview, self._previewed = self._preview(picture, always), now
         publisher = run.engine.publisher
         # The newer form comes before the number it belongs to, the older one after it.
         if preview is not None:

@@ -13,7 +13,7 @@ from uuid import UUID
 from callsheet.media.files import Files
 from callsheet.media.previews.maker import CONTENT_TYPES, preview_folder, previews_of_object
 from callsheet.media.previews.program import SMALL, NoPreview
-from callsheet.media.previews.sandbox import MOST_BYTES
+from callsheet.media.previews.sandbox import MOST_BYTES, OutOfTime
 from callsheet.pipelines.gallery import SQL
 from callsheet.plumbing.database import Database, is_away
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -30,7 +30,7 @@ MIME_TYPE = CONTENT_TYPES[SMALL]
 # How long the preview of a candidate's file is waited for before it is looked for again.
 PREVIEW_SECONDS = 5
 # Long enough for the largest; after that somebody else may try, since whoever began it has died.
-CLAIM_SECONDS = 120
+CLAIM_SECONDS = 360
 
 
 class ThumbnailMaker(Loop):
@@ -53,6 +53,9 @@ class ThumbnailMaker(Loop):
         for row in rows:
             try:
                 await self._make(pool, row)
+            except OutOfTime as reason:
+                # Tried again when the claim has passed.
+                log.warning("pipeline.thumbnail_late", candidate_id=str(row["id"]), reason=str(reason))
             except Exception as error:
                 if is_away(error) or isinstance(error, Unavailable):
                     raise

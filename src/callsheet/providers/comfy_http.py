@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import httpx
 
 from callsheet.providers.engine import EngineError, EngineUnreachable, Fetched
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 
@@ -35,7 +36,9 @@ class EngineHttp:
         """`seconds`: between two pieces of an answer, not for the whole of it: a gigabyte may take its time."""
         self.url = url.rstrip("/")
         timeout = httpx.Timeout(seconds, connect=min(CONNECT_SECONDS, seconds))
-        self._client = httpx.AsyncClient(timeout=timeout, trust_env=False, headers=dict(headers or {}))
+        self._client = httpx.AsyncClient(
+            timeout=timeout, trust_env=False, verify=certificates(), headers=dict(headers or {})
+        )
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import ssl
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cache
 from ipaddress import ip_network
 from typing import Any
-
-import httpx
 
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.media import MediaProvider
 from callsheet.toolbox.addresses import Network
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.http_client import GuardedClient
 
 EVERYWHERE: tuple[Network, ...] = (ip_network("0.0.0.0/0"), ip_network("::/0"))
@@ -43,16 +40,10 @@ class Clients:
             allow_networks=networks,
             timeout_seconds=timeout_seconds,
             max_bytes=max_bytes,
-            ssl_context=_certificates(),
+            ssl_context=certificates(),
         )
         self._made.append(client)
         return client
-
-
-@cache
-def _certificates() -> ssl.SSLContext:
-    """Reading them takes tens of milliseconds: once for all clients."""
-    return httpx.create_ssl_context(trust_env=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ import httpcore
 import httpx
 
 from callsheet.toolbox.addresses import Network
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.http_connect import (
     AddressRefused,
     GuardedBackend,
@@ -161,7 +162,7 @@ class GuardedClient:
         if resolver is None:
             resolver = self._own_resolver = ThreadResolver()
         self._pool = httpcore.AsyncConnectionPool(
-            ssl_context=ssl_context or httpx.create_ssl_context(trust_env=False),
+            ssl_context=ssl_context or certificates(),
             max_connections=100,
             max_keepalive_connections=20,
             keepalive_expiry=5.0,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import httpx
 from pydantic import BaseModel, ValidationError
 
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
@@ -51,7 +52,9 @@ class ControlPlane:
         *,
         random: Random | None = None,
     ):
-        self._client = httpx.AsyncClient(base_url=url.rstrip("/"), trust_env=False, timeout=ANSWER_SECONDS)
+        self._client = httpx.AsyncClient(
+            base_url=url.rstrip("/"), trust_env=False, verify=certificates(), timeout=ANSWER_SECONDS
+        )
         self._secret = secret
         self._token_file = token_file
         self._registration = registration

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import httpx
 
+from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.redirects import refuse_astray
 
 PIECE = 262_144
@@ -31,7 +32,9 @@ class TransferFailed(Exception):
 class Transfers:
     def __init__(self) -> None:
         hooks = {"response": [refuse_astray]}
-        self._client = httpx.AsyncClient(timeout=SECONDS, trust_env=False, follow_redirects=True, event_hooks=hooks)
+        self._client = httpx.AsyncClient(
+            timeout=SECONDS, trust_env=False, verify=certificates(), follow_redirects=True, event_hooks=hooks
+        )
 
     async def close(self) -> None:
         await self._client.aclose()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from uuid import UUID
 
 from callsheet.media.previews.program import CLIP, LARGE, SMALL, NoPreview
-from callsheet.media.previews.sandbox import Kind, Previews, kinds, make_previews
+from callsheet.media.previews.sandbox import Kind, OutOfTime, Previews, kinds, make_previews
 from callsheet.media.storage import Storage
 from callsheet.media.storage.leftovers import discard
 from callsheet.plumbing.database import Database, is_away
@@ -21,7 +22,7 @@ SQL = statements("callsheet.media.previews")
 log = get_logger(__name__)
 TENANTS_PER_TURN = 20
 # Longer than making one may take; after that another control plane may try, since the first one has died.
-CLAIM_SECONDS = 120
+CLAIM_SECONDS = 360
 # Of what ends the process that makes it each time.
 MOST_ATTEMPTS = 3
 # How long storage that does not answer is left alone.
@@ -48,7 +49,7 @@ async def put_previews(storage: Storage, folder: str, made: Previews) -> None:
 
 
 async def previews_of_object(storage: Storage, path: str, size: int, kind: Kind, **options: object) -> Previews:
-    """Raises NoPreview, NotFound where there is no object, Unavailable where storage does not answer."""
+    """Raises NoPreview, NotFound where there is no object, OutOfTime or Unavailable where trying again may help."""
     if kind == "image" and size > LARGEST_IMAGE_BYTES:
         raise NoPreview(f"it has {size} bytes")
 
@@ -69,9 +70,17 @@ class PreviewMaker(Loop):
         self._disk = disk
         # Of each pool and kind, the tenant that was served last.
         self._turns: dict[tuple[str, Kind], UUID] = {}
+        self._making: asyncio.Future[Previews] | None = None
 
     async def tick(self, now: datetime) -> bool:
         return any([await self.make_due(pool) for pool in self._pools()])
+
+    async def stop(self) -> None:
+        """What is being made is left for the next start: it may take longer than anybody waits for a stop."""
+        self._stopping.set()
+        if self._making is not None:
+            self._making.cancel()
+        await super().stop()
 
     async def make_due(self, pool: Database, at: datetime | None = None) -> bool:
         """True while there may be more."""
@@ -83,7 +92,8 @@ class PreviewMaker(Loop):
             rows = await SQL["due_previews"].rows(connection, now=at, kind=kind, after=after, limit=TENANTS_PER_TURN)
         # One at a time: decoding takes a processor to itself, and requests need the others.
         for row in rows:
-            await self._make(pool, row)
+            if not self._stopping.is_set():
+                await self._make(pool, row)
         self._turns[pool.name, kind] = rows[-1]["tenant_id"] if len(rows) == TENANTS_PER_TURN else FIRST
         # Tenants before that one may have some, too.
         return bool(rows) or after != FIRST
@@ -95,15 +105,24 @@ class PreviewMaker(Loop):
             if not await SQL["claim_preview"].run(connection, **names, **claim):
                 return
         await hit(Failpoint.PREVIEW_CLAIMED_BEFORE_OBJECTS)
+        self._making = asyncio.ensure_future(self._made(row))
         try:
-            made = await self._made(row)
+            made = await self._making
             # The same keys at every control plane and every attempt: what a crash leaves is overwritten, not orphaned.
             await put_previews(self._storage, preview_folder(**names), made)
+        except asyncio.CancelledError:
+            if not self._stopping.is_set():
+                raise
+            await self._postpone(pool, names, 0)
+            return
         except Unavailable:
             # Storage that is away or full.
-            async with pool.connection() as connection:
-                await SQL["postpone_preview"].run(connection, **names, seconds=POSTPONE_SECONDS)
+            await self._postpone(pool, names, POSTPONE_SECONDS)
             raise
+        except OutOfTime as reason:
+            # Tried again when the claim has passed.
+            log.warning("media.preview_late", file_id=str(row["file_id"]), reason=str(reason))
+            return
         except NoPreview as reason:
             log.info("media.no_preview", file_id=str(row["file_id"]), reason=str(reason))
             async with pool.connection() as connection:
@@ -122,6 +141,11 @@ class PreviewMaker(Loop):
         if not kept:
             await discard(self._storage, preview_keys(**names))
 
+    @staticmethod
+    async def _postpone(pool: Database, names: dict[str, UUID], seconds: int) -> None:
+        async with pool.connection() as connection:
+            await SQL["postpone_preview"].run(connection, **names, seconds=seconds)
+
     async def _made(self, row: Row) -> Previews:
         if row["attempts"] >= MOST_ATTEMPTS:
             raise NoPreview(f"it was tried {row['attempts']} times")
@@ -129,7 +153,7 @@ class PreviewMaker(Loop):
             raise NoPreview("its object is not here")
         try:
             return await previews_of_object(self._storage, row["path"], row["size"], row["kind"])
-        except (NoPreview, Unavailable):
+        except (NoPreview, OutOfTime, Unavailable):
             raise
         except NotFound:
             raise NoPreview("its object is gone") from None

@@ -58,7 +58,6 @@ BLOCK_BYTES = 1 << 20
 KEPT_BLOCKS = 8
 # Twice of what the largest image takes, and what the interpreter takes.
 MOST_MEMORY = 1024 * 1024 * 1024
-MOST_CPU_SECONDS = 30
 
 
 class NoPreview(Exception):
@@ -320,14 +319,15 @@ def _says_something(image: Image.Image) -> bool:
     return ImageStat.Stat(image.convert("L")).stddev[0] >= LEAST_CONTRAST
 
 
-def _limit() -> None:
+def _limit(cpu_seconds: int, niceness: int) -> None:
     # Where the system has no such limits, the time that the parent waits is what is left.
     with suppress(ImportError, OSError, ValueError):
         import os
         import resource
 
-        os.nice(10)
-        resource.setrlimit(resource.RLIMIT_CPU, (MOST_CPU_SECONDS, MOST_CPU_SECONDS))
+        os.nice(niceness)
+        # SIGXCPU first, which says why it ended; what ignores that is killed a second later.
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds + 1))
         resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
         # It writes no file.
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
@@ -346,9 +346,9 @@ def previews_of(kind: str, source: io.RawIOBase, side: int, seconds: float) -> t
 
 
 def main() -> int:
-    _limit()
     answers, target = sys.stdin.buffer, sys.stdout.buffer
     task = json.loads(answers.readline())
+    _limit(task["cpu_seconds"], task["niceness"])
     source = Source(answers, target, task["size"])
     try:
         made, facts = previews_of(task["kind"], source, task["side"], task["seconds"])

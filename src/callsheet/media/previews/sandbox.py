@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -23,12 +24,13 @@ Kind = Literal["image", "video"]
 # Reads `length` bytes from `start` on, fewer at the end of the file.
 Read = Callable[[int, int], Awaitable[bytes]]
 
-SECONDS = 30.0
 # Of one file, which may be read again and again.
 MOST_READ_BYTES = 256 * 1024 * 1024
 # The rest would not be a preview. With these, what a file has of previews is bounded whatever is in it.
 MOST_BYTES = {SMALL: 256 * 1024, LARGE: 1024 * 1024, CLIP: 2 * 1024 * 1024}
 LONGEST_REASON = 200
+# A process that has closed its end is about to be gone, or pretends.
+ENDING_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,25 @@ class ClipSize:
 
 # Of what people have in lists.
 FOR_LISTS = ClipSize(480, 3.0)
+
+
+class OutOfTime(Exception):
+    """The preview was not made in time, and not because of the file: the machine is busy, or storage is slow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """What one file may cost. A file that needs more processor time is at fault; one that needs more time is not."""
+
+    seconds: float
+    cpu_seconds: int = 30
+    niceness: int = 0
+
+
+# Behind everything else. On a busy machine this gets a hundredth of a processor, and two seconds of work take minutes.
+IN_BACKGROUND = Effort(seconds=300.0, niceness=10)
+# While a person waits for the response.
+AWAITED = Effort(seconds=60.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +80,9 @@ def kinds() -> tuple[Kind, ...]:
 
 
 async def make_previews(
-    kind: Kind, size: int, read: Read, clip: ClipSize = FOR_LISTS, seconds: float = SECONDS
+    kind: Kind, size: int, read: Read, clip: ClipSize = FOR_LISTS, effort: Effort = IN_BACKGROUND
 ) -> Previews:
-    """Raises NoPreview where there is none to be had of this file."""
+    """Raises NoPreview where there is none to be had of this file, and OutOfTime where trying again may help."""
     process = await asyncio.create_subprocess_exec(
         # The file itself, so that nothing else of Callsheet is loaded; no environment, which may hold secrets.
         *(sys.executable, "-I", "-B", program.__file__),
@@ -70,22 +91,32 @@ async def make_previews(
         stderr=asyncio.subprocess.DEVNULL,
         env={},
     )
-    task = {"kind": kind, "size": size, "side": clip.side, "seconds": clip.seconds}
+    limits = {"cpu_seconds": effort.cpu_seconds, "niceness": effort.niceness}
+    task = {"kind": kind, "size": size, "side": clip.side, "seconds": clip.seconds, **limits}
     assert process.stdin is not None
     assert process.stdout is not None
     conversation = _Conversation(process.stdin, process.stdout, read)
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout(effort.seconds):
             return await conversation.run(task)
     except TimeoutError:
-        raise NoPreview(f"reading it takes more than {seconds:g} seconds") from None
+        raise OutOfTime(f"Making a preview took more than {effort.seconds:g} seconds.") from None
     except (asyncio.IncompleteReadError, ConnectionError):
+        if await _ending(process) == -signal.SIGXCPU:
+            raise NoPreview(f"reading it takes more than {effort.cpu_seconds} seconds of processor time") from None
         raise NoPreview("its decoder died") from None
     finally:
         # Also where the waiting task is cancelled.
         with suppress(ProcessLookupError):
             process.kill()
         await process.wait()
+
+
+async def _ending(process: asyncio.subprocess.Process) -> int | None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(ENDING_SECONDS):
+            return await process.wait()
+    return None
 
 
 @dataclass(slots=True)
