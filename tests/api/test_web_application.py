@@ -231,6 +231,12 @@ async def test_browsers_get_the_application_and_programs_what_they_had(
             assert page.headers["x-content-type-options"] == "nosniff"
             assert page.headers["referrer-policy"] == "same-origin"
             assert (await client.head(path, headers=BROWSER)).status_code == 200
+        # A public link leaks neither to search engines nor, as the page where a visitor comes from, to other sites.
+        for headers in (BROWSER, BROWSER | {"if-none-match": page.headers["etag"]}):
+            shared = await client.get("/share/a-token", headers=headers)
+            assert shared.headers["referrer-policy"] == "no-referrer"
+            assert "noindex" in shared.headers["x-robots-tag"]
+        assert "x-robots-tag" not in page.headers
         assert (await client.get("/")).json()["name"] == "Callsheet"
         for path, kind in (
             ("/docs", "text/html"),

@@ -66,6 +66,7 @@ READS_PAYLOADS = {
     "payload_of_job": "one job",
     "move": "jobs that are handed to a worker at this moment",
     "job_of_candidate": "one job, to be submitted again",
+    "jobs_to_describe": "a hundred jobs from before an upgrade, once, without large ones",
     "ancestors": "one job for each step of a pipeline",
     "steps_of_pipeline": "the steps of one pipeline, with their own payloads",
     "steps_of_run": "the steps of one run, with their own payloads",

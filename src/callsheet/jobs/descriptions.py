@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -64,6 +65,36 @@ def texts_of(payload: Mapping[str, Any]) -> dict[str, str]:
     found: dict[str, str] = {}
     for name, text in _texts("", payload, 0):
         found.setdefault(name, text)
+    return found
+
+
+def texts_in(template: Mapping[str, Any], filled: Mapping[str, Any], placeholders: Iterable[str]) -> dict[str, str]:
+    """What was put into the inputs of a graph, by placeholder; nothing of the graph itself. The first one counts."""
+    found: dict[str, str] = {}
+    split = re.compile("(" + "|".join(re.escape(each) for each in sorted(placeholders, key=len, reverse=True)) + ")")
+    for node_id, node in template.items():
+        inputs = filled.get(node_id, {}).get("inputs", {})
+        for name, text in node["inputs"].items():
+            value = inputs.get(name)
+            if isinstance(text, str) and isinstance(value, str):
+                for placeholder, part in _between(split.split(text), value):
+                    found.setdefault(placeholder, part)
+    return found
+
+
+def _between(parts: Sequence[str], value: str) -> list[tuple[str, str]]:
+    """`parts`: text, placeholder, text, and so on. Empty where the value was not made so, or in one of two ways."""
+    found: list[tuple[str, str]] = []
+    if len(parts) == 1 or not value.startswith(parts[0]) or "" in parts[2:-1:2]:
+        return []
+    rest, last = value[len(parts[0]) :], len(parts) - 1
+    for place in range(1, last, 2):
+        text = parts[place + 1]
+        at = rest.find(text) if place + 1 < last else len(rest) - len(text) if rest.endswith(text) else -1
+        if at < 0:
+            return []
+        found.append((parts[place], rest[:at]))
+        rest = rest[at + len(text) :]
     return found
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from callsheet.catalog.room import CatalogRoom
 from callsheet.identity.authentication import Authentication
 from callsheet.jobs.deletion import JobDeletion
+from callsheet.jobs.description_backfill import DescriptionBackfill
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.library.action_routes import job_deletion_router, library_action_router
@@ -34,10 +35,11 @@ class LibraryRoom:
     deletion: JobDeletion
     shares: Shares
     openings: Openings
+    description_backfill: DescriptionBackfill
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        return (self.openings,)
+        return (self.openings, self.description_backfill)
 
     def routers(self, authentication: Authentication) -> list[APIRouter]:
         return [
@@ -64,4 +66,5 @@ def open_library(
         deletion=deletion,
         shares=Shares(databases, reader, media.files, settings, openings),
         openings=openings,
+        description_backfill=DescriptionBackfill(lambda: databases.pools, catalog),
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from callsheet.identity.quotas import Quotas
 from callsheet.media.deletion import Deletion
 from callsheet.media.files import Files
+from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.media.previews.maker import PreviewMaker
 from callsheet.media.previews.urls import PreviewUrls
 from callsheet.media.retention import Retention
@@ -31,6 +32,7 @@ class MediaRoom:
     preview_urls: PreviewUrls
     # None where the settings want none.
     preview_maker: PreviewMaker | None
+    preview_backfill: PreviewBackfill | None
     sweeper: MediaSweeper
     retention: Retention | None
     storage_sweeper: StorageSweeper | None
@@ -39,7 +41,7 @@ class MediaRoom:
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        loops = (self.sweeper, self.retention, self.storage_sweeper, self.preview_maker)
+        loops = (self.sweeper, self.retention, self.storage_sweeper, self.preview_maker, self.preview_backfill)
         return tuple(loop for loop in loops if loop is not None)
 
 
@@ -65,6 +67,7 @@ def open_media(
         deletion=deletion,
         preview_urls=preview_urls,
         preview_maker=(PreviewMaker(lambda: databases.pools, storage, files.disk) if settings.media.previews else None),
+        preview_backfill=PreviewBackfill(lambda: databases.pools) if settings.media.previews else None,
         sweeper=MediaSweeper(lambda: databases.pools, storage, settings, owner),
         retention=None if days is None else Retention(lambda: databases.pools, deletion, days),
         storage_sweeper=StorageSweeper(storage) if isinstance(storage, LocalStorage) else None,

@@ -47,3 +47,16 @@ UPDATE pool_owner SET
     pool_system = :pool_system,
     pool_database = (SELECT oid::bigint FROM pg_database WHERE datname = current_database())
 WHERE installation_id = :seen_installation_id AND renewed_at = :seen_renewed_at
+
+-- name: backfill_place
+SELECT tenant_id, id FROM backfills WHERE name = :name
+
+-- name: hold_backfill
+-- Nothing where another control plane has gone on meanwhile.
+SELECT name FROM backfills WHERE name = :name AND tenant_id = :tenant_id AND id = :id FOR UPDATE
+
+-- name: move_backfill
+UPDATE backfills SET tenant_id = :tenant_id, id = :id WHERE name = :name
+
+-- name: end_backfill
+DELETE FROM backfills WHERE name = :name

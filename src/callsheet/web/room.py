@@ -16,6 +16,9 @@ from callsheet.web.policy import content_security_policy, is_other_name
 
 # Paths of programs, and of files that have gone with an earlier version: a page would hide the mistake.
 NEVER_A_PAGE = ("/api", "/storage", "/docs", "/openapi.json", "/healthz", "/readyz", "/metrics", "/assets")
+# Pages of public links. Search engines do not list them, and no site that a visitor goes on to learns the link.
+SHARED = ("/share",)
+UNLISTED: Mapping[str, str] = {"x-robots-tag": "noindex, nofollow, noarchive", "referrer-policy": "no-referrer"}
 IMMUTABLE = "public, max-age=31536000, immutable"
 
 
@@ -39,6 +42,8 @@ class WebApplication:
             path = request.scope["raw_path"].decode("latin-1").partition("?")[0] or "/"
             return Response(status_code=307, headers={"location": f"{self._public_url}{path}{query}"})
         headers = {"content-security-policy": self._policy, "cache-control": "no-cache", "vary": "Accept"}
+        if _is_below(request.url.path, SHARED):
+            headers |= UNLISTED
         return _response(request, self._files[INDEX], headers)
 
     def response(self, request: Request) -> Response | None:

@@ -1,0 +1,51 @@
+-- database: pool
+
+-- name: jobs_to_describe
+-- The next jobs in the order of their key. Of those that have a description, or were deleted, only the key is needed. A very
+-- large payload is left alone.
+SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names, bare.medium
+FROM (
+    SELECT job.*, job.deleted_at IS NULL AND NOT EXISTS (
+        SELECT FROM job_descriptions d WHERE d.user_id = job.user_id AND d.job_id = job.id) AS is_bare
+    FROM (
+        SELECT tenant_id, id, user_id, kind, actor, effect_id, deleted_at FROM ai_jobs
+        WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
+    ) job
+) j
+LEFT JOIN LATERAL (
+    SELECT CASE WHEN pg_column_size(b.payload) <= :most_bytes::integer THEN b.payload END AS payload,
+        CASE WHEN coalesce(output.mime_type, b.payload ->> 'output_mime_type') IS NOT NULL
+            THEN medium_of(coalesce(output.mime_type, b.payload ->> 'output_mime_type')) END AS medium,
+        ARRAY(
+            SELECT f.name FROM unnest(b.input_file_ids) WITH ORDINALITY AS input (id, place)
+            CROSS JOIN LATERAL (
+                SELECT name FROM files WHERE tenant_id = b.tenant_id AND id = input.id AND deleted_at IS NULL LIMIT 1
+            ) f
+            ORDER BY input.place) AS input_names
+    FROM ai_jobs b
+    LEFT JOIN LATERAL (
+        SELECT mime_type FROM files WHERE tenant_id = b.tenant_id AND id = b.output_file_id LIMIT 1
+    ) output ON true
+    WHERE j.is_bare AND b.tenant_id = j.tenant_id AND b.id = j.id
+    LIMIT 1
+) bare ON true
+ORDER BY j.tenant_id, j.id
+
+-- name: describe_jobs
+-- Of a job that its user deletes meanwhile nothing is kept: one of the two waits for the other.
+WITH described AS MATERIALIZED (
+    SELECT * FROM jsonb_to_recordset(:jobs::jsonb) AS d (
+        tenant_id uuid, job_id uuid, title text, input_name text, prompt text, medium text, search_text text)
+), job AS MATERIALIZED (
+    SELECT d.*, locked.user_id FROM (SELECT * FROM described ORDER BY tenant_id, job_id) d CROSS JOIN LATERAL (
+        SELECT j.user_id FROM ai_jobs j
+        WHERE j.tenant_id = d.tenant_id AND j.id = d.job_id AND j.deleted_at IS NULL
+        FOR NO KEY UPDATE
+    ) locked
+), kind AS (
+    UPDATE ai_jobs j SET medium = job.medium FROM job
+    WHERE j.tenant_id = job.tenant_id AND j.id = job.job_id AND j.medium IS NULL AND job.medium IS NOT NULL
+)
+INSERT INTO job_descriptions (tenant_id, user_id, job_id, title, input_name, prompt, search_text)
+SELECT tenant_id, user_id, job_id, title, input_name, prompt, search_text FROM job
+ON CONFLICT (user_id, job_id) DO NOTHING

@@ -1,0 +1,94 @@
+"""Jobs from before lists had texts get theirs, from what is still known: names, and what was put into the graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from callsheet.catalog.effects import Recipe
+from callsheet.catalog.graphs import Graph
+from callsheet.catalog.room import CatalogRoom
+from callsheet.jobs.descriptions import Description, texts_in, texts_of
+from callsheet.plumbing.backfills import Backfill, Place
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.sql import Row, statements
+from callsheet.wire.catalog import PropertyType
+from callsheet.wire.errors import Refusal
+
+SQL = statements("callsheet.jobs", "backfill_statements.sql")
+BATCH = 100
+# As stored, which is compressed. A graph has some kilobytes; a hundred of the largest would not fit into memory.
+MOST_PAYLOAD_BYTES = 65_536
+
+
+class DescriptionBackfill(Backfill):
+    name = "job_descriptions"
+    batch = BATCH
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], catalog: CatalogRoom):
+        super().__init__(pools)
+        self._catalog = catalog
+
+    async def fill(self, pool: Database, after: Place) -> None:
+        async with pool.connection() as connection:
+            rows = await SQL["jobs_to_describe"].rows(
+                connection, **after._asdict(), limit=self.batch, most_bytes=MOST_PAYLOAD_BYTES
+            )
+        described = await self._described([row for row in rows if row["is_bare"]])
+        await hit(Failpoint.BACKFILL_READ_BEFORE_WRITE)
+        async with pool.transaction() as connection:
+            if not await self.hold(connection, after):
+                return
+            if described:
+                await SQL["describe_jobs"].run(connection, jobs=described)
+            last = Place(rows[-1]["tenant_id"], rows[-1]["id"]) if rows else None
+            await self.move(connection, last)
+
+    async def _described(self, rows: Sequence[Row]) -> list[dict[str, Any]]:
+        effects = {row["effect_id"] for row in rows if row["effect_id"] is not None}
+        names = await self._catalog.effects.names_of(effects)
+        sources = {effect_id: await self._source(effect_id) for effect_id in effects}
+        found = []
+        for row in rows:
+            effect = names.get(row["effect_id"])
+            description = Description(
+                title=effect.name if effect is not None else title_of(row),
+                input_names=tuple(row["input_names"]),
+                texts=texts_of_job(row, sources.get(row["effect_id"])),
+                medium=row["medium"],
+            )
+            found.append({"tenant_id": str(row["tenant_id"]), "job_id": str(row["id"]), **description.as_json()})
+        return found
+
+    async def _source(self, effect_id: UUID) -> tuple[Recipe, Graph] | None:
+        """What jobs of this effect are made from today; None where that is gone."""
+        recipe = await self._catalog.effects.recipe(str(effect_id))
+        try:
+            return None if recipe is None else (recipe, await self._catalog.payloads.graph(recipe))
+        except Refusal:
+            return None
+
+
+def title_of(row: Row) -> str:
+    return str(row["actor"] or row["kind"]).replace("_", " ").capitalize()
+
+
+def texts_of_job(row: Row, source: tuple[Recipe, Graph] | None) -> Mapping[str, str]:
+    payload = row["payload"]
+    if not isinstance(payload, dict):
+        return {}
+    if row["effect_id"] is None:
+        return texts_of(payload)
+    if source is None or not isinstance(payload.get("workflow"), dict):
+        return {}
+    recipe, graph = source
+    filled = texts_in(graph, payload["workflow"], [each.placeholder for each in recipe.properties])
+    return {
+        each.key: text
+        for each in recipe.properties
+        if each.user_configurable and each.type in (PropertyType.TEXT, PropertyType.CHOICE)
+        # What the effect itself sets is no text of its user's.
+        if (text := filled.get(each.placeholder)) and text != recipe.overrides.get(each.key, each.default)
+    }

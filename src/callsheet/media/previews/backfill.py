@@ -1,0 +1,22 @@
+"""Files from before there were previews: each becomes due for one, behind every newer file."""
+
+from __future__ import annotations
+
+from callsheet.media.previews.maker import SQL
+from callsheet.plumbing.backfills import Backfill, Place
+from callsheet.plumbing.database import Database
+
+BATCH = 1000
+
+
+class PreviewBackfill(Backfill):
+    name = "file_previews"
+    batch = BATCH
+
+    async def fill(self, pool: Database, after: Place) -> None:
+        async with pool.transaction() as connection:
+            if not await self.hold(connection, after):
+                return
+            names = after._asdict()
+            row = await SQL["make_files_due"].row(connection, **names, limit=self.batch)
+            await self.move(connection, None if row is None else Place(row["tenant_id"], row["id"]))

@@ -1,0 +1,67 @@
+"""What rows from before a migration lack, written behind everything else: in small steps, and then never again.
+
+Each step is one transaction that also writes down how far it came (migration 0022 of the pools): one that is killed has
+not happened, and several control planes take turns. A new installation has nothing to do.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import NamedTuple
+from uuid import UUID
+
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.ownership import POOL_SQL
+from callsheet.plumbing.sql import Connection
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+
+log = get_logger(__name__)
+
+
+class Place(NamedTuple):
+    """A key, in the order of which a table is gone through."""
+
+    tenant_id: UUID
+    id: UUID
+
+
+class Backfill(Loop):
+    # Between two steps, so that it takes next to nothing of a database that has other work.
+    interval_seconds = 1.0
+
+    def __init__(self, pools: Callable[[], Sequence[Database]]):
+        super().__init__()
+        self._pools = pools
+        self._done: set[str] = set()
+
+    async def tick(self, now: datetime) -> None:
+        for pool in self._pools():
+            if pool.name not in self._done and not await self.step(pool):
+                self._done.add(pool.name)
+
+    async def step(self, pool: Database) -> bool:
+        """False when nothing is left to do."""
+        async with pool.connection() as connection:
+            row = await POOL_SQL["backfill_place"].row(connection, name=self.name)
+        if row is None:
+            return False
+        await self.fill(pool, Place(row["tenant_id"], row["id"]))
+        return True
+
+    @abstractmethod
+    async def fill(self, pool: Database, after: Place) -> None:
+        """Reads what comes after that place, then writes it in one transaction: `hold`, the rows, `move`."""
+
+    async def hold(self, connection: Connection, after: Place) -> bool:
+        return await POOL_SQL["hold_backfill"].value(connection, name=self.name, **after._asdict()) is not None
+
+    async def move(self, connection: Connection, to: Place | None) -> None:
+        """None: that was all."""
+        if to is not None:
+            await POOL_SQL["move_backfill"].run(connection, name=self.name, **to._asdict())
+            return
+        await POOL_SQL["end_backfill"].run(connection, name=self.name)
+        log.info("backfill.done", backfill=self.name)

@@ -1,0 +1,160 @@
+"""Jobs and files from before lists could show and find them are described, and get previews, behind everything else."""
+
+from __future__ import annotations
+
+from typing import Any
+from uuid import UUID
+
+import httpx
+import pytest
+
+from callsheet.app import ControlPlane
+from callsheet.jobs.description_backfill import DescriptionBackfill
+from callsheet.media.previews.backfill import PreviewBackfill
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.failpoints import Failpoint
+from tests.support.catalog import Studio
+from tests.support.crashes import crashed_at
+from tests.support.holding import stalled_at
+from tests.support.people import People, Person
+
+BEFORE = """
+    DELETE FROM backfills;
+    DELETE FROM job_descriptions WHERE tenant_id = '{tenant}';
+    DELETE FROM file_previews WHERE tenant_id = '{tenant}';
+    UPDATE ai_jobs SET medium = NULL WHERE tenant_id = '{tenant}';
+    INSERT INTO backfills (name, tenant_id) VALUES ('job_descriptions', '{tenant}'), ('file_previews', '{tenant}')
+"""
+
+
+@pytest.fixture
+async def studio(plane: ControlPlane, client: httpx.AsyncClient, people: People) -> Studio:
+    return await Studio.open(plane, client, people)
+
+
+@pytest.fixture
+async def ann(studio: Studio) -> Person:
+    return await studio.person()
+
+
+@pytest.fixture
+async def pool(plane: ControlPlane) -> Database:
+    return await plane.databases.pool("pool_1")
+
+
+class Descriptions(DescriptionBackfill):
+    """In steps of two jobs."""
+
+    batch = 2
+
+
+class Previews(PreviewBackfill):
+    batch = 2
+
+
+@pytest.fixture
+def descriptions(plane: ControlPlane, pool: Database) -> Descriptions:
+    return Descriptions(lambda: [pool], plane.catalog)
+
+
+async def execute(pool: Database, query: str, *values: object) -> list[dict[str, Any]]:
+    async with pool.connection() as connection:
+        if not values:
+            await connection.execute(query)
+            return []
+        return [dict(row) for row in await connection.fetch(query, *values)]
+
+
+async def undo(pool: Database, ann: Person) -> None:
+    """As her rows are right after the migration: nothing described, no preview, all of it to be gone through."""
+    [row] = await execute(pool, "SELECT DISTINCT tenant_id FROM files WHERE user_id = $1", ann.user.id)
+    await execute(pool, BEFORE.format(tenant=row["tenant_id"]))
+
+
+async def descriptions_of(pool: Database, ann: Person) -> dict[UUID, dict[str, Any]]:
+    query = """SELECT d.job_id, d.title, d.input_name, d.prompt, d.search_text, j.medium
+               FROM job_descriptions d JOIN ai_jobs j ON j.tenant_id = d.tenant_id AND j.id = d.job_id
+               WHERE d.user_id = $1"""
+    return {row.pop("job_id"): row for row in await execute(pool, query, ann.user.id)}
+
+
+async def test_jobs_from_before_are_found_by_their_words_again(
+    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+) -> None:
+    effect = await studio.effect(name="Claymation")
+    for number in range(3):
+        file_id = await studio.file(ann, name=f"Fox {number}.mp4")
+        await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": f"A badger, {number} moons"})
+    await studio.submit(ann, effect, input_file_id=file_id, input_payload={"prompt": "by the sea", "style": "pastel"})
+    written = await descriptions_of(pool, ann)
+    assert len(written) == 4
+    await undo(pool, ann)
+    while await descriptions.step(pool):
+        pass
+    assert await descriptions_of(pool, ann) == written
+    found = await studio.shown(ann, "/api/library/jobs?q=badger+moons&medium=video")
+    assert len(found["items"]) == 3
+
+
+async def test_what_was_killed_has_not_happened_and_two_control_planes_do_it_once(
+    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+) -> None:
+    effect = await studio.effect()
+    for _ in range(5):
+        await studio.submit(ann, effect, input_file_id=await studio.file(ann))
+    await undo(pool, ann)
+    for _ in range(2):
+        assert await crashed_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool))
+    assert await descriptions_of(pool, ann) == {}
+    async with stalled_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as slow:
+        assert await descriptions.step(pool)
+        assert len(await descriptions_of(pool, ann)) == 2
+    await slow
+    assert len(await descriptions_of(pool, ann)) == 2
+    # It ends by itself, and asks the database no more.
+    while await descriptions.step(pool):
+        pass
+    assert len(await descriptions_of(pool, ann)) == 5
+    assert await execute(pool, "SELECT FROM backfills WHERE name = $1", "job_descriptions") == []
+
+
+async def test_nothing_is_written_of_a_job_that_its_user_deletes_meanwhile(
+    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+) -> None:
+    job = await studio.submit(ann, await studio.effect(), input_file_id=await studio.file(ann))
+    assert (await studio.call("POST", f"/api/ai-jobs/{job['id']}/cancel", person=ann)).is_success
+    await undo(pool, ann)
+    async with stalled_at(Failpoint.BACKFILL_READ_BEFORE_WRITE, descriptions.step(pool)) as late:
+        assert (await studio.call("DELETE", f"/api/ai-jobs/{job['id']}", person=ann)).is_success
+    await late
+    assert await descriptions_of(pool, ann) == {}
+
+
+async def test_a_job_whose_effect_is_gone_is_found_by_the_name_of_its_file(
+    studio: Studio, ann: Person, pool: Database, descriptions: Descriptions
+) -> None:
+    effect = await studio.effect(name="Claymation")
+    payload = {"prompt": "a badger"}
+    job = await studio.submit(ann, effect, input_file_id=await studio.file(ann, name="Fox.mp4"), input_payload=payload)
+    await studio.call("PATCH", f"/api/admin/effects/{effect['slug']}", {"is_published": False})
+    await undo(pool, ann)
+    while await descriptions.step(pool):
+        pass
+    [row] = (await descriptions_of(pool, ann)).values()
+    assert (row["title"], row["prompt"], row["search_text"]) == ("Claymation", None, "claymation fox.mp4")
+    assert (await studio.shown(ann, "/api/library/jobs?q=fox"))["items"][0]["id"] == job["id"]
+
+
+async def test_files_from_before_become_due_for_previews_behind_newer_ones(
+    studio: Studio, ann: Person, pool: Database
+) -> None:
+    files = [await studio.file(ann) for _ in range(5)]
+    await undo(pool, ann)
+    newer = await studio.file(ann)
+    backfill = Previews(lambda: [pool])
+    while await backfill.step(pool):
+        pass
+    query = "SELECT file_id FROM file_previews WHERE status = 'pending' AND kind = $1 ORDER BY due_at DESC"
+    due = [str(row["file_id"]) for row in await execute(pool, query, "video")]
+    assert due == [newer, *reversed(files)]
+    assert await execute(pool, "SELECT FROM backfills WHERE name = $1", "file_previews") == []
