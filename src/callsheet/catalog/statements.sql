@@ -3,25 +3,25 @@
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
     output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
-    refund_on_cancel)
+    refund_on_cancel, requirements, required)
 VALUES (:slug, :name, :description, :is_active, :comfyui_workflow_path, :properties, :output_node_id,
     :output_extension, :output_mime_type, :keep_metadata, :run_limit_seconds, :lease_seconds, :max_attempts,
-    :refund_on_cancel)
+    :refund_on_cancel, :requirements, :required)
 ON CONFLICT (slug) DO NOTHING
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
-    updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
+    required, created_at, updated_at
 
 -- name: find_workflow
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
-    updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
+    required, created_at, updated_at
 FROM workflows WHERE slug = :slug
 
 -- name: list_workflows
 SELECT id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
-    updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
+    required, created_at, updated_at
 FROM workflows
 WHERE id < coalesce(:before, 9223372036854775807) AND (:is_active::boolean IS NULL OR is_active = :is_active)
   AND (:with_actors::boolean OR NOT starts_with(slug, 'actor:'))
@@ -36,12 +36,12 @@ UPDATE workflows SET name = :name, description = :description, is_active = :is_a
     comfyui_workflow_path = :comfyui_workflow_path, properties = :properties, output_node_id = :output_node_id,
     output_extension = :output_extension, output_mime_type = :output_mime_type, keep_metadata = :keep_metadata,
     run_limit_seconds = :run_limit_seconds, lease_seconds = :lease_seconds, max_attempts = :max_attempts,
-    refund_on_cancel = :refund_on_cancel,
+    refund_on_cancel = :refund_on_cancel, requirements = :requirements, required = :required,
     updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
-    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, created_at,
-    updated_at
+    output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
+    required, created_at, updated_at
 
 -- name: provider_is_served
 -- Whether any worker that may register declares it. There are some thousand at most.

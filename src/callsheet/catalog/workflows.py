@@ -8,10 +8,12 @@ from typing import Any
 import asyncpg
 
 from callsheet.catalog.assets import check_assets
+from callsheet.catalog.environments import judge
 from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
 from callsheet.catalog.reach import check_reach
+from callsheet.catalog.requirements import required_of
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -25,6 +27,7 @@ from callsheet.wire.catalog import (
     WorkflowDetail,
     WorkflowSummary,
 )
+from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.errors import Conflict, FieldProblem, InUse, InvalidRequest, NotFound, WrongState
 
 SQL = statements("callsheet.catalog")
@@ -43,6 +46,7 @@ COLUMNS = (
     "lease_seconds",
     "max_attempts",
     "refund_on_cancel",
+    "requirements",
 )
 # Null is a value of these: every output of the graph, and what the settings say.
 NULLABLE = {"output_node_id", "lease_seconds", "max_attempts"}
@@ -56,14 +60,18 @@ class Workflows:
     async def create(self, request: CreateWorkflow, actor: str) -> WorkflowDetail:
         values = request.model_dump(mode="json", include=set(COLUMNS))
         graph = checked(request.graph, request.properties, values)
+        required = required_of(graph, request.properties, request.requirements)
         path = await self._graphs.write(request.slug, graph) if graph is not None else None
         await hit(Failpoint.CATALOG_BEFORE_ROW)
         async with self._databases.central.transaction() as connection:
             await _require_assets(connection, request.properties)
-            row = await SQL["create_workflow"].row(connection, slug=request.slug, comfyui_workflow_path=path, **values)
+            row = await SQL["create_workflow"].row(
+                connection, slug=request.slug, comfyui_workflow_path=path, required=_stored(required), **values
+            )
             if row is None:
                 problem = FieldProblem("slug", "is taken already")
                 raise Conflict(f"There is a workflow {request.slug!r} already.", errors=[problem])
+            await judge(connection, row["id"], required)
             await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
         return WorkflowDetail(**row, graph=graph)
 
@@ -84,6 +92,7 @@ class Workflows:
         path = row["comfyui_workflow_path"]
         stored = await self._graphs.read(path) if path is not None else None
         graph = checked(given.get("graph", stored), properties, values)
+        required = required_of(graph, properties, Requirements.model_validate(values["requirements"]))
         if "graph" in given and graph is not None:
             path = await self._graphs.write(row["slug"], graph)
             await hit(Failpoint.CATALOG_BEFORE_ROW)
@@ -93,8 +102,12 @@ class Workflows:
             if "properties" in given:
                 await _require_assets(connection, properties)
                 await _require_effects_fit(connection, row["id"], properties)
-            changed = await SQL["update_workflow"].row(connection, id=row["id"], comfyui_workflow_path=path, **values)
+            changed = await SQL["update_workflow"].row(
+                connection, id=row["id"], comfyui_workflow_path=path, required=_stored(required), **values
+            )
             assert changed is not None
+            if _stored(required) != row["required"]:
+                await judge(connection, row["id"], required)
             details = {"fields": sorted(given), "graph": path, "is_active": values["is_active"]}
             await record(connection, actor, "workflow.update", "workflow", row["slug"], **details)
         return WorkflowDetail(**changed, graph=graph)
@@ -137,6 +150,10 @@ class Workflows:
         if row is None:
             raise NotFound(f"There is no workflow {slug!r}.")
         return row
+
+
+def _stored(required: Required | None) -> dict[str, Any] | None:
+    return None if required is None else required.model_dump(mode="json")
 
 
 def checked(graph: Graph | None, properties: Sequence[Property], values: dict[str, Any]) -> dict[str, Any] | None:

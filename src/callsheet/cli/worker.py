@@ -104,6 +104,7 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
         max_concurrency=given.max_concurrency,
         heartbeat_seconds=given.heartbeat_seconds,
         prefetch=given.prefetch,
+        model_hashes=given.model_hashes,
         capabilities=given.capabilities,
         capacity_type=given.capacity_type,
         instance_type=given.instance_type,

@@ -26,6 +26,8 @@ class WaitingRoute:
     oldest_wait_seconds: float
     live_workers: int
     scaling_up: bool
+    # What the workers that are alive lack, where that is why none can run it.
+    missing: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,16 @@ def _storage(problem: str | None) -> Iterator[Alert]:
 def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
     for route in routes:
         where = f"{route.workflow} ({route.stage}, {route.provider})"
-        if route.live_workers == 0:
+        if route.live_workers == 0 and route.missing and not route.scaling_up:
+            yield Alert(
+                code="no_live_worker",
+                severity="critical",
+                subject=where,
+                message=f"Jobs of {where} wait, and no worker that is alive can run them. {route.missing}",
+                action="Install what is missing on the workers and restart their engines, or change what the workflow "
+                "requires: callsheet workflows show NAME.",
+            )
+        elif route.live_workers == 0:
             yield Alert(
                 code="no_live_worker",
                 severity="warning" if route.scaling_up else "critical",

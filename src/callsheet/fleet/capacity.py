@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from callsheet.catalog.requirements import missing_text
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.plumbing.databases import Databases
-from callsheet.plumbing.sql import statements
+from callsheet.plumbing.sql import Connection, statements
+from callsheet.wire.environment import Lack
 
 SQL = statements("callsheet.fleet")
 
@@ -30,6 +32,13 @@ class RouteCapacity:
     draining: int
     # Whoever scales one of its fleets wants more workers than there are.
     scaling_up: bool
+    # Alive too, but their engines lack something that the workflow requires; what it is, where no worker is able.
+    unable: int = 0
+    missing: str = ""
+
+
+# As the statement has them.
+COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable")
 
 
 class Capacity:
@@ -49,6 +58,25 @@ class Capacity:
                 providers=[route.provider for route in wanted],
                 alive_seconds=ALIVE_SECONDS,
             )
-        return {
-            wanted[row["place"] - 1]: RouteCapacity(*(row[name] for name in RouteCapacity.__slots__)) for row in rows
-        }
+            found = {wanted[row["place"] - 1]: RouteCapacity(**{name: row[name] for name in COLUMNS}) for row in rows}
+            lacking = [route for route, crew in found.items() if crew.unable and not crew.live_workers]
+            return found if not lacking else found | await _with_missing(connection, lacking, found)
+
+
+async def _with_missing(
+    connection: Connection, routes: Sequence[Route], crews: Mapping[Route, RouteCapacity]
+) -> dict[Route, RouteCapacity]:
+    rows = await SQL["lacks_of_routes"].rows(
+        connection,
+        workflow_ids=[route.workflow_id for route in routes],
+        stages=[route.stage for route in routes],
+        providers=[route.provider for route in routes],
+        alive_seconds=ALIVE_SECONDS,
+    )
+    counts: dict[Route, list[tuple[Lack, int]]] = {route: [] for route in routes}
+    for row in rows:
+        counts[routes[row["place"] - 1]].append((Lack(kind=row["kind"], name=row["name"]), row["workers"]))
+    return {
+        route: replace(crews[route], missing=missing_text(found, crews[route].unable))
+        for route, found in counts.items()
+    }

@@ -122,6 +122,7 @@ class FleetOverview:
                 oldest_wait_seconds=head["wait_seconds"],
                 live_workers=capacity[route].live_workers,
                 scaling_up=capacity[route].scaling_up,
+                missing=capacity[route].missing,
             )
             for route, head in oldest.items()
         ]

@@ -44,6 +44,7 @@ CROSS JOIN LATERAL (
     ) c
     WHERE c.is_approved AND c.revoked_at IS NULL
       AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+      AND NOT EXISTS (SELECT FROM environment_lacks l WHERE l.digest = c.environment AND l.workflow_id = w.id)
       -- One that sends no heartbeats while it renders is there as long as a lease of it is valid.
       AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
            OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'

@@ -11,6 +11,7 @@ from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.registry import Registry
 from callsheet.identity.authentication import Authentication
+from callsheet.wire.environment import Environment, EnvironmentAnswer
 from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
 
 secret_header = APIKeyHeader(
@@ -43,6 +44,17 @@ def registration_router(
         if not wants_envelope:
             return registered
         return Response(enveloped(registered.model_dump_json()), 201, media_type="application/json")
+
+    @router.post("/environment", response_model=EnvironmentAnswer)
+    async def report_environment(
+        body: Environment, request: Request, worker: WorkerPrincipal = Depends(workers.worker)
+    ) -> EnvironmentAnswer | Response:
+        """Replaces what the worker has reported about its engines, for example after one was restarted."""
+        wants_envelope = envelope.is_wanted(request)
+        answer = EnvironmentAnswer(cannot_run=await registry.report_environment(worker, body))
+        if not wants_envelope:
+            return answer
+        return Response(enveloped(answer.model_dump_json()), media_type="application/json")
 
     @router.post("/deregister", status_code=204, response_model=None)
     async def deregister_worker(

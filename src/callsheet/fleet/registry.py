@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+import time
 
 import asyncpg
 
+from callsheet.catalog.environments import enter
 from callsheet.fleet.approval import is_approved_at_once
 from callsheet.fleet.asg import NOT_ASKED, AutoscalingGroups, Verdict
 from callsheet.fleet.audit import Audit, Event, write
@@ -19,7 +21,8 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, Unavailable
+from callsheet.wire.environment import MOST_SHOWN, CannotRun, Environment
+from callsheet.wire.errors import AlreadyRegistered, Conflict, Forbidden, InvalidRequest, RateLimited, Unavailable
 from callsheet.wire.fleet import Registered, RegisterRequest
 
 SQL = statements("callsheet.fleet")
@@ -30,6 +33,9 @@ OWN_PREFIX = "control-plane:"
 RETRY_AWS_SECONDS = 30
 # Polls come every 55 seconds at the least: who was seen in this time is alive.
 ALIVE_SECONDS = 90
+# An engine that was restarted has other nodes than before, but not several times in this time.
+REPORT_SECONDS = 1.0
+MOST_REMEMBERED = 10_000
 
 
 class Registry:
@@ -46,6 +52,8 @@ class Registry:
         self._groups = groups
         self._held = held
         self._audit = audit
+        # When each worker last reported its environment.
+        self._reported: dict[str, float] = {}
 
     async def register(self, request: RegisterRequest, credential: Credential) -> Registered:
         is_own = isinstance(credential, OwnCredential)
@@ -64,6 +72,7 @@ class Registry:
             earlier = await self._admit(connection, request.worker_id, credential, placement)
             is_approved = await self._is_approved(connection, request.worker_id, credential)
             await self._save(connection, request, placement, credential, token, verdict, earlier, is_approved)
+            cannot_run = await unable_of(connection, request.worker_id)
         # Nobody knows the new token yet, so all that is held under this id was leased before; also where the worker was
         # removed while its poll was under way.
         await hit(Failpoint.REGISTER_BEFORE_PUT_BACK)
@@ -81,7 +90,29 @@ class Registry:
             fleet_slug=placement.fleet_slug,
             stage=placement.stage,
             is_approved=is_approved,
+            cannot_run=cannot_run,
         )
+
+    async def report_environment(self, worker: WorkerPrincipal, environment: Environment) -> list[CannotRun]:
+        """What its engines have now, in place of what it said before. Answers which of its workflows it cannot run."""
+        self._check_pace(worker.worker_id)
+        async with self._databases.central.transaction() as connection:
+            digest = await enter(connection, environment)
+            session = {"worker_id": worker.worker_id, "session_id": worker.session_id}
+            if await SQL["set_environment"].value(connection, environment=digest, **session) is not None:
+                await SQL["tell_worker_reassigned"].run(connection, worker_id=worker.worker_id)
+                event = Event(worker.worker_id, worker.session_id, "environment_changed", worker.actor)
+                await write(connection, [event])
+            return await unable_of(connection, worker.worker_id)
+
+    def _check_pace(self, worker_id: str) -> None:
+        """Each environment is a row of up to a megabyte: one worker must not fill the database with them."""
+        now = time.monotonic()
+        if len(self._reported) > MOST_REMEMBERED:
+            self._reported = {name: at for name, at in self._reported.items() if now - at < REPORT_SECONDS}
+        if now - self._reported.get(worker_id, -REPORT_SECONDS) < REPORT_SECONDS:
+            raise RateLimited(math.ceil(REPORT_SECONDS))
+        self._reported[worker_id] = now
 
     async def deregister(self, worker: WorkerPrincipal, reason: str | None) -> None:
         """Its leases first: where a crash comes in between, the worker is still there to be found stale."""
@@ -186,6 +217,7 @@ class Registry:
             fleet_token_id=placement.token_id,
             secret_fingerprint=credential.fingerprints[0] if isinstance(credential, SecretCredential) else None,
             asg_unverified=verdict.membership == "unknown",
+            environment=await enter(connection, request.environment) if request.environment else None,
         )
         await assign(connection, worker_id, placement.workflow_ids)
         actor = f"worker:{worker_id}"
@@ -196,6 +228,12 @@ class Registry:
         if verdict.membership == "unknown":
             events.append(Event(worker_id, session_id, "asg_not_validated", actor, details={"reason": verdict.reason}))
         await write(connection, events)
+
+
+async def unable_of(connection: Connection, worker_id: str) -> list[CannotRun]:
+    """The workflows that it is assigned, but lacks something for."""
+    rows = await SQL["cannot_run"].rows(connection, worker_id=worker_id, limit=MOST_SHOWN)
+    return [CannotRun(**row) for row in rows]
 
 
 async def assign(connection: Connection, worker_id: str, workflow_ids: tuple[int, ...]) -> None:

@@ -26,7 +26,9 @@ LEFT JOIN LATERAL (
         UNION ALL
         SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
     ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active
-    WHERE asked.for_poll
+    -- Read once, by its key: nothing for a worker that has not said what it has.
+    WHERE asked.for_poll AND given.workflow_id <> ALL (ARRAY (
+        SELECT l.workflow_id FROM environment_lacks l WHERE l.digest = w.environment))
 ) assigned ON true
 LEFT JOIN LATERAL (
     SELECT array_agg(d.dispatch_id ORDER BY d.dispatch_id) AS ids,
@@ -227,10 +229,10 @@ RETURNING id
 INSERT INTO comfyui_workers AS known (
     worker_id, display_name, registration_source, fleet_id, stage, providers, names_providers, session_id, token_hash,
     max_concurrency, capabilities, capacity_type, instance_type, is_approved, is_narrowed, fleet_token_id,
-    secret_fingerprint, asg_unverified)
+    secret_fingerprint, asg_unverified, environment)
 VALUES (:worker_id, :display_name, :registration_source, :fleet_id, :stage, :providers::text[], :names_providers,
     :session_id, :token_hash, :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type, :is_approved,
-    :is_narrowed, :fleet_token_id, :secret_fingerprint, :asg_unverified)
+    :is_narrowed, :fleet_token_id, :secret_fingerprint, :asg_unverified, :environment)
 ON CONFLICT (worker_id) DO UPDATE SET
     display_name = excluded.display_name,
     registration_source = excluded.registration_source,
@@ -252,8 +254,25 @@ ON CONFLICT (worker_id) DO UPDATE SET
     fleet_token_id = excluded.fleet_token_id,
     secret_fingerprint = excluded.secret_fingerprint,
     asg_unverified = excluded.asg_unverified,
+    environment = excluded.environment,
     registered_at = clock_timestamp(),
     last_seen_at = clock_timestamp()
+
+-- name: set_environment
+-- Of the registration that says it. Answers whether it is another than before.
+UPDATE comfyui_workers SET environment = :environment
+WHERE worker_id = :worker_id AND session_id = :session_id AND environment IS DISTINCT FROM :environment
+RETURNING worker_id
+
+-- name: cannot_run
+-- The active workflows that a worker is assigned and lacks something for.
+SELECT k.slug AS workflow, l.lacks
+FROM comfyui_workers w JOIN environment_lacks l ON l.digest = w.environment JOIN workflows k ON k.id = l.workflow_id
+WHERE w.worker_id = :worker_id AND k.is_active AND (
+    EXISTS (SELECT FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND ww.workflow_id = k.id)
+    OR NOT w.is_narrowed AND EXISTS (
+        SELECT FROM workflow_fleets wf WHERE wf.fleet_id = w.fleet_id AND wf.workflow_id = k.id))
+ORDER BY k.slug LIMIT :limit
 
 -- name: unassign_workflows
 DELETE FROM worker_workflows WHERE worker_id = :worker_id AND workflow_id <> ALL (:workflow_ids::bigint[])
@@ -369,19 +388,22 @@ SELECT w.*, r.worker_id IS NOT NULL AS is_draining, r.since AS drained_since, r.
                 SELECT FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND ww.workflow_id = wf.workflow_id))
             UNION ALL
             SELECT ww.workflow_id FROM worker_workflows ww WHERE ww.worker_id = w.worker_id AND w.fleet_id IS NULL
-        ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active ORDER BY k.slug) AS workflows,
+        ) given JOIN workflows k ON k.id = given.workflow_id AND k.is_active
+        WHERE NOT EXISTS (
+            SELECT FROM environment_lacks l WHERE l.digest = w.environment AND l.workflow_id = given.workflow_id)
+        ORDER BY k.slug) AS workflows,
     (SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased') AS current_load
 FROM (
     SELECT c.worker_id, true AS is_registered, c.display_name, c.registration_source, c.fleet_id, f.slug AS fleet_slug,
         c.stage, c.providers, c.max_concurrency, c.capabilities, c.capacity_type, c.instance_type, c.is_approved,
         c.revoked_at, c.session_id, c.registered_at, c.last_seen_at, c.rotation_id IS NOT NULL AS rotation_pending,
-        c.is_narrowed, c.fleet_token_id, c.asg_unverified,
+        c.is_narrowed, c.fleet_token_id, c.asg_unverified, c.environment,
         c.revoked_at IS NULL AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS is_live
     FROM comfyui_workers c LEFT JOIN gpu_fleets f ON f.id = c.fleet_id
     UNION ALL
     SELECT a.worker_id, false, '', CASE WHEN s.fleet_slug IS NULL THEN 'workflows' ELSE 'fleet' END, NULL, s.fleet_slug,
         coalesce(s.stage, :default_stage), '{}', 0, '{}', s.capacity_type, s.instance_type, true, NULL, s.id,
-        coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false, NULL, false, false
+        coalesce(s.started_at, a.since), coalesce(s.ended_at, a.since), false, false, NULL, false, NULL, false
     FROM worker_drains a LEFT JOIN LATERAL (
         SELECT * FROM worker_sessions s WHERE s.worker_id = a.worker_id ORDER BY s.id DESC LIMIT 1
     ) s ON true
@@ -477,14 +499,17 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
 )
-SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up
+SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up, crew.unable
 FROM asked CROSS JOIN LATERAL (
-    SELECT count(*) FILTER (WHERE NOT w.is_draining) AS live_workers,
-        coalesce(sum(w.max_concurrency) FILTER (WHERE NOT w.is_draining), 0)::bigint AS slots,
-        coalesce(sum(w.held) FILTER (WHERE NOT w.is_draining), 0)::bigint AS busy,
-        count(*) FILTER (WHERE w.is_draining) AS draining
+    SELECT count(*) FILTER (WHERE w.is_able) AS live_workers,
+        coalesce(sum(w.max_concurrency) FILTER (WHERE w.is_able), 0)::bigint AS slots,
+        coalesce(sum(w.held) FILTER (WHERE w.is_able), 0)::bigint AS busy,
+        count(*) FILTER (WHERE w.is_draining) AS draining,
+        count(*) FILTER (WHERE NOT w.is_draining AND NOT w.is_able) AS unable
     FROM (
-        SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining, leased.held,
+        SELECT drain.is_draining, leased.held, NOT drain.is_draining AND NOT EXISTS (
+                SELECT FROM environment_lacks l
+                WHERE l.digest = c.environment AND l.workflow_id = asked.workflow_id) AS is_able,
             CASE WHEN c.was_seen THEN c.max_concurrency ELSE leased.held END AS max_concurrency
         FROM (
             SELECT m.*, m.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds) AS was_seen FROM (
@@ -502,7 +527,9 @@ FROM asked CROSS JOIN LATERAL (
         ) c CROSS JOIN LATERAL (
             SELECT count(*) AS held, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
             FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
-        ) leased
+        ) leased CROSS JOIN LATERAL (
+            SELECT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id) AS is_draining
+        ) drain
         WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.providers)
           AND (c.was_seen OR leased.is_valid)
     ) w
@@ -517,6 +544,26 @@ FROM asked CROSS JOIN LATERAL (
                    OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
                               AND d.lease_expires_at > clock_timestamp())))) AS up
 ) scaling
+
+-- name: lacks_of_routes
+-- What the live workers of a route lack, each thing with how many of them lack it. Asked where no worker can run the route.
+WITH asked AS MATERIALIZED (
+    SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
+        AS a (workflow_id, stage, provider, place)
+)
+SELECT asked.place, lack.value ->> 'kind' AS kind, lack.value ->> 'name' AS name, count(*) AS workers
+FROM asked JOIN environment_lacks l ON l.workflow_id = asked.workflow_id
+JOIN comfyui_workers c ON c.environment = l.digest AND c.stage = asked.stage
+CROSS JOIN LATERAL jsonb_array_elements(l.lacks) AS lack (value)
+WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.providers)
+  AND c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+  AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+  AND (EXISTS (SELECT FROM worker_workflows ww WHERE ww.worker_id = c.worker_id AND ww.workflow_id = asked.workflow_id)
+       OR NOT c.is_narrowed AND EXISTS (
+           SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active
+           WHERE wf.fleet_id = c.fleet_id AND wf.workflow_id = asked.workflow_id))
+GROUP BY asked.place, lack.value
+ORDER BY asked.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
 
 -- name: delete_old_events
 -- Oldest first, by the key, which is the order of time.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from callsheet.catalog.environments import forget_unused
 from callsheet.fleet.audit import Event, write
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.registry import OWN_PREFIX
@@ -44,6 +45,7 @@ class WorkerSweeper(Loop):
 
     async def tick(self, now: datetime) -> bool:
         await self.take_left_behind()
+        await self._forget_environments()
         return self._has_watched() and await self.sweep()
 
     async def sweep(self) -> bool:
@@ -66,6 +68,10 @@ class WorkerSweeper(Loop):
                 reason="its worker is gone",
                 actor=ACTOR,
             )
+
+    async def _forget_environments(self) -> None:
+        async with self._databases.central.connection() as connection:
+            await forget_unused(connection)
 
     async def _remove(self, worker_id: str, session_id: int) -> None:
         await hit(Failpoint.SWEEP_WORKER_BEFORE_REMOVE)

@@ -12,7 +12,7 @@ from callsheet.fleet.audit import Event, write
 from callsheet.fleet.fleet_tokens import revoke_in
 from callsheet.fleet.leases import HeldLeases
 from callsheet.fleet.placement import DEFAULT_STAGE, find_workflows
-from callsheet.fleet.registry import ALIVE_SECONDS, assign
+from callsheet.fleet.registry import ALIVE_SECONDS, assign, unable_of
 from callsheet.fleet.tokens import RotatedTokens, hash_token, new_token
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
@@ -55,12 +55,14 @@ class Workers:
             rows = await _workers(connection, WorkerFilter(), worker_id=worker_id)
             if not rows:
                 raise _no_worker(worker_id)
+            cannot_run = await unable_of(connection, worker_id)
             leases = await SQL["leases_of_worker"].rows(connection, worker_id=worker_id)
             sessions = await SQL["sessions_of_worker"].rows(
                 connection, worker_id=worker_id, before=None, limit=SHOWN_SESSIONS
             )
         return WorkerDetails(
             **rows[0],
+            cannot_run=cannot_run,
             leases=[WorkerLease(**row) for row in leases],
             sessions=[WorkerSession(**row) for row in sessions],
         )

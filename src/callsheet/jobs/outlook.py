@@ -33,6 +33,10 @@ class Capacity(Protocol):
     def busy(self) -> int: ...
     @property
     def scaling_up(self) -> bool: ...
+    @property
+    def missing(self) -> str:
+        """What all live workers lack, as a sentence; empty where that is not why none of them can run the job."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,7 @@ class Nobody:
     slots: int = 0
     busy: int = 0
     scaling_up: bool = False
+    missing: str = ""
 
 
 NOBODY = Nobody()
@@ -156,6 +161,8 @@ def _running(jobs: int, whose: str) -> str:
 def _without_workers(capacity: Capacity) -> WhyWaiting:
     if capacity.scaling_up:
         return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
+    if capacity.missing:
+        return WhyWaiting(code="workers_lack", message=capacity.missing)
     return WhyWaiting(code="no_live_worker", message="No worker that can run it is online.")
 
 

@@ -43,7 +43,7 @@ def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
     run = None if load.average_seconds is None else math.ceil(load.average_seconds)
     why = expected.why_waiting
     assert why is not None, "a job that no worker holds waits for a reason"
-    if why.code in ("no_live_worker", "scaling_up", "provider_paused"):
+    if why.code in ("no_live_worker", "workers_lack", "scaling_up", "provider_paused"):
         return EffectWait(code=why.code, message=why.message.replace(" it ", " this effect "), run_seconds=run)
     if load.ahead < crew.slots - crew.busy:
         return EffectWait(code="ready", message="A worker is free.", wait_seconds=0, run_seconds=run)

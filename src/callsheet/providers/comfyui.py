@@ -30,6 +30,7 @@ from callsheet.providers.engine import (
     EngineStuck,
     EngineUnreachable,
     Fetched,
+    Inventory,
     Output,
     Run,
     Watcher,
@@ -38,6 +39,7 @@ from callsheet.providers.following import Following
 from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
 from callsheet.providers.keepsakes import Keepsakes
 from callsheet.providers.marks import EarlierOutputs, Marks
+from callsheet.providers.models import models_of_object_info
 from callsheet.providers.outputs import files_of, outputs_of, remove_files
 from callsheet.providers.shared_files import remove_unused
 from callsheet.providers.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
@@ -130,6 +132,18 @@ class ComfyUI:
             raise too_old(str(version))
         devices = [each.get("name") for each in stats.get("devices") or [] if isinstance(each, dict)]
         return Description(str(version) if version else None, {"devices": devices})
+
+    async def inventory(self) -> Inventory:
+        stats = await self._http.get_object("/system_stats")
+        # Megabytes: parsed in a thread, so that heartbeats go on.
+        answer = await self._http.call("GET", "/object_info")
+        info = await asyncio.to_thread(json_of, answer)
+        if answer.status_code != 200 or not isinstance(info, dict):
+            raise EngineUnreachable("The engine does not list its nodes.", status=answer.status_code)
+        system = stats.get("system")
+        version = system.get("comfyui_version") if isinstance(system, dict) else None
+        models = await asyncio.to_thread(models_of_object_info, info)
+        return Inventory(frozenset(info), frozenset(models), (str(version),) if version else ())
 
     async def upload(self, path: Path, name: str, run_id: str) -> str:
         return await self._files.upload(path, name, run_id)

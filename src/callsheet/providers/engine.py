@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
     from callsheet.providers.keepsakes import Kept
@@ -83,6 +83,24 @@ class Description:
 
     version: str | None
     details: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What an engine can run: the classes of nodes and the model files it has, and its version."""
+
+    node_classes: frozenset[str]
+    models: frozenset[str]
+    versions: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class TellsInventory(Protocol):
+    """An engine that can be asked what it has."""
+
+    async def inventory(self) -> Inventory:
+        """Raises EngineError where it does not answer."""
+        ...
 
 
 class Watcher(Protocol):

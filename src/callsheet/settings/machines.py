@@ -128,6 +128,11 @@ class WorkerSettings(Section):
     prefetch: bool = Field(
         True, description="Whether it takes one job more than it runs, to fetch its files while the engine works."
     )
+    model_hashes: Path | None = Field(
+        None,
+        description="File with the SHA-256 of the models, as `sha256sum` writes it, for workflows that require a model "
+        "by its hash. The agent never hashes models itself. Default: no hashes are reported.",
+    )
     capabilities: dict[str, Any] = Field(
         default_factory=dict,
         description='What admins should know of the machine, as JSON: {"gpu": "RTX 4090"}. Also: CAPABILITIES.',

@@ -10,6 +10,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, PlainValidator, StringConstraints, WithJsonSchema
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
+from callsheet.wire.environment import Required, Requirements
 from callsheet.wire.forms import Extension, Placeholder, PropertyKey, Provider, Sha256, Slug, WorkflowSlug
 from callsheet.wire.media import Shown, UploadRequest
 
@@ -171,6 +172,10 @@ class CreateWorkflow(UserRequest):
         description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
         "that is left. A job that waits gets all of them back.",
     )
+    requirements: Requirements = Field(
+        default_factory=Requirements,
+        description="What an engine must have. A job goes only to workers that have it, or do not say what they have.",
+    )
     is_active: Switch = True
 
 
@@ -200,6 +205,7 @@ class UpdateWorkflow(UserRequest):
     refund_on_cancel: RefundOnCancel | None = Field(
         None, description="What canceling a job that runs gives back. Counts for jobs that are submitted from then on."
     )
+    requirements: Requirements | None = Field(None, description="Replaces the requirements as a whole.")
     is_active: Switch | None = None
 
 
@@ -219,6 +225,10 @@ class WorkflowSummary(Answer):
     lease_seconds: int | None = None
     max_attempts: int | None = None
     refund_on_cancel: RefundOnCancel
+    requirements: Requirements = Field(default_factory=Requirements)
+    required: Required | None = Field(
+        None, description="All that an engine must have: what the graph names, and the requirements. Null: not known."
+    )
     created_at: datetime
     updated_at: datetime
 
@@ -322,8 +332,9 @@ class EffectOutput(Answer):
 class EffectWait(Answer):
     """What a job that is submitted now may expect."""
 
-    code: Literal["ready", "queue", "no_live_worker", "scaling_up", "provider_paused", "off"] = Field(
-        description="`ready`: a worker is free. `queue`: it will wait for its turn. `off`: no jobs are taken."
+    code: Literal["ready", "queue", "no_live_worker", "workers_lack", "scaling_up", "provider_paused", "off"] = Field(
+        description="`ready`: a worker is free. `queue`: it will wait for its turn. `workers_lack`: no worker online "
+        "has what it requires. `off`: no jobs are taken."
     )
     message: str = Field(description="The same as a sentence for people.")
     wait_seconds: int | None = Field(None, description="Until it starts. Null where it is not known.")

@@ -9,6 +9,7 @@ from uuid import UUID
 from pydantic import BeforeValidator, Field
 
 from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
+from callsheet.wire.environment import CannotRun, Environment
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
@@ -40,6 +41,9 @@ class RegisterRequest(WorkerRequest):
         None,
         description="Or it serves these workflows, one at least; with a registration token, of those of its fleet.",
     )
+    environment: Environment | None = Field(
+        None, description="What its engines can run. Without it, it gets jobs of all its workflows."
+    )
 
 
 class Registered(Answer):
@@ -49,6 +53,10 @@ class Registered(Answer):
     fleet_slug: str | None = None
     stage: str
     is_approved: bool = Field(description="Until an admin has approved it, it gets no jobs.")
+    cannot_run: list[CannotRun] = Field(
+        default_factory=list,
+        description="Those of `workflows_assigned` that it gets no jobs of, because of the environment that it sent.",
+    )
 
 
 class DeregisterRequest(WorkerRequest):
@@ -124,6 +132,9 @@ class Worker(Answer):
 
 
 class WorkerDetails(Worker):
+    cannot_run: list[CannotRun] = Field(
+        description="Workflows that it is assigned but gets no jobs of, and what its engines lack; twenty at most."
+    )
     leases: list[WorkerLease]
     sessions: list[WorkerSession] = Field(description="Its last ten.")
 

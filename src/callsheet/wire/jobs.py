@@ -92,6 +92,7 @@ class WhyWaiting(Answer):
         "retry_at",
         "no_live_worker",
         "scaling_up",
+        "workers_lack",
         "provider_at_limit",
         "provider_paused",
         "tenant_at_limit",

@@ -23,6 +23,7 @@ from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.departure import DRAINED, Departure
+from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.health import Health
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
@@ -53,7 +54,10 @@ class Agent:
         # In a row, since something began or ended.
         self._times_full = 0
         self._engines: Mapping[str, Engine] = {engine.provider: engine for engine in engines}
-        self._health = {engine.provider: Health(engine, config.probe_seconds, self._changed.set) for engine in engines}
+        self._health = {
+            engine.provider: Health(engine, config.probe_seconds, self._engine_changed) for engine in engines
+        }
+        self._environment = EnvironmentWatch(engines, config.model_hashes)
         self._identity = Identity()
         self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
@@ -78,6 +82,7 @@ class Agent:
             background = [asyncio.create_task(health.keep()) for health in self._health.values()]
             background.append(asyncio.create_task(self._machine.watch()))
             background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
+            background.append(asyncio.create_task(self._environment.keep(self._plane)))
             working = asyncio.create_task(self._work(place))
             leaving = asyncio.create_task(self.departure.wait())
             background += [working, leaving]
@@ -121,8 +126,10 @@ class Agent:
         while not self._providers():
             await self._be_unwell(place)
         await self._end_runs(left)
+        await self._environment.look()
         if not self._plane.is_registered:
             await self._plane.enter()
+        await self._environment.report(self._plane)
         log.info("worker.ready", worker_id=self.config.worker_id, providers=self._providers())
         failures = 0
         while True:
@@ -236,6 +243,11 @@ class Agent:
         self._protection.want(True)
         task.add_done_callback(lambda _: self._ended(run))
 
+    def _engine_changed(self) -> None:
+        """It went away, or came back, perhaps with other nodes and models."""
+        self._environment.doubt()
+        self._changed.set()
+
     def _ended(self, run: JobRun) -> None:
         task = self._runs.pop(run)
         self._times_full = 0
@@ -262,6 +274,7 @@ class Agent:
         if not self._providers():
             await self._wait_for_change(None)
         if self._providers() and not self._plane.is_registered:
+            await self._environment.look()
             await self._plane.enter()
 
     async def _take_back_poll(self, place: Workplace) -> None:
@@ -307,6 +320,7 @@ class Agent:
             capacity_type=config.capacity_type or self._identity.capacity_type,
             instance_type=config.instance_type or self._identity.instance_type,
             providers=list(self._engines),
+            environment=self._environment.current,
             fleet_slug=config.fleet,
             stage=config.stage,
             workflow_slugs=list(config.workflows) if not config.fleet else None,

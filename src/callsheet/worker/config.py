@@ -24,6 +24,8 @@ class AgentConfig:
     # Between two heartbeats that only tell progress.
     progress_seconds: float = 1.0
     prefetch: bool = True
+    # Hashes of model files, as sha256sum writes them.
+    model_hashes: Path | None = None
     capabilities: Mapping[str, Any] = field(default_factory=dict)
     capacity_type: Literal["spot", "on-demand"] | None = None
     instance_type: str | None = None

@@ -16,6 +16,7 @@ from callsheet.toolbox.certificates import certificates
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
+from callsheet.wire.environment import Environment, EnvironmentAnswer
 from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
 from callsheet.wire.worker import (
     CompleteAnswer,
@@ -90,6 +91,9 @@ class ControlPlane:
     async def report(self, kind: str, body: dict[str, Any]) -> str:
         """Sends one report; answers what its job's status is now."""
         return (await self._ask(kind, body, _REPORTS[kind])).status
+
+    async def report_environment(self, environment: Environment) -> EnvironmentAnswer:
+        return await self._ask("environment", environment, EnvironmentAnswer)
 
     async def leave(self, reason: str) -> None:
         """Once, and without insisting: a worker that does not say goodbye is noticed as well."""
@@ -184,7 +188,8 @@ class ControlPlane:
 
     def _fingerprint(self) -> dict[str, Any]:
         # What it is, not what runs on it: a new engine version is no reason to say goodbye.
-        return self._registration().model_dump(mode="json", exclude={"capabilities", "display_name", "instance_type"})
+        changeable = {"capabilities", "display_name", "environment", "instance_type"}
+        return self._registration().model_dump(mode="json", exclude=changeable)
 
     async def _post(
         self,

@@ -1,0 +1,39 @@
+-- database: central
+
+-- name: lock_environments
+-- A new environment is compared with all workflows, a changed workflow with all environments: one after the other.
+SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))
+
+-- name: use_environment
+-- Locks it, so that it is not forgotten before a worker has it.
+UPDATE worker_environments SET last_used_at = clock_timestamp() WHERE digest = :digest RETURNING digest
+
+-- name: create_environment
+-- Two workers of one image may come together: whoever is second finds the first one's.
+INSERT INTO worker_environments (digest, inventory) VALUES (:digest, :inventory::jsonb)
+ON CONFLICT (digest) DO UPDATE SET last_used_at = clock_timestamp()
+
+-- name: required_of_workflows
+SELECT id, required FROM workflows WHERE required IS NOT NULL ORDER BY id
+
+-- name: environments
+SELECT digest, inventory FROM worker_environments ORDER BY digest
+
+-- name: forget_lacks
+DELETE FROM environment_lacks WHERE workflow_id = :workflow_id RETURNING digest
+
+-- name: write_lacks
+INSERT INTO environment_lacks (digest, workflow_id, lacks)
+SELECT digest, workflow_id, lacks::jsonb
+FROM unnest(:digests::bytea[], :workflow_ids::bigint[], :lacks::text[]) AS w (digest, workflow_id, lacks)
+ON CONFLICT (digest, workflow_id) DO UPDATE SET lacks = excluded.lacks
+
+-- name: tell_workers_of_environments
+-- As when a worker is assigned other workflows: a poll of it that waits is answered, and it asks again.
+SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environment = ANY (:digests::bytea[])
+
+-- name: forget_unused_environments
+-- The time is looked at once more where a worker began to use one at this moment.
+DELETE FROM worker_environments e
+WHERE e.last_used_at < clock_timestamp() - make_interval(secs => :seconds)
+  AND NOT EXISTS (SELECT FROM comfyui_workers w WHERE w.environment = e.digest)

@@ -1,0 +1,128 @@
+"""What a workflow requires of an engine, and what an engine lacks of it. Pure.
+
+A worker that does not say what it has is given every job, as one that was written by hand: only what it says counts
+against it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice, zip_longest
+from operator import eq, ge, gt, le, lt, ne
+
+from callsheet.catalog.graphs import Graph
+from callsheet.providers.models import classes_of_graph, models_of_graph
+from callsheet.wire.catalog import Property
+from callsheet.wire.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
+
+# Enough to say what has to be installed first.
+MOST_LACKS = 5
+# In a sentence.
+MOST_NAMED = 3
+_COMPARE: Mapping[str, Callable[[int, int], bool]] = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
+_NUMBERS = re.compile(r"v?(\d+(?:\.\d+)*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Inventory:
+    """What the engines of a worker have. None: not said."""
+
+    node_classes: frozenset[str] | None
+    # Each file with its hash, where that is known.
+    models: Mapping[str, str | None] | None
+    engine_versions: tuple[str, ...] | None
+
+    @classmethod
+    def of(cls, environment: Environment) -> Inventory:
+        models = environment.models
+        return cls(
+            None if environment.node_classes is None else frozenset(environment.node_classes),
+            None if models is None else {model.name: model.sha256 for model in models},
+            None if environment.engine_versions is None else tuple(environment.engine_versions),
+        )
+
+
+def required_of(graph: Graph | None, properties: Sequence[Property], requirements: Requirements) -> Required | None:
+    """All that an engine must have; None where a workflow has no graph, as no engine runs it."""
+    if graph is None:
+        return None
+    classes: list[str] = []
+    models: dict[str, str | None] = {}
+    if requirements.from_graph:
+        placeholders = [each.placeholder for each in properties]
+        ignored = set(requirements.ignore)
+        classes = [name for name in classes_of_graph(graph) if name not in ignored]
+        for name in models_of_graph(graph):
+            # What a job fills in is not known before there is a job.
+            if name not in ignored and not any(placeholder in name for placeholder in placeholders):
+                models[name] = None
+    models |= {model.name: model.sha256 for model in requirements.models}
+    return Required(
+        node_classes=sorted({*classes, *requirements.node_classes}),
+        models=[RequiredModel(name=name, sha256=sha256) for name, sha256 in sorted(models.items())],
+        engine_version=requirements.engine_version,
+    )
+
+
+def lacks(required: Required, inventory: Inventory) -> list[Lack]:
+    """What the engines do not have of it: the first few."""
+    return list(islice(_lacks(required, inventory), MOST_LACKS))
+
+
+def missing_text(counts: Sequence[tuple[Lack, int]], workers: int) -> str:
+    """Why none of so many workers can run it. `counts`: how many of them lack each thing."""
+    of_all = [lack for lack, count in counts if count >= workers]
+    if of_all:
+        return f"No worker has {' or '.join(map(_named, of_all[:MOST_NAMED]))}."
+    parts = [
+        f"{count} worker{' lacks' if count == 1 else 's lack'} {_named(lack)}" for lack, count in counts[:MOST_NAMED]
+    ]
+    return f"{', '.join(parts)}." if parts else "No worker has all that it requires."
+
+
+def _named(lack: Lack) -> str:
+    match lack.kind:
+        case "node_class":
+            return f"the node class {lack.name}"
+        case "model":
+            return f"the model {lack.name}"
+        case "model_hash":
+            return f"the model {lack.name} with the required hash"
+        case "engine_version":
+            return f"an engine of version {lack.name}"
+
+
+def _lacks(required: Required, inventory: Inventory) -> Iterator[Lack]:
+    if inventory.node_classes is not None:
+        for name in required.node_classes:
+            if name not in inventory.node_classes:
+                yield Lack(kind="node_class", name=name)
+    if inventory.models is not None:
+        for model in required.models:
+            if model.name not in inventory.models:
+                yield Lack(kind="model", name=model.name)
+            elif model.sha256 is not None and inventory.models[model.name] != model.sha256:
+                yield Lack(kind="model_hash", name=model.name)
+    wanted, versions = required.engine_version, inventory.engine_versions
+    if wanted is not None and versions is not None and not any(_is_in(version, wanted) for version in versions):
+        yield Lack(kind="engine_version", name=wanted)
+
+
+def _is_in(version: str, conditions: str) -> bool:
+    found = _NUMBERS.match(version)
+    if found is None:
+        return False
+    numbers = [int(number) for number in found[1].split(".")]
+    return all(_fulfils(numbers, condition) for condition in conditions.split(","))
+
+
+def _fulfils(numbers: Sequence[int], condition: str) -> bool:
+    parsed = CONDITION.fullmatch(condition)
+    assert parsed is not None, "checked when it was set"
+    wanted = [int(number) for number in parsed[2].split(".")]
+    # 0.7 is 0.7.0.
+    pairs = list(zip_longest(numbers, wanted, fillvalue=0))
+    difference = next((left - right for left, right in pairs if left != right), 0)
+    return _COMPARE[parsed[1]](difference, 0)

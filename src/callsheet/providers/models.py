@@ -1,0 +1,67 @@
+"""Which model files a graph loads, and which an engine has. Pure.
+
+A loader of ComfyUI names its file in an input such as `ckpt_name`, `lora_name` or `clip_name1`, and the engine refuses
+a value that is not among the choices that its `/object_info` lists for that input. So the value as it stands in the
+graph is compared with the choices as the engine writes them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from callsheet.toolbox.signing import sha256_hex
+
+_EXTENSIONS = (".safetensors", ".ckpt", ".pt", ".pth", ".bin", ".gguf", ".sft", ".onnx")
+# `ckpt_name`, `clip_name1`, `lora_name_2`, `name`: an input of another name may be a text that no engine checks.
+_NAMES_MODEL = re.compile(r"(?:^|_)name_?\d*$", re.IGNORECASE)
+# As many characters of a hash as tell apart all the models one installation has.
+SHORT = 16
+
+
+def is_model_file(value: object) -> bool:
+    return isinstance(value, str) and value.lower().endswith(_EXTENSIONS)
+
+
+def models_of_graph(graph: Mapping[str, Any]) -> list[str]:
+    """The files that its loaders name, each once, in the order of the graph."""
+    found: dict[str, None] = {}
+    for node in graph.values():
+        inputs = node.get("inputs") if isinstance(node, Mapping) else None
+        for name, value in inputs.items() if isinstance(inputs, Mapping) else ():
+            if is_model_file(value) and _NAMES_MODEL.search(str(name)):
+                found[value] = None
+    return list(found)
+
+
+def classes_of_graph(graph: Mapping[str, Any]) -> list[str]:
+    """The classes of its nodes. ComfyUI refuses a graph with an unknown one, even where no output needs that node."""
+    return list(dict.fromkeys(node["class_type"] for node in graph.values()))
+
+
+def models_of_object_info(info: Mapping[str, Any]) -> list[str]:
+    """Every file among the choices of an engine's loaders, in alphabetical order."""
+    return sorted({choice for node in info.values() for choice in _choices(node) if is_model_file(choice)})
+
+
+def short_hash(name: str) -> str:
+    """What a worker calls a model by when it says which ones are loaded."""
+    return sha256_hex(name.encode("utf-8", "surrogatepass"))[:SHORT]
+
+
+def _choices(node: object) -> Iterator[Any]:
+    given = node.get("input") if isinstance(node, Mapping) else None
+    for group in given.values() if isinstance(given, Mapping) else ():
+        for form in group.values() if isinstance(group, Mapping) else ():
+            yield from _choices_of_input(form)
+
+
+def _choices_of_input(form: object) -> Iterable[Any]:
+    """`[["a", "b"], {…}]`, or since ComfyUI 0.3.40 also `["COMBO", {"options": ["a", "b"]}]`."""
+    if not isinstance(form, list) or not form:
+        return ()
+    if isinstance(form[0], list):
+        return form[0]
+    options = form[1].get("options") if form[0] == "COMBO" and len(form) > 1 and isinstance(form[1], Mapping) else None
+    return options if isinstance(options, list) else ()

@@ -1,0 +1,117 @@
+"""What engines can run: what a worker reports of its own, and what a workflow requires of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Annotated, Final, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints
+
+from callsheet.wire.base import Answer, Switch, UserRequest, printable
+from callsheet.wire.forms import Sha256
+from callsheet.wire.worker import WorkerRequest
+
+# The largest installations of ComfyUI have some thousands of both.
+MOST_NODE_CLASSES: Final = 10_000
+MOST_MODELS: Final = 5_000
+MOST_ENGINES: Final = 64
+MOST_REQUIRED: Final = 1_000
+LONGEST_NAME: Final = 300
+# Of the workflows that a worker cannot run, and of what each of them lacks there.
+MOST_SHOWN: Final = 20
+
+CONDITION: Final = re.compile(r"\s*(>=|<=|==|!=|>|<)\s*v?(\d+(?:\.\d+){0,3})\s*")
+
+_CHARACTERS = Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"})
+Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME), BeforeValidator(printable), _CHARACTERS]
+
+
+def _conditions(text: str) -> str:
+    for condition in text.split(","):
+        if not CONDITION.fullmatch(condition):
+            raise ValueError(f"should be conditions such as >=0.3.57 or >=0.3.57,<0.8, not {condition.strip()!r}")
+    return text
+
+
+VersionRange = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=100),
+    AfterValidator(_conditions),
+    Field(json_schema_extra={"pattern": r"^(\s*(>=|<=|==|!=|>|<)\s*v?\d+(\.\d+){0,3}\s*(,(?!$)|$))+$"}),
+]
+
+
+class ReportedModel(WorkerRequest):
+    """A model file that an engine offers."""
+
+    name: Name = Field(description="As the engine lists it, with its subfolder.")
+    sha256: Sha256 | None = Field(None, description="Of the file, where the worker knows it.")
+
+
+class Environment(WorkerRequest):
+    """What the engines of a worker can run. What is left out is not known, and no workflow is refused for it."""
+
+    node_classes: list[Name] | None = Field(
+        None, max_length=MOST_NODE_CLASSES, description="Every class of nodes, as in `/object_info`."
+    )
+    models: list[ReportedModel] | None = Field(
+        None, max_length=MOST_MODELS, description="Every model file among the choices of the loaders."
+    )
+    engine_versions: list[Name] | None = Field(
+        None, max_length=MOST_ENGINES, description="Of each engine, as in `/system_stats`."
+    )
+
+
+class RequiredModel(UserRequest):
+    name: Name = Field(description="As it stands in the graph, with its subfolder.")
+    sha256: Sha256 | None = Field(
+        None, description="Only workers that report this hash for it. Null: any file of that name."
+    )
+
+
+class Requirements(UserRequest):
+    """What an engine must have to get jobs of a workflow. By default what the graph names."""
+
+    from_graph: Switch = Field(
+        True,
+        description="Whether the classes of the graph's nodes and the model files of its loaders are required. False: "
+        "only what is listed here.",
+    )
+    ignore: list[Name] = Field(
+        default_factory=list,
+        max_length=MOST_REQUIRED,
+        description="Node classes and model files of the graph that are not required.",
+    )
+    node_classes: list[Name] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
+    models: list[RequiredModel] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
+    engine_version: VersionRange | None = Field(
+        None, description="Versions of the engine that may run it, for example `>=0.3.57,<0.8`. Null: any."
+    )
+
+
+class Required(Answer):
+    """All that an engine must have: what the graph names, and what was added to it."""
+
+    node_classes: list[str] = Field(default_factory=list)
+    models: list[RequiredModel] = Field(default_factory=list)
+    engine_version: str | None = None
+
+
+class Lack(Answer):
+    """Something that a workflow requires and a worker does not have."""
+
+    kind: Literal["node_class", "model", "model_hash", "engine_version"]
+    name: str = Field(description="The class, the file, or the versions that may run it.")
+
+
+class CannotRun(Answer):
+    """A workflow that a worker is assigned, but gets no jobs of."""
+
+    workflow: str
+    lacks: list[Lack] = Field(description="What its engines lack; the first five.")
+
+
+class EnvironmentAnswer(Answer):
+    cannot_run: list[CannotRun] = Field(
+        description="Workflows that the worker is assigned but gets no jobs of; twenty at most."
+    )

@@ -1,0 +1,152 @@
+"""What the engines of this machine can run: read from them, and reported when it is new.
+
+The list of an engine has megabytes, so it is read only at the start, after the engine was away, after a run that the
+engine refused, and every few minutes because somebody may have added a model file.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path, PurePosixPath
+
+from callsheet.providers.engine import Engine, EngineError, Inventory, TellsInventory
+from callsheet.toolbox.logs import get_logger
+from callsheet.wire.environment import LONGEST_NAME, MOST_MODELS, MOST_NODE_CLASSES, Environment, ReportedModel
+from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.plane import Refused, Unreachable
+
+log = get_logger(__name__)
+
+LOOK_SECONDS = 300.0
+RETRY_SECONDS = 10.0
+# ComfyUI looks through its folders for each loader.
+ANSWER_SECONDS = 30.0
+# Of a body of a megabyte, which is what control planes read by default.
+MOST_CHARACTERS = 600_000
+LARGEST_HASHES_FILE = 16 * 1024 * 1024
+_HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
+
+
+class EnvironmentWatch:
+    def __init__(self, engines: Sequence[Engine], hashes_file: Path | None = None):
+        self._engines = engines
+        self._hashes_file = hashes_file
+        # None: an engine does not say what it has, or has not been asked yet.
+        self.current: Environment | None = None
+        self._reported: Environment | None = None
+        self._doubted = asyncio.Event()
+
+    def doubt(self) -> None:
+        """It may have changed."""
+        self._doubted.set()
+
+    async def keep(self, plane: ControlPlane) -> None:
+        while True:
+            pause = LOOK_SECONDS if self._reported == self.current else RETRY_SECONDS
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._doubted.wait()
+            await self.look()
+            if plane.is_registered:
+                await self.report(plane)
+
+    async def look(self) -> None:
+        """Reads what the engines have. Where one does not answer, what was known stays."""
+        self._doubted.clear()
+        try:
+            async with asyncio.timeout(ANSWER_SECONDS):
+                found = [(engine.provider, await _inventory_of(engine)) for engine in self._engines]
+        except (EngineError, TimeoutError) as error:
+            log.warning("engine.inventory_not_read", reason=str(error) or "does not answer")
+            return
+        hashes = await asyncio.to_thread(_hashes_in, self._hashes_file) if self._hashes_file else {}
+        self.current = environment_of(found, hashes)
+
+    async def report(self, plane: ControlPlane) -> None:
+        """Unless the control plane knows it already."""
+        environment = self.current
+        if environment is None or environment == self._reported:
+            return
+        try:
+            answer = await plane.report_environment(environment)
+        except Unreachable as error:
+            log.warning("worker.environment_not_reported", reason=str(error))
+            return
+        except Refused as error:
+            # A control plane that is older than this agent, or that has other limits: it goes on without the check.
+            log.warning("worker.environment_refused", reason=str(error))
+            self._reported = environment
+            return
+        self._reported = environment
+        for each in answer.cannot_run:
+            lacks = [f"{lack.kind} {lack.name}" for lack in each.lacks]
+            log.warning("worker.cannot_run", workflow=each.workflow, lacks=lacks)
+
+
+def environment_of(
+    inventories: Iterable[tuple[str, Inventory | None]], hashes: Mapping[str, str | None]
+) -> Environment | None:
+    """Of several engines of one provider any may get the job, so only what all of them have counts. A job of another
+    provider goes to another engine, so what any provider has counts."""
+    by_provider: dict[str, Inventory] = {}
+    for provider, inventory in inventories:
+        if inventory is None:
+            return None
+        known = by_provider.get(provider)
+        by_provider[provider] = inventory if known is None else _shared(known, inventory)
+    if not by_provider:
+        return None
+    classes = sorted({name for each in by_provider.values() for name in each.node_classes if _is_sendable(name)})
+    models = sorted({name for each in by_provider.values() for name in each.models if _is_sendable(name)})
+    reported = [ReportedModel(name=name, sha256=hashes.get(name.replace("\\", "/"))) for name in models]
+    room = MOST_CHARACTERS - sum(len(name) + 3 for name in classes)
+    fits = len(models) <= MOST_MODELS and sum(len(name) + 100 for name in models) <= room
+    if not fits or len(classes) > MOST_NODE_CLASSES or room < 0:
+        log.warning("worker.environment_too_large", node_classes=len(classes), models=len(models))
+    return Environment(
+        # Half a list would say that the other half is missing.
+        node_classes=classes if len(classes) <= MOST_NODE_CLASSES and room >= 0 else None,
+        models=reported if fits else None,
+        engine_versions=sorted({version for each in by_provider.values() for version in each.versions}),
+    )
+
+
+def parse_hashes(text: str) -> dict[str, str | None]:
+    """Lines as `sha256sum` writes them. A file is found by its whole path and by each end of it, because an engine
+    names it within the folder of its kind; None where two files end alike and differ."""
+    found: dict[str, str | None] = {}
+    for line in text.splitlines():
+        parsed = _HASH_LINE.fullmatch(line.strip())
+        if parsed is None:
+            continue
+        parts = PurePosixPath(parsed[2].replace("\\", "/")).parts
+        for start in range(len(parts)):
+            name = "/".join(parts[start:])
+            found[name] = parsed[1] if found.get(name, parsed[1]) == parsed[1] else None
+    return found
+
+
+def _shared(one: Inventory, other: Inventory) -> Inventory:
+    return Inventory(one.node_classes & other.node_classes, one.models & other.models, (*one.versions, *other.versions))
+
+
+def _is_sendable(name: str) -> bool:
+    return 0 < len(name) <= LONGEST_NAME and name.isprintable()
+
+
+def _hashes_in(file: Path) -> dict[str, str | None]:
+    try:
+        if file.stat().st_size > LARGEST_HASHES_FILE:
+            log.warning("worker.model_hashes_not_read", reason="the file is too large")
+            return {}
+        return parse_hashes(file.read_text("utf-8", "replace"))
+    except OSError as error:
+        log.warning("worker.model_hashes_not_read", reason=str(error.strerror))
+        return {}
+
+
+async def _inventory_of(engine: Engine) -> Inventory | None:
+    return await engine.inventory() if isinstance(engine, TellsInventory) else None

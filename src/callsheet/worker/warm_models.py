@@ -1,0 +1,37 @@
+"""Which models the engines have loaded, as far as the graphs that ran tell. Pure.
+
+An engine keeps what it has loaded until it needs the memory, and does not say what that is. So the models of the latest
+runs count as loaded: a few, because more do not fit beside each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from callsheet.providers.models import models_of_graph, short_hash
+
+MOST_MODELS = 16
+
+
+class WarmModels:
+    def __init__(self, most: int = MOST_MODELS):
+        self._most = most
+        # The least recently used first.
+        self._names: dict[str, None] = {}
+
+    def ran(self, graph: Mapping[str, Any]) -> None:
+        """An engine has been given this graph."""
+        for name in models_of_graph(graph):
+            self._names.pop(name, None)
+            self._names[name] = None
+        for name in list(self._names)[: -self._most]:
+            del self._names[name]
+
+    def forget(self) -> None:
+        """The engine was restarted, or may have been."""
+        self._names.clear()
+
+    def hashes(self) -> list[str]:
+        """As a poll says them, the most recently used first."""
+        return [short_hash(name) for name in reversed(self._names)]

@@ -1,0 +1,201 @@
+"""A job goes only where it can run: what workers report against what workflows require."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from callsheet.catalog.environments import forget_unused
+from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.fleet.capacity import RouteCapacity
+from callsheet.fleet.room import FleetRoom
+from callsheet.media.storage import LocalStorage
+from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow, WorkflowDetail
+from callsheet.wire.environment import Environment
+from callsheet.wire.errors import RateLimited
+from callsheet.wire.fleet import CreateFleetRequest
+from tests.support.core import Core
+from tests.support.fleet import bearer, join, registry
+
+_numbers = itertools.count(1)
+GRAPH = {
+    "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sd15.safetensors"}},
+    "2": {"class_type": "SaveImage", "inputs": {"images": ["1", 0]}},
+}
+CLASSES = ["CheckpointLoaderSimple", "SaveImage"]
+WHOLE = Environment.model_validate({"node_classes": CLASSES, "models": [{"name": "sd15.safetensors"}]})
+WITHOUT_MODEL = Environment(node_classes=CLASSES, models=[])
+WITHOUT_CLASS = Environment.model_validate({"node_classes": ["SaveImage"], "models": [{"name": "sd15.safetensors"}]})
+
+
+@pytest.fixture
+def room(core: Core) -> FleetRoom:
+    return registry(core.databases, core.room.execution)
+
+
+@pytest.fixture
+async def catalog(core: Core, tmp_path: Path) -> AsyncIterator[CatalogRoom]:
+    storage = LocalStorage(
+        tmp_path, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=1_000_000
+    )
+    yield open_catalog(core.databases, storage, 1_000_000, b"s" * 32)
+    await storage.close()
+
+
+async def workflow(catalog: CatalogRoom, **changes: Any) -> WorkflowDetail:
+    values = {"slug": f"check-{next(_numbers)}", "name": "Check", "graph": GRAPH, "output_node_id": "2"}
+    return await catalog.workflows.create(CreateWorkflow.model_validate({**values, **changes}), "operator")
+
+
+async def runs(room: FleetRoom, token: str) -> tuple[int, ...]:
+    """The workflows that a poll with this token may be given jobs of."""
+    return (await room.authentication.of(bearer(token), for_poll=True)).workflow_ids
+
+
+async def report(room: FleetRoom, token: str, environment: Environment) -> dict[str, list[tuple[str, str]]]:
+    room.registry._reported.clear()
+    worker = await room.authentication.of(bearer(token))
+    found = await room.registry.report_environment(worker, environment)
+    return {each.workflow: [(lack.kind, lack.name) for lack in each.lacks] for each in found}
+
+
+async def capacity(room: FleetRoom, of: WorkflowDetail) -> RouteCapacity:
+    route = (of.id, "production", "self_hosted")
+    return (await room.capacity.of([route]))[route]
+
+
+async def test_what_a_graph_names_is_stored_with_the_workflow(catalog: CatalogRoom) -> None:
+    made = await workflow(catalog)
+    assert made.required is not None
+    assert (made.required.node_classes, [model.name for model in made.required.models]) == (
+        CLASSES,
+        ["sd15.safetensors"],
+    )
+    assert (await catalog.workflows.get(made.slug)).required == made.required
+    off = await catalog.workflows.update(
+        made.slug, UpdateWorkflow.model_validate({"requirements": {"from_graph": False}}), "operator"
+    )
+    assert off.required is not None
+    assert (off.required.node_classes, off.required.models) == ([], [])
+
+
+async def test_a_worker_gets_jobs_only_of_what_its_engines_can_run(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    needs, free = await workflow(catalog), await workflow(catalog, requirements={"from_graph": False})
+    slugs = (needs.slug, free.slug)
+    both = (needs.id, free.id)
+    able = await join(room, "able", *slugs, environment=WHOLE)
+    lacking = await join(room, "lacking", *slugs, environment=WITHOUT_MODEL)
+    silent = await join(room, "silent", *slugs)
+    assert await runs(room, able.token) == both
+    assert await runs(room, lacking.token) == (free.id,)
+    assert await runs(room, silent.token) == both, "who reports nothing is let through"
+    assert [(each.workflow, each.lacks[0].name) for each in lacking.cannot_run] == [(needs.slug, "sd15.safetensors")]
+    assert (able.cannot_run, silent.cannot_run) == ([], [])
+    shown = await room.workers.get("lacking")
+    assert (shown.workflows, shown.cannot_run) == ([free.slug], lacking.cannot_run)
+    assert (await capacity(room, needs)).live_workers == 2
+    assert (await capacity(room, needs)).unable == 1
+
+
+async def test_workers_of_a_fleet_are_checked_for_workflows_that_are_assigned_later(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    needs, other = await workflow(catalog), await workflow(catalog, requirements={"from_graph": False})
+    fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[other.slug]), "operator")
+    worker = await join(room, "gpu-1", fleet_slug="gpu", stage="production", environment=WITHOUT_CLASS)
+    assert worker.cannot_run == []
+    await room.fleets.assign(fleet.id, [needs.slug, other.slug], "operator")
+    assert await runs(room, worker.token) == (other.id,)
+    assert [each.workflow for each in (await room.workers.get("gpu-1")).cannot_run] == [needs.slug]
+
+
+async def test_a_change_of_either_side_counts_from_the_next_poll(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    needs = await workflow(catalog)
+    worker = await join(room, "gpu-1", needs.slug, environment=WITHOUT_MODEL)
+    assert await runs(room, worker.token) == ()
+    assert await report(room, worker.token, WHOLE) == {}
+    assert await runs(room, worker.token) == (needs.id,)
+    assert await report(room, worker.token, WITHOUT_CLASS) == {needs.slug: [("node_class", "CheckpointLoaderSimple")]}
+    ignoring = {"requirements": {"ignore": ["CheckpointLoaderSimple"]}}
+    await catalog.workflows.update(needs.slug, UpdateWorkflow.model_validate(ignoring), "operator")
+    assert await runs(room, worker.token) == (needs.id,)
+    stricter = {"requirements": {"models": [{"name": "sd15.safetensors", "sha256": "ab" * 32}]}}
+    await catalog.workflows.update(needs.slug, UpdateWorkflow.model_validate(stricter), "operator")
+    assert await runs(room, worker.token) == ()
+    lacks = (await room.workers.get("gpu-1")).cannot_run[0].lacks
+    assert [lack.kind for lack in lacks] == ["node_class", "model_hash"]
+    await leave(room, worker.token)
+    anew = await join(room, "gpu-1", needs.slug)
+    assert await runs(room, anew.token) == (needs.id,), "a registration without a report forgets the earlier one"
+
+
+async def leave(room: FleetRoom, token: str) -> None:
+    await room.registry.deregister(await room.authentication.of(bearer(token)), "restart")
+
+
+async def test_a_wait_says_what_is_missing(core: Core, room: FleetRoom, catalog: CatalogRoom) -> None:
+    needs = await workflow(catalog)
+    await join(room, "gpu-1", needs.slug, environment=WITHOUT_MODEL)
+    await join(room, "gpu-2", needs.slug, environment=WITHOUT_MODEL)
+    found = await capacity(room, needs)
+    assert (found.live_workers, found.slots, found.unable) == (0, 0, 2)
+    assert found.missing == "No worker has the model sd15.safetensors."
+    await join(room, "gpu-3", needs.slug, environment=WITHOUT_CLASS)
+    assert (await capacity(room, needs)).missing == (
+        "2 workers lack the model sd15.safetensors, 1 worker lacks the node class CheckpointLoaderSimple."
+    )
+    await room.workers.drain("gpu-3", "operator")
+    assert (await capacity(room, needs)).missing == "No worker has the model sd15.safetensors."
+    await join(room, "gpu-4", needs.slug)
+    assert ((await capacity(room, needs)).live_workers, (await capacity(room, needs)).missing) == (1, "")
+
+
+async def test_workers_of_one_image_share_an_environment_that_is_forgotten_after_them(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    needs = await workflow(catalog)
+    shuffled = Environment(node_classes=[*reversed(CLASSES), CLASSES[0]], models=[])
+    first = await join(room, "gpu-1", needs.slug, environment=WITHOUT_MODEL)
+    second = await join(room, "gpu-2", needs.slug, environment=shuffled)
+    central = core.databases.central
+    assert len(await core.rows(central, "SELECT digest FROM worker_environments")) == 1
+    async with central.connection() as connection:
+        assert await forget_unused(connection, -1.0) == 0, "it is used"
+    await report(room, first.token, WHOLE)
+    await leave(room, second.token)
+    async with central.connection() as connection:
+        assert await forget_unused(connection, 60.0) == 0, "machines of its image may come back"
+        assert await forget_unused(connection, -1.0) == 1
+    assert await core.rows(central, "SELECT FROM environment_lacks") == []
+
+
+async def test_one_worker_cannot_fill_the_database_with_environments(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    worker = await join(room, "gpu-1", (await workflow(catalog)).slug)
+    principal = await room.authentication.of(bearer(worker.token))
+    await room.registry.report_environment(principal, WHOLE)
+    with pytest.raises(RateLimited):
+        await room.registry.report_environment(principal, WITHOUT_MODEL)
+
+
+async def test_a_workflow_that_was_written_before_is_not_checked_until_it_is_changed(
+    core: Core, room: FleetRoom, catalog: CatalogRoom
+) -> None:
+    old = await workflow(catalog)
+    await core.rows(core.databases.central, "UPDATE workflows SET required = NULL WHERE id = $1", old.id)
+    await core.rows(core.databases.central, "DELETE FROM environment_lacks")
+    worker = await join(room, "gpu-1", old.slug, environment=WITHOUT_MODEL)
+    assert await runs(room, worker.token) == (old.id,)
+    await catalog.workflows.update(old.slug, UpdateWorkflow(name="Newer"), "operator")
+    assert await runs(room, worker.token) == ()
+    await catalog.workflows.update(old.slug, UpdateWorkflow(is_active=False), "operator")
+    await catalog.workflows.delete(old.slug, "operator")

@@ -1,0 +1,88 @@
+"""A workflow that changes while a worker with a new environment comes: whoever is second sees the first."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from callsheet.catalog.environments import forget_unused
+from callsheet.catalog.room import CatalogRoom, open_catalog
+from callsheet.fleet.room import FleetRoom
+from callsheet.media.storage import LocalStorage
+from callsheet.wire.catalog import CreateWorkflow, UpdateWorkflow
+from callsheet.wire.environment import Environment
+from tests.support.fleet import bearer, join, registry
+from tests.support.holding import holding, waiting
+from tests.support.race import Race
+
+LOCK = "SELECT pg_advisory_xact_lock(hashtextextended('callsheet environments', 0))"
+GRAPH = {"2": {"class_type": "SaveImage", "inputs": {"images": "none"}}}
+BARE = Environment(node_classes=["SaveImage"], models=[])
+STRICT = UpdateWorkflow.model_validate({"requirements": {"node_classes": ["Extra"]}})
+
+
+@dataclass(slots=True)
+class Side:
+    race: Race
+    catalog: CatalogRoom
+    fleet: FleetRoom
+    workflow: int
+
+    async def may_run(self, token: str) -> bool:
+        return self.workflow in (await self.fleet.authentication.of(bearer(token), for_poll=True)).workflow_ids
+
+
+@pytest.fixture
+async def side(race: Race, tmp_path: Path) -> AsyncIterator[Side]:
+    storage = LocalStorage(
+        tmp_path, public_url="http://localhost", secret=b"s" * 32, url_seconds=900, max_upload_bytes=1_000_000
+    )
+    catalog = open_catalog(race.one.databases, storage, 1_000_000, b"s" * 32)
+    request = CreateWorkflow(slug="raced", name="Raced", graph=GRAPH, output_node_id="2")
+    workflow = await catalog.workflows.create(request, "operator")
+    yield Side(race, catalog, registry(race.two.databases, race.two.room.execution), workflow.id)
+    await storage.close()
+
+
+async def test_whoever_is_second_sees_the_first(side: Side) -> None:
+    async with holding(side.race.central, LOCK):
+        tasks = await waiting(
+            side.race.central,
+            join(side.fleet, "gpu-1", "raced", environment=BARE),
+            side.catalog.workflows.update("raced", STRICT, "operator"),
+        )
+    joined, _ = [await task for task in tasks]
+    assert not await side.may_run(joined.token), "the change came second and found the new environment"
+    loose = UpdateWorkflow.model_validate({"requirements": {}})
+    await side.catalog.workflows.update("raced", loose, "operator")
+    assert await side.may_run(joined.token)
+    other = Environment(node_classes=["SaveImage", "Other"])
+    async with holding(side.race.central, LOCK):
+        tasks = await waiting(
+            side.race.central,
+            side.catalog.workflows.update("raced", STRICT, "operator"),
+            join(side.fleet, "gpu-2", "raced", environment=other),
+        )
+    _, joined = [await task for task in tasks]
+    assert not await side.may_run(joined.token), "the worker came second and found the changed workflow"
+
+
+async def test_an_environment_that_a_worker_is_taking_is_not_forgotten(side: Side) -> None:
+    worker = await join(side.fleet, "gpu-1", "raced", environment=BARE)
+    await side.fleet.registry.deregister(await side.fleet.authentication.of(bearer(worker.token)), "bye")
+    await side.race.one.rows(
+        side.race.central, "UPDATE worker_environments SET last_used_at = now() - interval '1 day'"
+    )
+
+    async def forget() -> int:
+        async with side.race.one.databases.central.connection() as connection:
+            return await forget_unused(connection)
+
+    take = "UPDATE worker_environments SET last_used_at = clock_timestamp()"
+    async with holding(side.race.central, take):
+        [forgetting] = await waiting(side.race.central, forget())
+    assert await forgetting == 0
+    assert await side.race.one.rows(side.race.central, "SELECT FROM worker_environments") != []

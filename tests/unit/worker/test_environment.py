@@ -1,0 +1,152 @@
+"""What an agent reports of its engines."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from callsheet.providers.engine import Engine, EngineUnreachable, Inventory
+from callsheet.wire.environment import MOST_MODELS, Environment, EnvironmentAnswer
+from callsheet.worker.control_plane import ControlPlane
+from callsheet.worker.environment import EnvironmentWatch, environment_of, parse_hashes
+from callsheet.worker.plane import Refused, Unreachable
+
+ONE, OTHER = "ab" * 32, "cd" * 32
+
+
+def inventory(classes: str, models: str = "", version: str = "0.7.0") -> Inventory:
+    return Inventory(frozenset(classes.split()), frozenset(models.split()), (version,))
+
+
+def test_engines_of_one_provider_have_what_all_of_them_have() -> None:
+    found = environment_of(
+        [("self_hosted", inventory("A B", "m.pt n.pt")), ("self_hosted", inventory("B C", "n.pt", "0.8.0"))], {}
+    )
+    assert found is not None
+    assert (found.node_classes, [model.name for model in found.models or []]) == (["B"], ["n.pt"])
+    assert found.engine_versions == ["0.7.0", "0.8.0"]
+
+
+def test_providers_have_what_any_of_them_has() -> None:
+    found = environment_of([("self_hosted", inventory("A")), ("lightbox", inventory("B"))], {})
+    assert found is not None
+    assert found.node_classes == ["A", "B"]
+
+
+def test_an_engine_that_does_not_say_makes_the_worker_say_nothing() -> None:
+    assert environment_of([("self_hosted", inventory("A")), ("cloud", None)], {}) is None
+    assert environment_of([], {}) is None
+
+
+def test_too_long_a_list_is_left_out_as_a_whole() -> None:
+    models = frozenset(f"{number}.pt" for number in range(MOST_MODELS + 1))
+    found = environment_of([("self_hosted", Inventory(frozenset({"A"}), models))], {})
+    assert found is not None
+    assert (found.node_classes, found.models) == (["A"], None)
+    classes = frozenset(f"{number:0250}" for number in range(5000))
+    found = environment_of([("self_hosted", Inventory(classes, frozenset({"m.pt"})))], {})
+    assert found is not None
+    assert (found.node_classes, found.models) == (None, None)
+
+
+def test_hashes_come_from_a_file_of_sha256sum() -> None:
+    text = f"{ONE}  ./checkpoints/sd/a.ckpt\n{OTHER} *loras/b.pt\nnonsense\n{ONE}  x/c.pt\n{OTHER}  y/c.pt\n"
+    hashes = parse_hashes(text)
+    assert (hashes["sd/a.ckpt"], hashes["a.ckpt"], hashes["b.pt"]) == (ONE, ONE, OTHER)
+    assert (hashes["c.pt"], hashes["x/c.pt"]) == (None, ONE)
+    found = environment_of([("self_hosted", inventory("A", "sd\\a.ckpt b.pt d.pt"))], hashes)
+    assert found is not None
+    assert {model.name: model.sha256 for model in found.models or []} == {
+        "b.pt": OTHER,
+        "d.pt": None,
+        "sd\\a.ckpt": ONE,
+    }
+
+
+class FakeEngine:
+    provider = "self_hosted"
+
+    def __init__(self) -> None:
+        self.has: Inventory | None = inventory("A", "m.pt")
+
+    async def inventory(self) -> Inventory:
+        if self.has is None:
+            raise EngineUnreachable("The engine is away.")
+        return self.has
+
+
+class FakePlane:
+    is_registered = True
+
+    def __init__(self) -> None:
+        self.reports: list[Environment] = []
+        self.error: Exception | None = None
+
+    async def report_environment(self, environment: Environment) -> EnvironmentAnswer:
+        if self.error is not None:
+            raise self.error
+        self.reports.append(environment)
+        return EnvironmentAnswer(cannot_run=[])
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def plane() -> FakePlane:
+    return FakePlane()
+
+
+async def look_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
+    await watch.look()
+    await watch.report(cast("ControlPlane", plane))
+
+
+async def test_only_what_is_new_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
+    watch = EnvironmentWatch([cast("Engine", engine)])
+    await look_and_report(watch, plane)
+    await look_and_report(watch, plane)
+    assert len(plane.reports) == 1
+    engine.has = inventory("A B", "m.pt")
+    await look_and_report(watch, plane)
+    assert [report.node_classes for report in plane.reports] == [["A"], ["A", "B"]]
+
+
+async def test_what_is_known_stays_while_an_engine_is_away(engine: FakeEngine, plane: FakePlane) -> None:
+    watch = EnvironmentWatch([cast("Engine", engine)])
+    await watch.look()
+    engine.has = None
+    await look_and_report(watch, plane)
+    assert [report.node_classes for report in plane.reports] == [["A"]]
+
+
+async def test_a_report_that_did_not_arrive_is_repeated_and_a_refused_one_is_not(
+    engine: FakeEngine, plane: FakePlane
+) -> None:
+    watch = EnvironmentWatch([cast("Engine", engine)])
+    plane.error = Unreachable("away")
+    await look_and_report(watch, plane)
+    plane.error = None
+    await look_and_report(watch, plane)
+    assert len(plane.reports) == 1
+    engine.has = inventory("B")
+    plane.error = Refused(404, "not_found", "Not found.")
+    await look_and_report(watch, plane)
+    plane.error = None
+    await look_and_report(watch, plane)
+    assert len(plane.reports) == 1
+
+
+async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(
+    engine: FakeEngine, plane: FakePlane, tmp_path: Path
+) -> None:
+    file = tmp_path / "hashes"
+    watch = EnvironmentWatch([cast("Engine", engine)], file)
+    await look_and_report(watch, plane)
+    file.write_text(f"{ONE}  m.pt\n")
+    await look_and_report(watch, plane)
+    assert [report.models[0].sha256 for report in plane.reports if report.models] == [None, ONE]

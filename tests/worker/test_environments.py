@@ -1,0 +1,44 @@
+"""An agent reports what its engine has: a job waits until some engine can run it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from callsheet.app import ControlPlane
+from callsheet.providers.comfyui import ComfyUI, Patience
+from tests.support.lightbox import lightbox_process
+from tests.support.waiting import until
+from tests.worker.harness import open_site
+
+PROBED = {
+    "4": {"class_type": "EmptyImage", "inputs": {"width": 8, "height": 8, "batch_size": 1, "color": 0}},
+    "3": {"class_type": "ProbeSleep", "inputs": {"image": ["4", 0], "seconds": 0.0, "steps": 1, "preview": False}},
+    "2": {"class_type": "SaveImage", "inputs": {"images": ["3", 0], "filename_prefix": "mine"}},
+}
+
+
+async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with (
+        lightbox_process(tmp_path / "lightbox", probes=False) as lightbox,
+        open_site(plane, tmp_path / "agent") as site,
+    ):
+        shop = site.shop
+        path = f"/api/admin/workflows/{shop.desk.workflow}"
+        changed = await shop.client.patch(path, json={"graph": PROBED}, headers=shop.desk.admin.headers)
+        assert changed.status_code == 200, changed.text
+        person = await site.person()
+        site.agent(engines=[ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))])
+        await until(site.workers)
+        job_id = await site.submit(person, workflow=PROBED, assets=[])
+        why = (await shop.shown(person, job_id))["why_waiting"]
+        assert why["message"] == "No worker has the node class ProbeSleep."
+        # As when somebody installs the package and restarts ComfyUI.
+        await lightbox.kill()
+        lightbox.probes = True
+        await lightbox.start()
+        await site.ends(person, job_id)
+        [worker] = await site.workers()
+        shown = (await shop.desk.get(shop.desk.admin, f"/api/admin/workers/{worker['worker_id']}")).json()
+        assert shown["cannot_run"] == []
