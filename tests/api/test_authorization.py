@@ -210,6 +210,7 @@ TABLE: dict[Access, str] = {
     FLEET: "POST /api/worker/register",
     WORKER: """
         POST /api/worker/poll
+        POST /api/worker/environment
         POST /api/worker/deregister
     """,
     HOLDER: """

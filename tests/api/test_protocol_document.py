@@ -19,6 +19,11 @@ from tests.support.workshop import OUTPUT, PNG, Workshop, open_workshop
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "protocol.md"
 PREVIEW = {"mime_type": "image/png", "data": "iVBORw0KGgo="}
+ENVIRONMENT = {
+    "node_classes": ["CheckpointLoaderSimple", "SaveImage"],
+    "models": [{"name": "sd15.safetensors"}],
+    "engine_versions": ["0.3.57"],
+}
 
 
 class Recorder:
@@ -63,6 +68,8 @@ async def come_and_go(recorder: Recorder) -> None:
     )
     recorder.note("register-fleet", worker, 201)
     recorder.examples["register-fleet"] = recorder.examples["register-fleet"].replace("fleet-face-swap", "video-gpus")
+    await worker.post("/api/worker/environment", ENVIRONMENT)
+    recorder.note("environment", worker)
     await worker.deregister("spot interruption")
     recorder.note("deregister", worker, 204)
 
@@ -167,7 +174,7 @@ async def test_every_address_of_the_protocol_is_in_the_document(plane: ControlPl
     paths = (await client.get("/openapi.json")).json()["paths"]
     protocol = [path for path in paths if path.startswith("/api/worker/")]
     document = DOCUMENT.read_text("utf-8")
-    assert len(protocol) == 8
+    assert len(protocol) == 9
     assert [path for path in protocol if f"POST {path}" not in document] == []
 
 

@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from callsheet.settings import ServerSettings
+from callsheet.wire.environment import Environment
 from callsheet.wire.fleet import DeregisterRequest, RegisterRequest
 from callsheet.wire.worker import (
     CompleteRequest,
@@ -32,6 +33,7 @@ MODELS: dict[str, tuple[type[BaseModel], dict[str, Any]]] = {
     "fail": (FailRequest, LEASE),
     "requeue": (RequeueRequest, LEASE),
     "defer": (DeferRequest, {**LEASE, "provider_job_id": "p", "expires_at": "2030-01-01T00:00:00Z"}),
+    "environment": (Environment, {}),
     "deregister": (DeregisterRequest, {}),
 }
 
@@ -78,6 +80,10 @@ REFUSED: list[tuple[str, str, str, int, Any]] = [
     ("complete", "outputs.name", "255 characters", 255, lambda n: {"outputs": [{**FILE, "name": "x" * n}]}),
     ("complete", "outputs.mime_type", "200 characters", 200, lambda n: {"outputs": [{**FILE, "mime_type": mime(n)}]}),
     ("complete", "outputs.size", "2^53 bytes", 2**53, lambda n: {"outputs": [{**FILE, "size": n}]}),
+    ("environment", "node_classes", "10,000 entries", 10_000, lambda n: {"node_classes": texts(n)}),
+    ("environment", "models", "5,000 entries", 5_000, lambda n: {"models": [{"name": name} for name in texts(n)]}),
+    ("environment", "models.name", "300 characters", 300, lambda n: {"models": [{"name": "x" * n}]}),
+    ("environment", "engine_versions", "64 entries", 64, lambda n: {"engine_versions": texts(n)}),
     ("defer", "provider_job_id", "200 characters", 200, lambda n: {"provider_job_id": "x" * n}),
 ]
 CUT: list[tuple[str, str, str, int, Any]] = [
@@ -128,6 +134,7 @@ def test_every_bounded_field_of_a_message_is_on_the_page() -> None:
         "dispatch_id",
         "lease_token",
         "capabilities",
+        "environment",
         "capacity_type",
         "prefetch",
         "run_started",

@@ -34,6 +34,11 @@ KEEP_METADATA = typer.Option(
     "--keep-metadata/--remove-metadata",
     help="Keep what the engine writes into results, the graph among it. Default: removed.",
 )
+REQUIREMENTS = typer.Option(
+    None,
+    help="What an engine must have, as JSON, for example {\"ignore\": [\"a.safetensors\"]}. {} is the default: what the "
+    "graph names.",
+)
 LARGEST_FILE = 64 * 1024 * 1024
 
 
@@ -239,6 +244,10 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     out.print(f"Longest run: {found.run_limit_seconds} seconds")
     out.print(f"Canceling a running job gives back: {found.refund_on_cancel}")
     out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
+    if found.required is not None:
+        models = [each.name + (f" ({each.sha256[:12]}…)" if each.sha256 else "") for each in found.required.models]
+        versions = [f"engine {found.required.engine_version}"] if found.required.engine_version else []
+        out.print(f"Requires: {', '.join([*found.required.node_classes, *models, *versions]) or 'nothing'}")
     rows = [
         (each.key, each.type.value, each.placeholder, each.default, "yes" if each.user_configurable else "no")
         for each in found.properties
@@ -258,6 +267,7 @@ def update_workflow(
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
     refund_on_cancel: str | None = REFUND_ON_CANCEL,
+    requirements: str | None = REQUIREMENTS,
     as_json: bool = AS_JSON,
 ) -> None:
     """Change a workflow. Jobs that were submitted keep what they were built from."""
@@ -276,6 +286,7 @@ def update_workflow(
         "run_limit_seconds": run_limit,
         "keep_metadata": keep_metadata,
         "refund_on_cancel": refund_on_cancel,
+        "requirements": _json_of(requirements),
     }
     changes: dict[str, object] = {field: value for field, value in given.items() if value is not None}
     if all_outputs:
@@ -288,6 +299,13 @@ def update_workflow(
         print_json(changed)
     else:
         out.print(f"Workflow {changed.slug} is changed: {', '.join(sorted(changes))}.")
+
+
+def _json_of(text: str | None) -> object:
+    try:
+        return None if text is None else json.loads(text)
+    except ValueError:
+        raise OperatorError("--requirements is not JSON.") from None
 
 
 def _extension_of(slug: str, output_node: str) -> str | None:

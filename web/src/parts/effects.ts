@@ -26,6 +26,7 @@ export function waitLine(effect: Effect): WaitLine {
   if (!effect.is_available || wait?.code === "off") return { text: effectTexts.off, readiness: "unavailable" };
   switch (wait?.code) {
     case "no_live_worker":
+    case "workers_lack":
       return { text: effectTexts.noWorker, readiness: "unavailable" };
     case "scaling_up":
       return { text: effectTexts.scalingUp, readiness: "waits" };
