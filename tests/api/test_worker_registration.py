@@ -62,6 +62,7 @@ async def test_a_worker_of_a_fleet_gets_a_token_and_the_fleets_active_workflows(
         "fleet_slug": fleet["slug"],
         "stage": "staging",
         "is_approved": True,
+        "cannot_run": [],
     }
     worker = await crew.done("GET", "workers/i-0abc")
     expected = {
