@@ -36,8 +36,7 @@ KEEP_METADATA = typer.Option(
 )
 REQUIREMENTS = typer.Option(
     None,
-    help="What an engine must have, as JSON, for example {\"ignore\": [\"a.safetensors\"]}. {} is the default: what the "
-    "graph names.",
+    help='What an engine must have, as JSON: {"ignore": ["a.safetensors"]}. {} is the default: what the graph names.',
 )
 LARGEST_FILE = 64 * 1024 * 1024
 
