@@ -50,7 +50,7 @@ web-tests: web
 # What it installs to try it comes from where this machine gets its packages, so it sees the settings of the shell.
 test-all: install-dev web ## The same with the tests that take long: chaos, fuzzing, benchmarks, a million rows, packages, pages
 	@$(MAKE) --no-print-directory lint types web-tests audit
-	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder $(ARGS)
+	@$(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder --hypothesis-profile thorough $(ARGS)
 
 audit: install-dev ## Look for known vulnerabilities of what the locks install; says so where no advisories can be had
 	@$(BIN)/python -m tools.audit

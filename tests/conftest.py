@@ -46,7 +46,8 @@ sys.modules.setdefault("sniffio", None)  # type: ignore[arg-type]
 # gets the same verdict: new examples are looked for by `make chaos`, where somebody looks at what is found.
 PATIENT: dict[str, Any] = {"deadline": None, "suppress_health_check": [hypothesis.HealthCheck.too_slow]}
 hypothesis.settings.register_profile("exploring", **PATIENT, max_examples=1000, derandomize=False)
-hypothesis.settings.register_profile("repeatable", **PATIENT, derandomize=True, database=None)
+hypothesis.settings.register_profile("thorough", **PATIENT, max_examples=100, derandomize=True, database=None)
+hypothesis.settings.register_profile("repeatable", **PATIENT, max_examples=30, derandomize=True, database=None)
 hypothesis.settings.load_profile("repeatable")
 
 
@@ -100,7 +101,8 @@ def _plain_tracebacks() -> None:
         structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=False),
         structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
     ]
-    structlog.configure(processors=processors)
+    # A line for each request that nobody reads would be a twentieth of what a test of HTTP costs.
+    structlog.configure(processors=processors, wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -165,6 +165,7 @@ async def test_every_picture_of_a_prediction_is_a_candidate(floor: Floor) -> Non
     assert run["spent"] == COST
 
 
+@pytest.mark.thorough
 async def test_a_job_says_which_run_it_belongs_to_and_lists_are_narrowed_by_it(floor: Floor) -> None:
     run = await floor.becomes(await floor.begin(BASE, CHILD), "completed")
     other = await floor.becomes(await floor.begin(BASE), "completed")

@@ -235,6 +235,7 @@ async def test_a_user_makes_a_hundred_links_in_an_hour(ann: Studio) -> None:
     assert (await ann.ask("POST", f"/api/ai-jobs/{job_id}/shares", {})).json()["code"] == "quota_exceeded"
 
 
+@pytest.mark.thorough
 async def test_the_operator_limits_the_life_of_links_and_switches_them_off(started: Started) -> None:
     async with started(sharing={"link_days": 3, "longest_link_days": 5}) as (plane, _), Studio.opened(plane) as ann:
         job_id = await finished(ann, MADE)

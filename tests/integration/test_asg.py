@@ -234,6 +234,7 @@ async def test_where_aws_does_not_answer_the_worker_is_let_in(core: Core) -> Non
     assert [line["event"] for line in await events(core, STRANGER)] == ["registered", "asg_not_validated"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("code", "membership"), [("ValidationError", "stranger"), ("AccessDenied", "unknown"), ("Throttling", "unknown")]
 )

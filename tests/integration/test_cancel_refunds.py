@@ -40,6 +40,7 @@ async def cancel(core: Core, member: Member, job_id: UUID) -> None:
     await core.room.endings.cancel(member.tenant_id, job_id, actor="user:ann")
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("percent", "refunded"), [(None, 100), (0.0, 100), (0.9, 100), (40.0, 60), (99.5, 1), (100.0, 0)]
 )

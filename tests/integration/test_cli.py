@@ -135,6 +135,7 @@ def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet:
     )
 
 
+@pytest.mark.thorough
 def test_the_share_of_a_tenant_is_shown_and_changed(callsheet: Callsheet) -> None:
     callsheet.call("tenants", "create", "shares")
     shown = callsheet.succeed("tenants", "share", "shares", "--json").json
@@ -150,6 +151,7 @@ def test_the_share_of_a_tenant_is_shown_and_changed(callsheet: Callsheet) -> Non
     assert callsheet.call("tenants", "share", "none").sentence.startswith("There is no tenant 'none'.")
 
 
+@pytest.mark.thorough
 def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> None:
     callsheet.call("tenants", "create", "quotas")
     shown = callsheet.succeed("tenants", "quotas", "quotas", "--json").json
@@ -175,6 +177,7 @@ def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> N
     callsheet.succeed("keys", "revoke", key["id"])
 
 
+@pytest.mark.thorough
 async def test_users_and_tenants_are_disabled_enabled_and_deleted(
     callsheet: Callsheet, central: asyncpg.Connection
 ) -> None:
@@ -211,6 +214,7 @@ async def test_users_and_tenants_are_disabled_enabled_and_deleted(
     assert {"user.disable", "user.enable", "user.role", "user.delete", "tenant.disable", "tenant.enable"} <= actions
 
 
+@pytest.mark.thorough
 async def test_invitations_and_reset_links_are_printed_once(callsheet: Callsheet, central: asyncpg.Connection) -> None:
     callsheet.call("tenants", "create", "guests")
     invited = callsheet.succeed("users", "invite", "Guest@Example.com", "--tenant", "guests", "--role", "viewer")
@@ -235,6 +239,7 @@ async def test_invitations_and_reset_links_are_printed_once(callsheet: Callsheet
     assert await central.fetchval("SELECT count(*) FROM account_links WHERE user_id IS NOT NULL") == 0
 
 
+@pytest.mark.thorough
 async def test_keys_have_scopes_and_expire_and_are_in_the_audit_log(
     callsheet: Callsheet, central: asyncpg.Connection
 ) -> None:
@@ -355,6 +360,7 @@ async def test_a_pool_is_one_command_and_the_database_the_next(
     await central.execute("DROP DATABASE cli_pool_3 WITH (FORCE)")
 
 
+@pytest.mark.thorough
 def test_the_shell_is_psql_on_the_database_that_was_named(callsheet: Callsheet, dsn: str) -> None:
     statements = "SELECT current_database() || '!';\n\\set ON_ERROR_STOP on\nSELECT 1/0;\n"
     answer = callsheet.run("db", "shell", input=statements)

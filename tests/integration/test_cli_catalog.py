@@ -101,6 +101,7 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
     ]
 
 
+@pytest.mark.thorough
 def test_a_value_is_not_set_over_a_change_that_another_operator_made_meanwhile(
     callsheet: Callsheet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -120,6 +121,7 @@ def test_a_value_is_not_set_over_a_change_that_another_operator_made_meanwhile(
     assert callsheet.call("effects", "show", "raced", "--json").json["overrides"] == {"prompt": "a cat"}
 
 
+@pytest.mark.thorough
 def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="used.json")
     assert callsheet.call("workflows", "import", file, "--yes", "--json").json["slug"] == "used"
@@ -168,6 +170,7 @@ def test_options_decide_what_was_proposed(callsheet: Callsheet, tmp_path: Path) 
     assert (made["output_extension"], made["output_mime_type"]) == ("webm", "video/webm")
 
 
+@pytest.mark.thorough
 def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet, tmp_path: Path) -> None:
     file = export(tmp_path, name="again.json")
     first = callsheet.call("workflows", "import", file, "--replace", "--name", "Mine", "--yes", "--json").json

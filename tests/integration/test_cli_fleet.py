@@ -167,6 +167,7 @@ async def test_the_list_of_workers_is_shown_again_until_it_is_interrupted(
     assert "Traceback" not in ended.err
 
 
+@pytest.mark.thorough
 async def test_registration_tokens_are_created_listed_rotated_and_revoked(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:

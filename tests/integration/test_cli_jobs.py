@@ -99,6 +99,7 @@ async def test_a_key_that_is_not_one_is_refused_before_it_is_kept(desk: Desk, te
     assert not profiles_file().exists()
 
 
+@pytest.mark.thorough
 async def test_a_password_becomes_a_key_of_this_machine(plane: ControlPlane, desk: Desk, terminal: Terminal) -> None:
     person = await desk.person()
     by_email = ("login", terminal.url, "--email", person.user.email)

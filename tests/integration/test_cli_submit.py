@@ -110,6 +110,7 @@ def test_a_picture_of_ones_own_goes_onto_the_video(callsheet: Callsheet, clip: P
     assert farthest(other[:40, :40], decode(clip).frames[6][:40, :40]) < 10
 
 
+@pytest.mark.thorough
 def test_a_name_as_long_as_a_name_can_be_is_cut_for_the_result(callsheet: Callsheet, tmp_path: Path) -> None:
     make_picture(tmp_path / f"{'ä' * 125}.png")
     done = callsheet.succeed("submit", "glow", f"{'ä' * 125}.png", "--watch")
@@ -117,6 +118,7 @@ def test_a_name_as_long_as_a_name_can_be_is_cut_for_the_result(callsheet: Callsh
     assert (tmp_path / fetched(done)).exists()
 
 
+@pytest.mark.thorough
 def test_a_result_that_cannot_be_written_can_still_be_fetched(callsheet: Callsheet, tmp_path: Path) -> None:
     failed = callsheet.run("submit", "imagine", "--set", "prompt=a", "--watch", "-o", f"{'a' * 300}.png")
     assert (failed.code, failed.out) == (1, "")
@@ -125,6 +127,7 @@ def test_a_result_that_cannot_be_written_can_still_be_fetched(callsheet: Callshe
     assert (tmp_path / fetched(callsheet.succeed("watch", job_id, "-o", "."))).exists()
 
 
+@pytest.mark.thorough
 def test_half_the_speed_is_twice_as_long(callsheet: Callsheet, clip: Path) -> None:
     done = callsheet.succeed("submit", "slow-motion", clip.name, "--watch")
     before, after = decode(clip), decode(clip.with_name(fetched(done).name))
@@ -140,6 +143,7 @@ def test_an_image_becomes_an_image(callsheet: Callsheet, tmp_path: Path) -> None
     assert after.mean() > picture.mean() + 10
 
 
+@pytest.mark.thorough
 def test_words_alone_become_an_image(callsheet: Callsheet, tmp_path: Path) -> None:
     (tmp_path / "results").mkdir()
     chosen = ("--set", "prompt=mountains at dawn", "--set", "seed=7", "--watch", "-o", "results")

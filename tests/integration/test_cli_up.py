@@ -50,5 +50,6 @@ def test_a_picture_is_made_with_nothing_else_started(callsheet: Callsheet) -> No
     assert "Traceback" not in left.err
 
 
+@pytest.mark.thorough
 def test_without_tasks_it_is_not_everything(callsheet: Callsheet) -> None:
     assert "callsheet serve" in callsheet.having(TASKS__IN_PROCESS="0").call("up").sentence

@@ -123,6 +123,7 @@ async def test_where_everything_is_well_it_says_so_and_succeeds(settings: Settin
     assert messages["database"].endswith("(by DSN), 2 pools.")
 
 
+@pytest.mark.thorough
 def test_nothing_but_json_is_printed_where_json_is_asked_for(tmp_path: Path) -> None:
     # In a process of its own: in this one the logs are set up already. The call of the engine is logged.
     ended = Callsheet(tmp_path, ENGINE__URL=NOBODY).run_process("doctor", "--worker", "--json")

@@ -183,6 +183,7 @@ async def test_two_claims_of_one_process_end_one_by_one(home: Path) -> None:
     assert is_down(home)
 
 
+@pytest.mark.thorough
 async def test_the_server_outlives_the_process_that_started_it_while_another_uses_it(home: Path) -> None:
     starter = await UserProcess.launch(home)
     await starter.ready()
@@ -210,6 +211,7 @@ async def test_a_start_right_after_the_only_user_was_killed_works_at_once(home: 
         assert server.port == port
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("victims", [[keeper_of], [postmaster_of], [keeper_of, postmaster_of]])
 async def test_a_killed_server_comes_back_on_its_port_with_what_was_committed(
     home: Path, victims: list[Callable[[Path], int]]
@@ -292,6 +294,7 @@ async def test_a_stale_pid_that_belongs_to_somebody_else_now_neither_blocks_nor_
     assert await bystander.wait() == -signal.SIGKILL
 
 
+@pytest.mark.thorough
 async def test_a_crash_during_initialisation_does_not_block_the_next_start(empty_home: Path) -> None:
     user = await UserProcess.launch(empty_home)
     unfinished = (empty_home / "postgres").glob

@@ -114,6 +114,7 @@ def test_every_gap_of_the_room_is_crashed_in() -> None:
     }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(("point", "scene"), CRASHES, ids=[f"{point}-{scene.__name__}" for point, scene in CRASHES])
 async def test_after_a_crash_in_a_gap_the_next_control_plane_goes_on_and_nothing_is_doubled(
     core: Core, ann: Member, stage: Stage, point: Failpoint, scene: Scene

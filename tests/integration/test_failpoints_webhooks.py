@@ -110,6 +110,7 @@ async def brought_home(booth: Booth) -> None:
         await booth.work()
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.__name__)
 async def test_a_crash_anywhere_leaves_one_prediction_one_result_and_one_charge(
     booth: Booth, scene: Callable[[Booth], Awaitable[bool]], tmp_path: Path, replicate: ReplicateServer

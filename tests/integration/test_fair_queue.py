@@ -224,6 +224,7 @@ async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_li
     assert [await leased(core, 2) for core in cores] == [[], []]
 
 
+@pytest.mark.thorough
 async def test_lanes_that_nobody_needs_are_removed(core: Core) -> None:
     """One user submits with every priority there is, and cancels: what is left costs nobody anything."""
     member = await core.member(tokens=100_000)

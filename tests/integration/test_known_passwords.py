@@ -100,6 +100,7 @@ async def test_the_demo_makes_up_a_password_of_its_own_and_keeps_it(settings: Se
         assert (await seed_account(plane))[1] == password
 
 
+@pytest.mark.thorough
 async def test_the_demo_replaces_a_published_password(settings: Settings) -> None:
     async with open_control_plane(settings) as plane:
         await as_before(plane)

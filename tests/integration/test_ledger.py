@@ -523,6 +523,7 @@ async def break_books(databases: Databases, command: Callsheet) -> dict[str, Bro
     }
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("what", BROKEN)
 def test_the_audit_finds_what_is_wrong_and_names_the_row(broken: dict[str, Broken], what: str) -> None:
     _, expected = BROKEN[what]

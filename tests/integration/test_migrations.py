@@ -133,6 +133,7 @@ async def test_a_first_start_migrates_central_and_makes_the_first_pool_beside_it
     assert await migrate_all(settings, server.dsn(central)) == {"central": [], "pool_1": []}
 
 
+@pytest.mark.thorough
 async def test_database_names_may_be_odd_or_left_out_of_the_dsn(server: Server, tmp_path: Path) -> None:
     odd = await server.create_database('odd "name"/ü?')
     assert await opened_once(settings_for(server.dsn(odd), tmp_path)) == {"central": odd, "pool_1": f"{odd}_pool_1"}
@@ -428,6 +429,7 @@ async def test_a_pool_added_while_others_run_takes_tenants_and_only_its_own(
             assert await connection.fetchval("SELECT count(*) FROM pool_tenants") == 0
 
 
+@pytest.mark.thorough
 async def test_adding_a_pool_again_changes_nothing_but_its_address(
     server: Server, empty: str, settings: Settings, databases: Databases
 ) -> None:

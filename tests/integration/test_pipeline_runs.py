@@ -45,6 +45,7 @@ async def test_a_run_of_four_steps_goes_on_to_its_leaves_by_itself(
     await shoot.check(run)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("strategy", Strategy)
 async def test_every_parent_has_as_many_children_as_it_may_and_none_has_more(shoot: Shoot, strategy: Strategy) -> None:
     run = await shoot.run(

@@ -277,6 +277,7 @@ async def test_repoint_takes_no_original_for_a_copy(untouched: Production, copie
     assert untouched.databases.unavailable == {}
 
 
+@pytest.mark.thorough
 async def test_g12_a_crash_between_two_pools_is_repaired_by_repointing_again(
     production: Production, copies: Copies
 ) -> None:

@@ -146,6 +146,7 @@ async def test_of_a_long_video_only_the_beginning_is_read(tmp_path: Path) -> Non
     assert all(len(each) <= MOST_BYTES[name] for name, each in made.files.items())
 
 
+@pytest.mark.thorough
 async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -> None:
     path = tmp_path / "a.ts"
     make_clip(path, 48, 12, sound=False)
@@ -153,6 +154,7 @@ async def test_a_video_that_breaks_off_has_what_there_is_of_it(tmp_path: Path) -
     assert opened(made.files[LARGE]).size == (160, 120)
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize(
     ("kind", "content", "reason"),
     [

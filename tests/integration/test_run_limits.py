@@ -138,6 +138,7 @@ async def test_surplus_of_a_parent_that_was_killed_meanwhile_is_counted_as_such(
     await shoot.check(run)
 
 
+@pytest.mark.thorough
 async def test_a_third_step_that_always_fails_does_not_spend_the_budget_on_the_first_two(shoot: Shoot) -> None:
     steps = await shoot.steps("base", "fix", "break", max_children=2)
     steps[2]["workflow"] = await shoot.workflow(

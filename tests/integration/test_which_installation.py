@@ -79,6 +79,7 @@ def test_no_command_but_those_that_serve_writes_anything_where_there_is_nothing(
         assert set(tmp_path.rglob("*")) == before, names
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("command", NEED_AN_INSTALLATION, ids=" ".join)
 def test_a_command_that_needs_an_installation_says_where_it_looked(
     nowhere: Path, tmp_path: Path, command: tuple[str, ...]
@@ -103,6 +104,7 @@ def test_as_a_process_it_ends_with_1_and_leaves_nothing_behind(nowhere: Path, co
     assert list(nowhere.iterdir()) == []
 
 
+@pytest.mark.thorough
 async def test_one_that_was_made_is_found_from_below_and_named_to_those_who_ask(
     nowhere: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,6 +128,7 @@ async def test_one_that_was_made_is_found_from_below_and_named_to_those_who_ask(
         await running.close()
 
 
+@pytest.mark.thorough
 async def test_with_a_dsn_the_schema_of_central_is_the_installation(
     nowhere: Path, tmp_path: Path, postgres: EmbeddedPostgres
 ) -> None:

@@ -56,6 +56,7 @@ async def test_the_last_operator_stays(shared_databases: Databases, change: str)
     assert await operators(shared_databases) == {other.user.id}
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("second", CHANGES)
 @pytest.mark.parametrize("first", CHANGES)
 async def test_of_two_operators_who_shut_each_other_out_one_stays(

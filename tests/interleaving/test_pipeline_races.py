@@ -194,6 +194,7 @@ async def test_the_database_itself_refuses_a_place_that_is_taken(planes: Planes)
     await planes.one.check(run)
 
 
+@pytest.mark.thorough
 async def test_runs_take_turns_whichever_control_plane_looks(race: Race, planes: Planes) -> None:
     stages = [plane.stage for plane in (planes.one, planes.two)]
     looking = [

@@ -129,6 +129,7 @@ async def narrowed(shift: Shift) -> Pipeline:
     return await shift.one.define([*({**step, "top_k": 3} for step in parents), last])
 
 
+@pytest.mark.thorough
 async def test_the_same_seed_and_votes_make_the_same_tree_at_one_control_plane_and_at_two_that_keep_dying(
     shift: Shift,
 ) -> None:

@@ -6,6 +6,8 @@ import asyncio
 from random import Random
 from typing import Any
 
+import pytest
+
 from callsheet.jobs.relay import entry_of
 from callsheet.jobs.reports import StartedLease
 from callsheet.plumbing.failpoints import Failpoint
@@ -57,6 +59,7 @@ async def test_twenty_loops_that_ask_together_fill_a_limit_exactly_each_time(rac
     await race.one.check()
 
 
+@pytest.mark.thorough
 async def test_twenty_loops_never_have_more_than_the_limit_out_and_finish_everything(race: Race) -> None:
     """Free running: queued tasks, synchronous ones born beside them, leases that are lost on the way."""
     await race.one.room.overview.declare_limit("gpu", LIMIT)

@@ -309,6 +309,7 @@ async def test_a_revoked_token_makes_it_register_again(site: Site) -> None:
     await site.ends(person, await site.submit(person))
 
 
+@pytest.mark.thorough
 async def test_an_agent_that_was_removed_as_stale_is_told_to_register_again_and_does(site: Site) -> None:
     token = site.directory / "token.json"
     with capture_logs() as logs:

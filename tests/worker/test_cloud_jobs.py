@@ -103,6 +103,7 @@ async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_a
     assert own == site.engine.called("/prompt")[0]["prompt_id"]
 
 
+@pytest.mark.thorough
 async def test_a_canceled_cloud_job_is_stopped_in_the_cloud(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
     sleep = node("ProbeSleep", image=["1", 0], seconds=60.0, steps=1200, preview=False)
     graph = GRAPH | {"3": sleep}

@@ -98,6 +98,7 @@ async def test_a_drained_worker_that_stays_takes_nothing_until_the_drain_is_undo
     await site.leave(agent)
 
 
+@pytest.mark.thorough
 async def test_a_process_that_was_drained_earlier_ends_with_a_code_that_keeps_it_down(
     site: Site, tmp_path: Path
 ) -> None:
@@ -261,6 +262,7 @@ async def test_a_killed_agents_jobs_do_not_wait_for_an_engine_that_is_away_as_we
     assert await site.workers() == []
 
 
+@pytest.mark.thorough
 async def test_files_that_were_damaged_are_no_reason_not_to_start(site: Site) -> None:
     reports = site.directory / "reports"
     (reports / "a-folder.json").mkdir(parents=True)

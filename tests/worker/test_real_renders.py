@@ -131,6 +131,7 @@ async def test_a_job_that_is_interrupted_before_it_was_submitted_leaves_no_file_
     assert at_engine() == []
 
 
+@pytest.mark.thorough
 async def test_an_engine_that_was_killed_loses_no_job(studio: Studio) -> None:
     studio.site.agent(engines=[studio.engine])
     person = await studio.site.person()

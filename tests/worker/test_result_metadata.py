@@ -93,6 +93,7 @@ async def test_a_delivered_file_of_any_kind_carries_nothing_of_the_graph(studio:
         assert look(path) == look(original), name
 
 
+@pytest.mark.thorough
 async def test_a_workflow_that_keeps_metadata_delivers_files_as_they_are(studio: Studio, tmp_path: Path) -> None:
     results = await studio.results(tmp_path / "results", keep_metadata=True)
     assert sorted(path.suffix for path in results.values()) == ALL_KINDS

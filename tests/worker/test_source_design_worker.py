@@ -111,6 +111,7 @@ async def test_a_failed_run_fails_the_job_with_what_it_said(site: Site) -> None:
     assert await site.shop.balance(person) == 1000
 
 
+@pytest.mark.thorough
 async def test_agents_of_today_work_beside_it(site: Site) -> None:
     site.engine.scenario = "SaveImage_batch3"
     agent = site.agent()

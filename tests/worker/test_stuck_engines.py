@@ -65,6 +65,7 @@ async def test_a_stuck_engine_gets_no_further_job_and_its_worker_leaves_until_it
         await site.ends(person, job_id, hurry=True)
 
 
+@pytest.mark.thorough
 async def test_a_job_that_waits_in_an_engine_where_nothing_runs_goes_elsewhere_with_its_attempt(site: Site) -> None:
     assert site.engine._executor is not None
     site.engine._executor.cancel()
@@ -131,6 +132,7 @@ async def test_an_executor_that_died_before_the_first_node_gets_the_short_limit(
             await engine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("scenario", "is_stuck"), [("wedged_at_start", True), ("deaf", False)])
 async def test_a_socket_that_was_lost_is_told_again_whether_a_node_runs(scenario: str, is_stuck: bool) -> None:
     async with replaying() as server:
@@ -172,6 +174,7 @@ async def test_a_socket_that_the_engine_has_forgotten_is_opened_anew_and_stops_n
             await engine.close()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("socket", ["forgotten", "none", "for pictures"])
 async def test_a_silent_node_is_waited_for_also_where_the_socket_says_nothing(
     socket: str, monkeypatch: pytest.MonkeyPatch
@@ -271,6 +274,7 @@ async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(si
     await stranger.close()
 
 
+@pytest.mark.thorough
 async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +295,7 @@ async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
     assert (await site.closed(second))["attempts"] == 1
 
 
+@pytest.mark.thorough
 async def test_a_job_that_came_just_after_its_engine_died_keeps_its_attempts(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -315,6 +320,7 @@ async def test_a_job_that_came_just_after_its_engine_died_keeps_its_attempts(
     assert (await site.closed(job_id))["attempts"] == 1
 
 
+@pytest.mark.thorough
 async def test_an_engine_that_was_only_slow_takes_jobs_again_by_itself(site: Site) -> None:
     site.engine.scenario = "held"
     site.agent(patience=Patience(stall=0.5, absent=120, poll=0.05))

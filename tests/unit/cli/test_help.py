@@ -102,6 +102,7 @@ def test_asking_for_help_loads_neither_server_nor_client() -> None:
     assert {".".join(name.split(".")[:2]) for name in loaded if name.startswith("callsheet")} <= ROOMS
 
 
+@pytest.mark.thorough
 def test_the_shell_completes_commands() -> None:
     script = Path(sys.executable).with_name("callsheet")
     words = {"COMP_WORDS": "callsheet jobs can", "COMP_CWORD": "2"}

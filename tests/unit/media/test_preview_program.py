@@ -33,6 +33,7 @@ def opened(content: bytes) -> Image.Image:
     return image
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("kind", ["PNG", "JPEG", "WEBP", "GIF", "BMP", "TIFF"])
 def test_a_large_image_becomes_small_ones_of_the_same_shape(kind: str) -> None:
     made = opened(small(encoded(Image.new("RGB", (1600, 800), "red"), kind)))
