@@ -264,6 +264,27 @@ async def test_the_lifecycle_hook_of_an_ended_instance_is_completed(aws: str, cl
         await asg.end(hooked, [ended])
 
 
+async def test_an_agent_that_has_left_completes_the_lifecycle_hook_of_its_machine(
+    aws: str, client: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callsheet.worker.protection.RELEASE_SECONDS", 60.0)
+    group, instance = create_group(client), "i-0123456789abcdef0"
+    async with late_answers(aws) as late:
+        late.answers["CompleteLifecycleAction"] = empty_answer("CompleteLifecycleAction")
+        protection = Protection(group, REGION, late.url, "finish")
+        keeping = asyncio.create_task(protection.keep(instance))
+        await asyncio.sleep(0)
+        await protection.release()
+        keeping.cancel()
+        await asyncio.gather(keeping, return_exceptions=True)
+        [completed] = late.calls
+        assert (completed["Action"], completed["InstanceId"]) == ("CompleteLifecycleAction", instance)
+        assert (completed["AutoScalingGroupName"], completed["LifecycleHookName"]) == (group, "finish")
+        # The machine does not wait at the hook: it only restarts its agent.
+        late.answers["CompleteLifecycleAction"] = refusal("ValidationError")
+        await protection.release()
+
+
 @pytest.mark.parametrize(
     ("code", "sentence"),
     [

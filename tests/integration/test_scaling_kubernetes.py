@@ -11,7 +11,7 @@ import pytest
 from callsheet.scaling.driver import DriverError, ScaledFleet
 from callsheet.scaling.drivers.kubernetes import Kubernetes
 from callsheet.scaling.policy import Policy
-from tests.support.kubernetes_api import NAME, NAMESPACE, Cluster, serving, write_kubeconfig
+from tests.support.kubernetes_api import COST, NAME, NAMESPACE, Cluster, serving, write_kubeconfig
 from tests.support.ports import free_port
 
 
@@ -76,6 +76,13 @@ async def test_exactly_the_drained_pods_of_a_deployment_go(deployment: Cluster, 
     assert sorted(deployment.pods) == [first, third]
     await driver.end(fleet(), [drained, also])
     assert deployment.replicas == 2, "those that are gone are no error, and none goes in their place"
+
+
+async def test_a_deletion_cost_that_somebody_else_wrote_says_nothing(deployment: Cluster, driver: Kubernetes) -> None:
+    [other, _] = deployment.grow(2)
+    deployment.pods[other]["metadata"]["annotations"] = {COST: "-2147483648"}
+    await driver.want(fleet(), 1, 0)
+    assert deployment.replicas == 2
 
 
 async def test_fewer_wanted_ends_no_pod_that_may_hold_a_job(deployment: Cluster, driver: Kubernetes) -> None:

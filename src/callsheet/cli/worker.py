@@ -116,6 +116,7 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
         asg_name=given.asg_name,
         asg_region=given.asg_region,
         asg_endpoint_url=given.asg_endpoint_url,
+        asg_lifecycle_hook=given.asg_lifecycle_hook,
     )
 
 

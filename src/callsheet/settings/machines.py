@@ -167,6 +167,11 @@ class WorkerSettings(Section):
     )
     asg_region: str | None = Field(None, description="Its region. Default: that of the AWS chain.")
     asg_endpoint_url: WebAddress | None = Field(None, description="Address to ask instead of Amazon's.")
+    asg_lifecycle_hook: str | None = Field(
+        None,
+        description="Termination lifecycle hook of that group, which the worker completes when it has left. "
+        "Default: none.",
+    )
     metadata_url: WebAddress | None = Field(
         "http://169.254.169.254",
         description="Where EC2 announces that it takes the machine away; looked at where it answers.",

@@ -65,7 +65,9 @@ class Agent:
         self._poll_id = ""
         self._is_draining = False
         self._machine = Machine(config.metadata_url, config.metadata_seconds, self.departure)
-        self._protection = Protection(config.asg_name, config.asg_region, config.asg_endpoint_url)
+        self._protection = Protection(
+            config.asg_name, config.asg_region, config.asg_endpoint_url, config.asg_lifecycle_hook
+        )
 
     async def run(self) -> None:
         """Until it shall leave; raises OperatorError where it cannot even start."""

@@ -39,3 +39,4 @@ class AgentConfig:
     asg_name: str | None = None
     asg_region: str | None = None
     asg_endpoint_url: str | None = None
+    asg_lifecycle_hook: str | None = None

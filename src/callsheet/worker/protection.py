@@ -17,8 +17,15 @@ RELEASE_SECONDS = 5.0
 
 
 class Protection:
-    def __init__(self, group: str | None, region: str | None = None, endpoint_url: str | None = None):
+    def __init__(
+        self,
+        group: str | None,
+        region: str | None = None,
+        endpoint_url: str | None = None,
+        lifecycle_hook: str | None = None,
+    ):
         self._group = group
+        self._lifecycle_hook = lifecycle_hook
         self._region = region
         self._endpoint_url = endpoint_url
         self._wanted = False
@@ -55,6 +62,19 @@ class Protection:
             with suppress(TimeoutError):
                 async with asyncio.timeout(RELEASE_SECONDS):
                     await self._switch(False)
+        if self._group is not None and self._instance_id is not None and self._lifecycle_hook is not None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RELEASE_SECONDS):
+                    await self._complete()
+
+    async def _complete(self) -> None:
+        """A machine that waits at its lifecycle hook for its jobs may go; where it does not wait, AWS says so."""
+        try:
+            await asyncio.to_thread(self._call_complete)
+        except Exception as error:  # noqa: BLE001 - as below
+            log.info("worker.hook_not_completed", reason=f"{type(error).__name__}: {error}")
+        else:
+            log.info("worker.hook_completed", hook=self._lifecycle_hook)
 
     async def _switch(self, on: bool) -> bool:
         async with self._switching:
@@ -68,10 +88,21 @@ class Protection:
         return True
 
     def _call(self, on: bool) -> None:
+        self._opened().set_instance_protection(
+            InstanceIds=[self._instance_id], AutoScalingGroupName=self._group, ProtectedFromScaleIn=on
+        )
+
+    def _call_complete(self) -> None:
+        self._opened().complete_lifecycle_action(
+            AutoScalingGroupName=self._group,
+            LifecycleHookName=self._lifecycle_hook,
+            InstanceId=self._instance_id,
+            LifecycleActionResult="CONTINUE",
+        )
+
+    def _opened(self) -> Any:
         if self._client is None:
             import boto3
 
             self._client = boto3.client("autoscaling", region_name=self._region, endpoint_url=self._endpoint_url)
-        self._client.set_instance_protection(
-            InstanceIds=[self._instance_id], AutoScalingGroupName=self._group, ProtectedFromScaleIn=on
-        )
+        return self._client

@@ -19,8 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
 from callsheet.scaling.drivers.options import checked_options, read_options
 from callsheet.scaling.drivers.pods import (
-    DELETION_COST,
-    LOWEST_COST,
+    MARK,
     Pod,
     deployment_replicas,
     ending_order,
@@ -178,7 +177,7 @@ class Kubernetes:
         return Workload(scale, tuple(pod for each in listed.items if (pod := Pod.read(each)) is not None))
 
     async def _mark(self, options: KubernetesOptions, pod: Pod) -> None:
-        body = {"metadata": {"annotations": {DELETION_COST: LOWEST_COST}}}
+        body = {"metadata": {"annotations": MARK}}
         await self._call(options, "patch_namespaced_pod", pod.name, _namespace(options), body, accepts=NOT_FOUND)
 
     async def _call(

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
-# The lowest that Kubernetes accepts. A pod that has it was ended here.
+# The lowest that Kubernetes accepts. Others use it too, such as Karpenter, so a pod that was ended here also says so.
 LOWEST_COST = "-2147483648"
+MARK = {DELETION_COST: LOWEST_COST, "callsheet/ended": "true"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Pod:
     # A pod without a node has never run, so no worker was ever in it.
     has_node: bool = True
     is_ready: bool = True
-    # By this driver, with the lowest deletion cost.
+    # It was ended by this driver, which gave it the lowest deletion cost.
     is_marked: bool = False
 
     @classmethod
@@ -36,7 +37,7 @@ class Pod:
             name=described.metadata.name,
             has_node=bool(described.spec.node_name),
             is_ready=conditions.get("Ready") == "True",
-            is_marked=(described.metadata.annotations or {}).get(DELETION_COST) == LOWEST_COST,
+            is_marked=MARK.items() <= (described.metadata.annotations or {}).items(),
         )
 
     @property
