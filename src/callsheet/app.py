@@ -88,6 +88,8 @@ from callsheet.plumbing.secrets import master_secret
 from callsheet.plumbing.server import HttpServer, free_address
 from callsheet.plumbing.shortcut import Shortcut
 from callsheet.providers.registry import ENGINES, Registry, open_registry
+from callsheet.scaling.metric import FleetMetrics
+from callsheet.scaling.metric_routes import metric_router
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.tasks.generation_routes import generation_router, product_router
@@ -475,6 +477,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         worker_log_router(fleet.workers, authentication),
         admin_fleet_router(fleet.fleets, authentication),
         fleet_token_router(fleet.fleet_tokens, authentication),
+        metric_router(FleetMetrics(databases), authentication),
         admin_provider_router(rooms.webhooks.operations, authentication),
     ]
 

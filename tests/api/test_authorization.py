@@ -283,6 +283,7 @@ TABLE: dict[Access, str] = {
         GET /api/admin/fleets
         GET /api/admin/fleets/{fleet_id}
         GET /api/admin/fleets/{fleet_id}/tokens
+        GET /api/admin/fleets/{fleet_id}/scaling/metric
         GET /api/admin/providers
     """,
     OPERATOR: """
@@ -421,6 +422,9 @@ async def test_every_route_is_classified(client: httpx.AsyncClient) -> None:
 
 def scope_needed(access: Access, operation: str) -> str | None:
     """The scope that a key needs for an operation of its user."""
+    if operation == "GET /api/admin/fleets/{fleet_id}/scaling/metric":
+        # A number for an autoscaler outside, whose key should open nothing else.
+        return "read"
     if access in ADMINISTRATION:
         return "admin"
     if access in (USER, OWNER):

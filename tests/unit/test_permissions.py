@@ -42,8 +42,12 @@ def test_the_old_name_of_an_operator_is_understood(name: str, role: Role) -> Non
     assert request.role is role
 
 
-def test_whatever_is_not_about_ones_own_things_takes_a_key_of_administration() -> None:
-    own = {Permission.READ_OWN: KeyScope.READ, Permission.WRITE_OWN: KeyScope.SUBMIT}
+def test_whatever_is_not_about_ones_own_things_takes_a_key_of_administration_but_for_one_number() -> None:
+    own = {
+        Permission.READ_OWN: KeyScope.READ,
+        Permission.WRITE_OWN: KeyScope.SUBMIT,
+        Permission.SEE_FLEET_SIZE: KeyScope.READ,
+    }
     assert {each: key_scope_for(each) for each in Permission} == dict.fromkeys(Permission, KeyScope.ADMIN) | own
 
 

@@ -31,6 +31,8 @@ class Permission(StrEnum):
     MANAGE_QUEUE = "change the queue and its limits"
     SEE_FLEET = "see workers, fleets and providers"
     MANAGE_FLEET = "manage workers, fleets and providers"
+    # A number for an autoscaler outside, whose key should open nothing else.
+    SEE_FLEET_SIZE = "see how many workers a fleet needs"
     SEE_CATALOG = "see workflows, effects and assets as operators do"
     MANAGE_CATALOG = "manage workflows, effects and assets"
     SEE_AUDIT_LOG = "see the audit log"
@@ -64,6 +66,7 @@ _SEEN = frozenset(
         Permission.SEE_JOBS,
         Permission.SEE_QUEUE,
         Permission.SEE_FLEET,
+        Permission.SEE_FLEET_SIZE,
         Permission.SEE_CATALOG,
         Permission.SEE_AUDIT_LOG,
     }
@@ -97,9 +100,9 @@ def scope_of(role: Role, permission: Permission) -> Scope | None:
 
 def key_scope_for(permission: Permission) -> KeyScope:
     """The scope that an API key needs for a permission of its user. Whatever is not about the user's own things is
-    administration, new permissions too."""
+    administration, new permissions too; but for a mere number."""
     match permission:
-        case Permission.READ_OWN:
+        case Permission.READ_OWN | Permission.SEE_FLEET_SIZE:
             return KeyScope.READ
         case Permission.WRITE_OWN:
             return KeyScope.SUBMIT

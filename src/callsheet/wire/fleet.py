@@ -199,6 +199,20 @@ class Fleet(Answer):
     created_at: datetime
 
 
+class FleetMetric(Answer):
+    """What an autoscaler outside, such as KEDA, needs to know of a fleet."""
+
+    fleet_slug: str
+    stage: str
+    queued_jobs: int = Field(description="Jobs that a worker of the fleet could take now.")
+    queued_seconds: float = Field(description="How long these run one after the other, from measured times.")
+    running_jobs: int = Field(description="Jobs that the fleet's workers hold.")
+    jobs: int = Field(description="Queued and running jobs together.")
+    needed_workers: int = Field(
+        description="Workers that bring the backlog to the target, and never fewer than are at work; 0 without work."
+    )
+
+
 class CreateFleetTokenRequest(UserRequest):
     name: Line | None = Field(None, description="What it is for, such as a machine image. Default: workers.")
 

@@ -1,0 +1,51 @@
+"""How many workers a fleet's work needs now, for autoscalers outside, such as KEDA. Nothing is decided here."""
+
+from __future__ import annotations
+
+from callsheet.fleet.registry import DEFAULT_PROVIDERS
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.sql import statements
+from callsheet.scaling.policy import MOST_WORKERS, Policy, Situation, Worker, needed_workers
+from callsheet.wire.errors import NotFound, Unavailable
+from callsheet.wire.fleet import FleetMetric
+
+SQL = statements("callsheet.scaling", "metric_statements.sql")
+# What a job of a workflow that never ran is taken for, in seconds.
+UNMEASURED_SECONDS = 60.0
+# More jobs of one lane are not counted: so many are work for a thousand workers for minutes.
+MOST_COUNTED = 20_000
+
+
+class FleetMetrics:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+
+    async def get(self, fleet_id: int, target_seconds: float) -> FleetMetric:
+        away = sorted(self._databases.unavailable)
+        if away:
+            # A number that is too small would end workers; without one, KEDA leaves them as they are.
+            raise Unavailable(f"Pool {', '.join(away)} is not served, so its part of the queue is unknown.")
+        async with self._databases.central.connection() as connection:
+            row = await SQL["fleet_metric"].row(
+                connection,
+                fleet_id=fleet_id,
+                providers=DEFAULT_PROVIDERS,
+                unmeasured=UNMEASURED_SECONDS,
+                most=MOST_COUNTED,
+            )
+        if row is None:
+            raise NotFound("There is no such fleet.")
+        queued, seconds, running = row["queued_jobs"], row["queued_seconds"], row["running_jobs"]
+        slots = max(1.0, row["slots"])
+        busy = Worker("all of them", 1, running, False, False, 0.0, None)
+        situation = Situation(now=0.0, queued_jobs=queued, queued_seconds=seconds, workers=[busy], coming=0)
+        policy = Policy(maximum=MOST_WORKERS, target_seconds=target_seconds)
+        return FleetMetric(
+            fleet_slug=row["slug"],
+            stage=row["stage"],
+            queued_jobs=queued,
+            queued_seconds=seconds,
+            running_jobs=running,
+            jobs=queued + running,
+            needed_workers=needed_workers(policy, situation, slots),
+        )
