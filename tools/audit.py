@@ -1,4 +1,4 @@
-"""`make audit`: looks for known vulnerabilities of what the locks install, with pip-audit.
+"""`make audit`: looks for known vulnerabilities of what the locks install, with pip-audit and npm audit.
 
 A vulnerability fails it. Where no advisories can be had (no network, or an index that has none) it says so and passes:
 a check that fails on every machine without a network would be switched off, and one that says nothing would be
@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 LOCKS = (Path("locks/server.txt"), Path("locks/dev.txt"), Path("locks/node.txt"))
+NPM_LOCKS = (Path("web/package-lock.json"), Path("web/browser/package-lock.json"))
+NPM_COMMAND = ("npm", "audit", "--json", "--package-lock-only")
 COMMAND = ("-m", "pip_audit", "--format", "json", "--progress-spinner", "off", "--disable-pip", "--require-hashes")
 LONGEST_SECONDS = 600
 
@@ -42,7 +44,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What pip-audit printed."""
+    """What pip-audit or npm printed."""
 
     out: str
     err: str = field(default="")
@@ -68,17 +70,51 @@ def judged(ran: Ran) -> Verdict:
     )
 
 
-def run(lock: Path) -> Ran:
-    command = [sys.executable, *COMMAND, "--requirement", str(lock)]
+def judged_npm(ran: Ran) -> Verdict:
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=LONGEST_SECONDS, check=False)  # noqa: S603
+        report: Mapping[str, Any] = json.loads(ran.out)
+    except ValueError:
+        report = {}
+    found = report.get("vulnerabilities")
+    if not isinstance(found, dict):
+        # What the registry said, or what npm says on its way out.
+        lines = [line for line in ran.err.strip().splitlines() if line.strip()]
+        reason = report.get("message") or (lines[0] if lines else "npm printed nothing.")
+        return Verdict(unknown=("all",), reason=str(reason))
+    return Verdict(
+        audited=report["metadata"]["dependencies"]["total"],
+        vulnerable=[
+            f"{name} {flaw['range']}: {about['title']} ({about['url']})"
+            for name, flaw in found.items()
+            # A text is the name of another package in the list, which has the flaw.
+            for about in flaw["via"]
+            if isinstance(about, dict)
+        ],
+    )
+
+
+def run_npm(lock: Path) -> Ran:
+    """With the Node of this environment, as everything else of npm."""
+    root = Path(__file__).parents[1]
+    return _run(["sh", str(root / "tools/run-node"), sys.prefix, *NPM_COMMAND], "npm", lock.parent)
+
+
+def run(lock: Path) -> Ran:
+    return _run([sys.executable, *COMMAND, "--requirement", str(lock)], "pip-audit")
+
+
+def _run(command: Sequence[str], name: str, directory: Path | None = None) -> Ran:
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": LONGEST_SECONDS, "cwd": directory}
+    try:
+        done = subprocess.run(command, check=False, **options)  # noqa: S603
     except subprocess.TimeoutExpired:
-        return Ran("", f"pip-audit took longer than {LONGEST_SECONDS} seconds.")
+        return Ran("", f"{name} took longer than {LONGEST_SECONDS} seconds.")
     return Ran(done.stdout, done.stderr)
 
 
 def main() -> int:
     verdicts = [(lock, judged(run(lock))) for lock in LOCKS]
+    verdicts += [(lock, judged_npm(run_npm(lock))) for lock in NPM_LOCKS]
     for lock, verdict in verdicts:
         for line in verdict.lines:
             sys.stdout.write(f"{lock}: {line}\n")

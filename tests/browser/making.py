@@ -18,27 +18,43 @@ PAINT = {
     "inputs": {"text": "{{prompt}}", "seed": 1, "width": 256, "height": 160, "steps": "{{steps}}", "batch_size": 1},
 }
 MISSING = {"class_type": "NoSuchNode", "inputs": {"images": ["paint", 0]}}
-SAVE = {"class_type": "SaveImage", "inputs": {"images": ["paint", 0], "filename_prefix": "test"}}
+SAVE: dict[str, Any] = {"class_type": "SaveImage", "inputs": {"images": ["paint", 0], "filename_prefix": "test"}}
+LOAD = {"class_type": "LoadImage", "inputs": {"image": "__INPUT_PATH__"}}
+INPUT = {"key": "input", "type": "image", "placeholder": "__INPUT_PATH__", "is_primary_input": True}
 PROPERTIES = [
     {"key": "prompt", "type": "text", "placeholder": "{{prompt}}", "user_configurable": True, "required": True},
     {"key": "steps", "type": "number", "placeholder": "{{steps}}", "user_configurable": True, "default": 8},
 ]
 
 
-async def sell(stack: Stack, name: str, *, cost: int = 5, is_served: bool = True, is_broken: bool = False) -> str:
-    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once."""
+async def sell(
+    stack: Stack,
+    name: str,
+    *,
+    cost: int = 5,
+    is_served: bool = True,
+    is_broken: bool = False,
+    takes_bytes: int | None = None,
+) -> str:
+    """A new effect that paints. Unserved, its jobs wait for ever; broken, they fail at once. With `takes_bytes` it
+    works on an image of at most that size."""
     slug = f"{re.sub('[^a-z0-9]+', '-', name.lower())[:20].strip('-')}-{uuid.uuid4().hex[:6]}"
     graph = {"paint": PAINT, "save": SAVE, **({"broken": MISSING} if is_broken else {})}
+    properties = list(PROPERTIES)
+    if takes_bytes is not None:
+        graph |= {"load": LOAD, "save": {**SAVE, "inputs": {**SAVE["inputs"], "images": ["load", 0]}}}
+        properties.append({**INPUT, "limits": {"max_bytes": takes_bytes}})
     workflow = {
         "slug": slug,
         "name": name,
         "graph": graph,
-        "properties": PROPERTIES,
+        "properties": properties,
         "output_node_id": "save",
         "output_extension": "png",
         "output_mime_type": "image/png",
     }
-    effect = {"slug": slug, "name": name, "workflow": slug, "credits_cost": cost, "is_published": True}
+    effect = {"slug": slug, "name": name, "description": f"{name}, in words", "workflow": slug, "credits_cost": cost}
+    effect["is_published"] = True
     async with stack.client(stack.operator) as client:
         for path, body in (("workflows", workflow), ("effects", effect)):
             created = await client.post(f"/api/admin/{path}", json=body)

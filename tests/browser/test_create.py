@@ -7,9 +7,11 @@ import re
 from pathlib import Path
 
 import pytest
+from PIL import Image
 from playwright.async_api import Locator, Page, Route, expect
 
 from tests.browser.accessibility import assert_accessible
+from tests.browser.making import sell
 from tests.browser.screenshots import Screenshots
 from tests.browser.stack import Account, Stack
 
@@ -92,8 +94,9 @@ async def test_a_task_is_answered_beside_its_form(signed_in: Page) -> None:
 
 
 @pytest.mark.thorough
-async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, tmp_path: Path) -> None:
+async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, stack: Stack, tmp_path: Path) -> None:
     page = signed_in
+    small = await sell(stack, "Small images", takes_bytes=20_000)
     uploads = []
     page.on("request", lambda request: uploads.append(request.url) if "/uploads" in request.url else None)
     text = tmp_path / "notes & <b>.txt"
@@ -109,6 +112,23 @@ async def test_a_wrong_file_is_refused_before_its_upload(signed_in: Page, tmp_pa
     await chooser(page).set_input_files(empty)
     await expect(page.get_by_role("alert")).to_contain_text("is empty")
     assert uploads == []
+
+    await page.goto(f"/effects/{small}")
+    accepted = "JPEG, PNG, WebP and others, up to 20 kB"
+    await expect(page.get_by_text(accepted)).to_be_visible()
+    large = tmp_path / "large <i>.png"
+    Image.effect_noise((300, 300), 80).save(large)
+    uploads.clear()
+    await chooser(page).set_input_files(large)
+    await expect(page.get_by_role("alert")).to_contain_text("“large <i>.png” is too large (")
+    await expect(page.get_by_role("alert")).to_contain_text(f"Accepted: {accepted}.")
+    # What is refused takes no place: the next file is taken.
+    assert uploads == []
+    fitting = tmp_path / "fitting.png"
+    Image.new("RGB", (30, 20), "teal").save(fitting)
+    await chooser(page).set_input_files(fitting)
+    await expect(page.get_by_label("Uploaded")).to_be_visible()
+    await expect(page.get_by_role("alert")).to_have_count(0)
 
 
 @pytest.mark.thorough

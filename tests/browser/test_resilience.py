@@ -1,9 +1,9 @@
-"""What must go on by itself: reloads, a control plane that dies, several tabs, phones, hostile names, many jobs."""
+"""What must go on by itself: reloads, a control plane that dies, several tabs, phones, many jobs."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from urllib.parse import parse_qs, quote, urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.async_api import Page, Route, expect
@@ -58,23 +58,6 @@ async def test_a_phone_shows_jobs_and_results(signed_in: Page, stack: Stack, acc
         await expect(visible.first).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"], path
         await assert_accessible(page)
-
-
-HOSTILE = '"><img src=x onerror=alert(1)><script>alert(2)</script>'
-
-
-async def test_markup_in_names_prompts_and_errors_stays_text(signed_in: Page, stack: Stack, account: Account) -> None:
-    page = signed_in
-    dialogs: list[str] = []
-    page.on("dialog", lambda dialog: dialogs.append(dialog.message))
-    effect = await sell(stack, f"Evil {HOSTILE}", is_broken=True)
-    job_id = await submit(stack, account, effect, prompt=HOSTILE)
-    for path in (f"/jobs/{job_id}", "/jobs", f"/jobs?q={quote(HOSTILE)}", f"/jobs?effect={quote(HOSTILE)}", "/account"):
-        await page.goto(path)
-        await expect(page.get_by_role("heading", level=1)).to_be_visible()
-        await expect(page.get_by_text("Evil").or_(page.get_by_text("Tokens added")).first).to_be_visible()
-    assert await page.locator("img[src=x]").count() == 0
-    assert dialogs == []
 
 
 async def test_a_job_of_somebody_else_is_not_found(signed_in: Page, stack: Stack, screenshots: Screenshots) -> None:

@@ -339,3 +339,16 @@ async def test_the_web_application_needs_the_rule_too_and_doctor_prints_it(setti
         storage = S3Storage(S3Settings.model_validate({**keys, "endpoint_url": url}), url_seconds=60)
         assert await refused_origins(storage, origins) == ["https://studio.example"]
         await storage.close()
+
+
+@pytest.mark.parametrize(("previews", "has_pyav", "said"), [(True, False, 1), (True, True, 0), (False, False, 0)])
+async def test_videos_that_will_have_no_previews_are_named(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, previews: bool, has_pyav: bool, said: int
+) -> None:
+    if not has_pyav:
+        monkeypatch.setattr("callsheet.media.previews.sandbox.find_spec", lambda name: None)
+    found = [each for each in await examine(changed(settings, media={"previews": previews})) if each.part == "previews"]
+    assert len(found) == said
+    for each in found:
+        assert each.status == "warning"
+        assert "server,previews" in each.advice

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tools import audit
-from tools.audit import Ran, judged
+from tools.audit import Ran, judged, judged_npm
 
 WELL: dict[str, Any] = {"name": "well", "version": "1.0", "vulns": []}
 ILL: dict[str, Any] = {
@@ -57,7 +57,47 @@ def test_a_report_is_told_as_it_is(ran: Ran, lines: list[str]) -> None:
 @pytest.mark.parametrize(("ran", "code"), [(report(WELL), 0), (report(ILL), 1), (report(UNKNOWN), 0), (Ran(""), 0)])
 def test_only_a_vulnerability_fails(monkeypatch: pytest.MonkeyPatch, ran: Ran, code: int) -> None:
     monkeypatch.setattr(audit, "run", lambda lock: ran)
+    monkeypatch.setattr(audit, "run_npm", lambda lock: npm_report())
     assert audit.main() == code
+
+
+FLAW = {"title": "Prototype pollution", "url": "https://github.com/advisories/GHSA-1", "severity": "high"}
+NPM_ILL = {"ill": {"range": "<1.2.6", "via": [FLAW]}, "above": {"range": "*", "via": ["ill"]}}
+
+
+def npm_report(**found: dict[str, Any]) -> Ran:
+    """As npm 7 and later write it."""
+    return Ran(json.dumps({"vulnerabilities": found, "metadata": {"dependencies": {"prod": 2, "total": 3}}}))
+
+
+@pytest.mark.parametrize(
+    ("ran", "lines"),
+    [
+        (npm_report(), ["No known vulnerability in 3 packages."]),
+        (
+            npm_report(**NPM_ILL),
+            ["Vulnerable: ill <1.2.6: Prototype pollution (https://github.com/advisories/GHSA-1)"],
+        ),
+        (
+            Ran(json.dumps({"message": "405 Method Not Allowed", "statusCode": 405}), "npm error audit endpoint …"),
+            ["No advisories can be had here, so nothing was audited. 405 Method Not Allowed"],
+        ),
+        (
+            Ran("", "npm error code ENOTFOUND\nnpm error network …\n"),
+            ["No advisories can be had here, so nothing was audited. npm error code ENOTFOUND"],
+        ),
+        (Ran(""), ["No advisories can be had here, so nothing was audited. npm printed nothing."]),
+    ],
+    ids=["well", "vulnerable", "registry without advisories", "no network", "nothing"],
+)
+def test_a_report_of_npm_is_told_as_it_is(ran: Ran, lines: list[str]) -> None:
+    assert judged_npm(ran).lines == lines
+
+
+def test_a_vulnerability_of_npm_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "run", lambda lock: report(WELL))
+    monkeypatch.setattr(audit, "run_npm", lambda lock: npm_report(**NPM_ILL))
+    assert audit.main() == 1
 
 
 def test_it_audits_the_locks_that_are_installed() -> None:
@@ -65,4 +105,8 @@ def test_it_audits_the_locks_that_are_installed() -> None:
     assert sorted(str(lock) for lock in audit.LOCKS) == sorted(
         f"locks/{each.name}" for each in root.glob("locks/*.txt")
     )
+    found = {
+        str(each.relative_to(root)) for each in root.glob("web/**/package-lock.json") if "node_modules" not in str(each)
+    }
+    assert {str(lock) for lock in audit.NPM_LOCKS} == found
     assert "audit" in (root / "Makefile").read_text().partition("test-all:")[2].partition("\n\n")[0]

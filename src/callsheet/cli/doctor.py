@@ -17,6 +17,7 @@ from callsheet.settings import Settings, load_settings
 from callsheet.settings.safety import unsafe_settings
 from callsheet.toolbox.addresses import is_loopback
 from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import is_open_to_others
 from callsheet.wire.errors import Refusal
 
@@ -71,6 +72,7 @@ async def _examine_installation(settings: Settings) -> list[Finding]:
 
 async def examine(settings: Settings) -> list[Finding]:
     findings = [_secrets(settings), *_data_directory(settings), *safety_findings(unsafe_settings(settings))]
+    findings += _previews(settings)
     checks = (("database", _database), ("storage", _storage), ("engine", _engine), ("providers", _providers))
     for part, check in checks:
         findings.extend(await _guarded(part, check, settings))
@@ -122,6 +124,16 @@ def _data_directory(settings: Settings) -> list[Finding]:
             f"Close it: chmod go-rw {settings.home}",
         )
     ]
+
+
+def _previews(settings: Settings) -> list[Finding]:
+    from callsheet.media.previews.sandbox import kinds
+
+    if not settings.media.previews or "video" in kinds():
+        return []
+    message = "PyAV is missing: videos get no posters and no preview clips. Lists show their first frame instead."
+    advice = f"To install it, {how_to_install('server,previews')} and start the control plane again."
+    return [Finding("previews", "warning", message, advice)]
 
 
 async def _database(settings: Settings) -> list[Finding]:

@@ -12,18 +12,21 @@ const signed = new Intl.NumberFormat("en", { signDisplay: "exceptZero" });
 const COLUMNS: readonly Column<Transaction>[] = [
   {
     name: walletTexts.what,
+    // The only column that gives way: the others never wrap, so that a phone need not scroll sideways.
+    className: "w-full max-w-0",
     cell: (row) => (
-      <span>
-        {walletTexts.types[row.type]}
-        {row.kept ? <span className="block text-muted">{walletTexts.kept(formatTokens(row.kept))}</span> : null}
-      </span>
+      <>
+        <span className="block truncate">{walletTexts.types[row.type]}</span>
+        <About row={row} />
+        {row.kept ? <span className="block truncate text-muted">{walletTexts.kept(formatTokens(row.kept))}</span> : null}
+      </>
     ),
   },
-  { name: walletTexts.job, cell: (row) => <About row={row} /> },
   { name: walletTexts.when, cell: (row) => <Time at={row.created_at} className="whitespace-nowrap text-muted" /> },
   {
     name: walletTexts.amount,
     right: true,
+    className: "whitespace-nowrap",
     // What a job spends was held before, so the balance does not change.
     cell: (row) => (row.amount === 0 ? <span className="text-muted">{walletTexts.settled}</span> : <span className={row.amount > 0 ? "font-[550] text-ok" : "font-[550]"}>{signed.format(row.amount)}</span>),
   },
@@ -59,14 +62,20 @@ export function WalletHistory() {
 function About({ row }: { row: Transaction }) {
   if (row.job_id) {
     return (
-      <Link to="/jobs/$id" params={{ id: row.job_id }} preload={false} className="underline decoration-line-strong underline-offset-3 hover:decoration-text">
-        <code>…{row.job_id.slice(-6)}</code>
+      <Link
+        to="/jobs/$id"
+        params={{ id: row.job_id }}
+        preload={false}
+        className="block truncate text-muted underline decoration-line-strong underline-offset-3 hover:text-text hover:decoration-text"
+      >
+        {row.title ?? walletTexts.untitled(row.job_id.slice(-6))}
       </Link>
     );
   }
+  if (!row.provider_transaction_id) return null;
   return (
-    <span className="block max-w-28 truncate text-muted sm:max-w-72" title={row.provider_transaction_id ?? undefined}>
-      {row.provider_transaction_id && walletTexts.payment(row.provider_transaction_id)}
+    <span className="block truncate text-muted" title={row.provider_transaction_id}>
+      {walletTexts.payment(row.provider_transaction_id)}
     </span>
   );
 }
