@@ -90,6 +90,8 @@ from callsheet.plumbing.shortcut import Shortcut
 from callsheet.providers.registry import ENGINES, Registry, open_registry
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.metric_routes import metric_router
+from callsheet.scaling.room import ScalingRoom, open_scaling
+from callsheet.scaling.routes import scaling_router
 from callsheet.settings import Settings
 from callsheet.settings.tasks import DEFAULT_QUEUE
 from callsheet.tasks.generation_routes import generation_router, product_router
@@ -128,6 +130,7 @@ class ControlPlane:
     task_runner: TaskRunner | None
     tasks: TasksRoom
     pipelines: PipelinesRoom
+    scaling: ScalingRoom
     listener: Listener
     notifier: Notifier
     loops: LoopGroup
@@ -150,11 +153,12 @@ class Rooms:
     credentials: Credentials
     presenter: Presenter
     waits: Waits
+    scaling: ScalingRoom
 
     @property
     def loops(self) -> tuple[Loop, ...]:
         rooms = (self.identity, self.media, self.jobs, self.fleet, self.webhooks, self.pipelines, self.library)
-        return tuple(loop for room in rooms for loop in room.loops)
+        return (*(loop for room in rooms for loop in room.loops), *self.scaling.loops)
 
 
 @asynccontextmanager
@@ -264,6 +268,7 @@ def _assemble(
     registry.register(ReconcilerMetrics(rooms.jobs.reconciler.healed))
     registry.register(rooms.webhooks.metrics)
     registry.register(AsgMetrics(rooms.fleet.groups))
+    registry.register(rooms.scaling.numbers)
     rooms.pipelines.collector.observe = RunMetrics(registry).observe
     api = _application(routers)
     if web is not None:
@@ -285,6 +290,7 @@ def _assemble(
         task_runner=task_runner,
         tasks=tasks,
         pipelines=rooms.pipelines,
+        scaling=rooms.scaling,
         listener=listener,
         notifier=notifier,
         loops=LoopGroup(loops, is_outage),
@@ -335,6 +341,7 @@ def _open_rooms(
         credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
         waits=Waits(jobs.overview, fleet.capacity.of, webhooks.gate),
+        scaling=open_scaling(databases, settings),
     )
 
 
@@ -478,6 +485,7 @@ def _admin_routers(rooms: Rooms, databases: Databases, loops: Sequence[Loop], se
         admin_fleet_router(fleet.fleets, authentication),
         fleet_token_router(fleet.fleet_tokens, authentication),
         metric_router(FleetMetrics(databases), authentication),
+        scaling_router(rooms.scaling.rules, authentication),
         admin_provider_router(rooms.webhooks.operations, authentication),
     ]
 

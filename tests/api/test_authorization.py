@@ -284,6 +284,8 @@ TABLE: dict[Access, str] = {
         GET /api/admin/fleets/{fleet_id}
         GET /api/admin/fleets/{fleet_id}/tokens
         GET /api/admin/fleets/{fleet_id}/scaling/metric
+        GET /api/admin/fleets/{fleet_id}/scaling
+        GET /api/admin/fleets/{fleet_id}/scaling/decisions
         GET /api/admin/providers
     """,
     OPERATOR: """
@@ -320,6 +322,8 @@ TABLE: dict[Access, str] = {
         PATCH /api/admin/fleets/{fleet_id}
         DELETE /api/admin/fleets/{fleet_id}
         PUT /api/admin/fleets/{fleet_id}/workflows
+        PUT /api/admin/fleets/{fleet_id}/scaling
+        DELETE /api/admin/fleets/{fleet_id}/scaling
         POST /api/admin/fleets/{fleet_id}/tokens
         POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate
         POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke

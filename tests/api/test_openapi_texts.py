@@ -27,6 +27,8 @@ REFUSED_HERE = {
     "revoke_worker": 404,
     "create_share_link": 409,
     "set_effect_preview": 422,
+    # The settings here name no command.
+    "set_fleet_scaling": 422,
 }
 WORKER_REPORTS = ("heartbeat", "complete", "fail", "requeue", "defer")
 

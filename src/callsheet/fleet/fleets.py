@@ -100,7 +100,12 @@ class Fleets:
                 if row is None:
                     raise _no_fleet()
                 await _log(connection, fleet_id, actor, "delete", slug=row["slug"], stage=row["stage"])
-        except asyncpg.ForeignKeyViolationError:
+        except asyncpg.ForeignKeyViolationError as error:
+            if error.table_name == "fleet_scaling":
+                raise Conflict(
+                    "The fleet is scaled, and its driver may be starting workers. Switch its scaling off and delete it "
+                    "then: DELETE /api/admin/fleets/{fleet_id}/scaling."
+                ) from None
             raise Conflict("The fleet has workers. Stop them, or revoke them, and delete it then.") from None
 
 

@@ -363,12 +363,54 @@ WHERE worker_id = :worker_id
 SELECT pg_advisory_xact_lock(hashtextextended('callsheet drains', 0))
 
 -- name: drain_worker
--- Since when it is drained, and who drained it first, does not change when it is drained once more.
+-- Since when it is drained, and who drained it first, does not change when it is drained once more. A drain of the
+-- autoscaler becomes that of the person who repeats it: the autoscaler then neither undoes it nor ends the worker.
 INSERT INTO worker_drains AS known (worker_id, drained_by, reason) VALUES (:worker_id, :drained_by, :reason)
-ON CONFLICT (worker_id) DO UPDATE SET reason = coalesce(excluded.reason, known.reason)
+ON CONFLICT (worker_id) DO UPDATE SET
+    reason = coalesce(excluded.reason, known.reason),
+    drained_by = CASE WHEN known.drained_by = 'autoscaler' AND known.ending_since IS NULL
+        THEN excluded.drained_by ELSE known.drained_by END
 
 -- name: undrain_worker
-DELETE FROM worker_drains WHERE worker_id = :worker_id RETURNING worker_id
+-- Not while the autoscaler ends the worker; where nothing scales its fleet any more, nobody does.
+DELETE FROM worker_drains r WHERE r.worker_id = :worker_id AND (r.ending_since IS NULL OR NOT EXISTS (
+    SELECT FROM comfyui_workers c JOIN fleet_scaling s ON s.fleet_id = c.fleet_id WHERE c.worker_id = :worker_id))
+RETURNING r.worker_id
+
+-- name: is_ending
+SELECT EXISTS (SELECT FROM worker_drains WHERE worker_id = :worker_id AND ending_since IS NOT NULL)
+
+-- name: retire_workers
+-- Drains of the autoscaler. Run after lock_drains, so that a lease under way is waited for and seen.
+INSERT INTO worker_drains (worker_id, drained_by, reason)
+SELECT asked.id, :drained_by, :reason FROM unnest(:worker_ids::text[]) AS asked (id)
+WHERE :also_busy::boolean OR NOT EXISTS (
+    SELECT FROM ai_job_dispatches d WHERE d.worker_id = asked.id AND d.status = 'leased')
+ORDER BY asked.id
+ON CONFLICT (worker_id) DO NOTHING
+RETURNING worker_id
+
+-- name: reinstate_workers
+DELETE FROM worker_drains
+WHERE worker_id = ANY (:worker_ids::text[]) AND drained_by = :drained_by AND ending_since IS NULL
+RETURNING worker_id
+
+-- name: begin_to_end
+-- No lease can follow a drain that is committed, so what is not leased here will not be leased. A row that is deleted at
+-- this moment is waited for and not found: whoever undid the drain was first.
+UPDATE worker_drains r SET ending_since = clock_timestamp()
+WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by AND r.ending_since IS NULL
+  AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = r.worker_id AND d.status = 'leased')
+RETURNING r.worker_id
+
+-- name: forget_ended
+-- Ids that are gone, and may come back as other workers.
+DELETE FROM worker_drains r
+WHERE r.worker_id = ANY (:worker_ids::text[]) AND r.drained_by = :drained_by
+  AND NOT EXISTS (SELECT FROM comfyui_workers c WHERE c.worker_id = r.worker_id AND c.revoked_at IS NULL)
+
+-- name: sessions_of_workers
+SELECT worker_id, session_id FROM comfyui_workers WHERE worker_id = ANY (:worker_ids::text[])
 
 -- name: last_session_of_worker
 SELECT max(id) FROM worker_sessions WHERE worker_id = :worker_id
@@ -450,8 +492,18 @@ ON CONFLICT (slug, stage) DO NOTHING RETURNING id
 SELECT f.id, f.slug, f.stage, f.name, f.is_active, f.desired_workers, f.created_at,
     ARRAY (SELECT k.slug FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id
            WHERE wf.fleet_id = f.id ORDER BY k.slug) AS workflows,
-    crew.workers, crew.live_workers
-FROM gpu_fleets f CROSS JOIN LATERAL (
+    crew.workers, crew.live_workers, scaled.scaling
+FROM gpu_fleets f LEFT JOIN LATERAL (
+    SELECT jsonb_build_object('driver', s.driver, 'minimum', s.minimum, 'maximum', s.maximum, 'wanted', s.wanted,
+        'actual', s.serving, 'coming', s.coming, 'draining', s.draining, 'existing', s.existing,
+        'queued_jobs', s.queued_jobs, 'queued_seconds', s.queued_seconds, 'cause', s.cause, 'reason', s.reason,
+        'looked_at', s.looked_at, 'driver_error', s.driver_error, 'driver_failing_since', s.driver_failing_since,
+        'decisions', coalesce((
+            SELECT jsonb_agg(to_jsonb(d) ORDER BY d.id DESC) FROM (
+                SELECT * FROM scaling_decisions d WHERE d.fleet_id = f.id ORDER BY d.fleet_id DESC, d.id DESC LIMIT 3
+            ) d), '[]')) AS scaling
+    FROM fleet_scaling s WHERE s.fleet_id = f.id
+) scaled ON true CROSS JOIN LATERAL (
     SELECT count(*) AS workers, count(*) FILTER (WHERE w.is_approved AND w.revoked_at IS NULL
         AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
         AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS live_workers

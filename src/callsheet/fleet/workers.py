@@ -156,6 +156,10 @@ class Workers:
             worker = await _worker(connection, worker_id)
             if await SQL["undrain_worker"].row(connection, worker_id=worker_id) is not None:
                 await _log(connection, worker_id, worker.session_id, actor, "undrain")
+            elif await SQL["is_ending"].value(connection, worker_id=worker_id):
+                raise WrongState(
+                    "The autoscaler is ending this worker, which holds no job. It cannot be kept any more."
+                )
         return worker.model_copy(
             update={"is_draining": False, "drained_since": None, "drained_by": None, "drain_reason": None}
         )

@@ -118,7 +118,7 @@ class Database:
                 command_timeout=self._settings.statement_seconds + 5,
                 timeout=10,
                 connect=self._connect,
-                init=_prepare_connection,
+                init=prepare_connection,
                 # The stock reset is one more round trip per release; nothing here leaves state in a session.
                 reset=_keep_as_it_is,
                 server_settings={
@@ -258,7 +258,7 @@ async def _close(pool: asyncpg.Pool[asyncpg.Record] | None) -> None:
             await pool.close()
 
 
-async def _prepare_connection(connection: Connection) -> None:
+async def prepare_connection(connection: Connection) -> None:
     for name in ("json", "jsonb"):
         await connection.set_type_codec(name, encoder=json.dumps, decoder=json.loads, schema="pg_catalog")
 

@@ -44,6 +44,8 @@ class Failpoint(StrEnum):
     DEREGISTER_BEFORE_REMOVE = "deregister.before_remove"
     REVOKE_BEFORE_PUT_BACK = "revoke.before_put_back"
     SWEEP_WORKER_BEFORE_REMOVE = "sweep_worker.before_remove"
+    SCALING_RECORDED_BEFORE_DRIVER = "scaling.recorded_before_driver"
+    SCALING_ORDERED_BEFORE_END = "scaling.ordered_before_end"
     AUDIT_BEFORE_LINE = "audit.before_line"
     STORAGE_BEFORE_POINTER = "storage.before_pointer"
     CONFIRM_COPIED_BEFORE_ROW = "confirm.copied_before_row"

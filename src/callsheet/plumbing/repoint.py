@@ -61,6 +61,12 @@ async def adopt(settings: Settings, central_dsn: str) -> list[str]:
         await _give(target, central)
     async with connected(central_dsn, CENTRAL) as connection:
         await SQL["clear_possible_copy"].run(connection)
+        await SQL["adopt_scaling"].run(
+            connection,
+            installation_id=central.installation_id,
+            central_system=central.system,
+            central_database=central.database,
+        )
     return [target.name for target in targets]
 
 

@@ -25,6 +25,11 @@ FROM pg_database d WHERE d.datname = current_database()
 -- name: mark_possible_copy
 UPDATE installation SET possible_copy_at = clock_timestamp() WHERE possible_copy_at IS NULL
 
+-- name: adopt_scaling
+-- Fleets that this installation scales are its own here, too. Those of another one stay as they are.
+UPDATE fleet_scaling SET central_system = :central_system, central_database = :central_database
+WHERE installation_id = :installation_id
+
 -- name: clear_possible_copy
 UPDATE installation SET possible_copy_at = NULL WHERE possible_copy_at IS NOT NULL
 

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field
 from callsheet.wire.base import WHOLE, Answer, Document, Line, OptionalLine, Switch, UserRequest
 from callsheet.wire.environment import CannotRun, Environment
 from callsheet.wire.forms import Provider, Slug, WorkerId, WorkflowSlug
+from callsheet.wire.scaling import ScalingState
 from callsheet.wire.worker import Reason, WorkerRequest, whole_text
 
 # Stands in addresses, so it has no slash; an instance id, a host name, a UUID.
@@ -196,6 +197,7 @@ class Fleet(Answer):
     workflows: list[str] = Field(description="Slugs of its workflows; jobs come of the active ones.")
     workers: int = Field(description="Workers registered.")
     live_workers: int = Field(description="Of these, approved, not draining, and seen in the last 90 seconds.")
+    scaling: ScalingState | None = Field(None, description="How the autoscaler sees it; null: nothing scales it.")
     created_at: datetime
 
 

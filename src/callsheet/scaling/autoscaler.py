@@ -1,0 +1,255 @@
+"""The loop that scales fleets: reads, decides, records, and only then drives.
+
+Of any number of control planes one acts at a time (`Leadership`). A decision is committed before its driver is called,
+on the connection that holds the lock. Drivers get absolute numbers and names, so the next look repeats whatever a
+crash, a timeout or a lost lock left undone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any, TypeVar
+
+from callsheet.fleet.retiring import begin_to_end, forget_ended, reinstate, retire
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.plumbing.leadership import SILENT_SECONDS, Leadership
+from callsheet.plumbing.ownership import Central, read_central
+from callsheet.plumbing.sql import Connection
+from callsheet.scaling.driver import Actual, Driver, DriverError
+from callsheet.scaling.memory import Look, look, ordered
+from callsheet.scaling.metrics import ScalingNumbers
+from callsheet.scaling.policy import Decision, Situation, decide
+from callsheet.scaling.scaled import SQL, Scaled, read_scaled
+from callsheet.settings import ScalingSettings
+from callsheet.toolbox.clock import Clock
+from callsheet.toolbox.logs import get_logger
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+
+log = get_logger(__name__)
+Result = TypeVar("Result")
+LOCK = "callsheet autoscaler"
+# How often old decisions are deleted, in looks.
+FORGET_EVERY = 500
+
+
+class Autoscaler(Loop):
+    """Safe on any number of control planes."""
+
+    name = "autoscaler"
+    # Whoever waits to lead asks again soon.
+    retry_cap_seconds = 5.0
+
+    def __init__(
+        self,
+        databases: Databases,
+        drivers: Mapping[str, Driver],
+        settings: ScalingSettings,
+        numbers: ScalingNumbers,
+        *,
+        clock: Clock | None = None,
+    ):
+        super().__init__(clock=clock)
+        self.interval_seconds = settings.interval_seconds
+        self._databases = databases
+        self._drivers = drivers
+        self._settings = settings
+        self._numbers = numbers
+        self.leadership = Leadership(databases.central, LOCK, SILENT_SECONDS + settings.interval_seconds)
+        self._looks = 0
+
+    async def stop(self) -> None:
+        await super().stop()
+        await self.leadership.close()
+        await all_of(driver.close() for driver in self._drivers.values())
+
+    async def tick(self, now: datetime) -> None:
+        async with self._databases.central.connection() as connection:
+            has_any = await SQL["has_scaled"].value(connection)
+        if not has_any:
+            # Most installations scale nothing, and need no connection for it.
+            await self.leadership.close()
+        if not has_any or not await self.leadership.take():
+            self._numbers.clear()
+            return
+        await self.leadership.run(self._look())
+
+    async def _look(self) -> None:
+        async with self.leadership.connection() as connection:
+            central = await read_central(connection, self._databases.central.dsn)
+            scaled = await read_scaled(connection)
+            if self._looks % FORGET_EVERY == 0:
+                await SQL["forget_old_decisions"].run(connection, days=self._settings.decisions_days)
+        self._looks += 1
+        self._numbers.forget_others({each.fleet.id for each in scaled})
+        # At the same time: a driver that hangs does not hold up the fleets of others longer than one call may take.
+        await all_of(self._attend(each, central) for each in scaled)
+
+    async def _attend(self, scaled: Scaled, central: Central) -> None:
+        fleet = scaled.fleet
+        self._numbers.queued(fleet, scaled.queue.seconds)
+        if not scaled.place.is_of(central) or central.is_possible_copy:
+            await self._pause(scaled)
+            return
+        try:
+            driver = self._driver(fleet.driver)
+            actual = await self._called(driver.actual(fleet))
+        except DriverError as error:
+            await self._failed(scaled, error)
+            return
+        seen = look(fleet.policy, scaled.memory, scaled.now, scaled.workers, actual)
+        decision = decide(fleet.policy, self._situation(scaled, seen))
+        recorded = await self._record(scaled, seen, decision, actual)
+        if recorded is None:
+            return
+        to_order, ending = recorded
+        await hit(Failpoint.SCALING_RECORDED_BEFORE_DRIVER)
+        try:
+            if to_order > actual.count:
+                await self._called(driver.want(fleet, to_order, fleet.policy.on_demand(to_order)))
+                await hit(Failpoint.SCALING_ORDERED_BEFORE_END)
+            if ending:
+                await self._called(driver.end(fleet, ending))
+        except DriverError as error:
+            await self._failed(scaled, error)
+            return
+        if scaled.is_failing:
+            async with self.leadership.connection() as connection:
+                await SQL["keep_success"].run(connection, fleet_id=fleet.id)
+            log.info("scaling.driver_works_again", fleet=fleet.slug, stage=fleet.stage, driver=fleet.driver)
+
+    def _situation(self, scaled: Scaled, seen: Look) -> Situation:
+        away = sorted(self._databases.unavailable)
+        return Situation(
+            now=scaled.now,
+            queued_jobs=scaled.queue.jobs,
+            queued_seconds=scaled.queue.seconds,
+            workers=seen.workers,
+            coming=seen.coming,
+            history=seen.memory.history,
+            unknown=f"Pool {', '.join(away)} is not served, so its part of the queue is unknown." if away else None,
+        )
+
+    async def _record(
+        self, scaled: Scaled, seen: Look, decision: Decision, actual: Actual
+    ) -> tuple[int, tuple[str, ...]] | None:
+        """How many workers the driver should have, and whom it ends; None where the fleet was changed meanwhile."""
+        fleet = scaled.fleet
+        async with self.leadership.transaction() as connection:
+            if await SQL["lock_scaling"].row(connection, fleet_id=fleet.id, updated_at=scaled.updated_at) is None:
+                return None
+            ended = await _end(connection, seen, scaled)
+            retired = await retire(
+                connection, decision.drain, decision.reason, also_busy=decision.cause == "above_maximum"
+            )
+            reinstated = await reinstate(connection, decision.undrain)
+            await forget_ended(connection, seen.gone)
+            # Who has taken a job since, or was undrained by a person, stays as it is.
+            wanted = decision.wanted + len(decision.drain) - len(retired) - len(decision.undrain) + len(reinstated)
+            decision = replace(decision, wanted=wanted, on_demand=fleet.policy.on_demand(wanted))
+            memory = ordered(seen.memory, scaled.now, seen, decision)
+            memory = replace(memory, ending=(*memory.ending, *ended))
+            values = {
+                "fleet_id": fleet.id,
+                "cause": decision.cause,
+                "reason": decision.reason,
+                "wanted": wanted,
+                "on_demand": decision.on_demand,
+                "serving": seen.serving,
+                "coming": seen.coming,
+                "queued_jobs": scaled.queue.jobs,
+                "queued_seconds": scaled.queue.seconds,
+            }
+            await SQL["keep_look"].run(
+                connection,
+                **values,
+                memory=memory.as_json(),
+                draining=len(seen.workers) - seen.serving,
+                existing=actual.count,
+            )
+            await SQL["announce"].run(
+                connection, fleet_id=fleet.id, wanted=wanted, next_worker_at=memory.next_worker_at()
+            )
+            is_new = scaled.last != (wanted, decision.on_demand, decision.cause)
+            if is_new or retired or reinstated or ended:
+                await SQL["record_decision"].run(
+                    connection, **values, drained=retired, undrained=reinstated, ended=list(ended)
+                )
+                self._numbers.decided(fleet, decision.cause)
+        self._numbers.saw(fleet, wanted, seen.serving)
+        return seen.to_order(fleet.policy, decision), memory.ending
+
+    async def _pause(self, scaled: Scaled) -> None:
+        """A copy must not start and end the workers of the original."""
+        fleet = scaled.fleet
+        reason = (
+            "This database may be a copy of the one that the fleet was set up in, so its workers are left alone. If it "
+            f"is the production, run: callsheet db adopt. Otherwise set it up here: callsheet fleets scale {fleet.slug}"
+        )
+        if scaled.last[2] == "paused":
+            return
+        async with self.leadership.transaction() as connection:
+            values = {"fleet_id": fleet.id, "reason": reason}
+            if await SQL["keep_pause"].run(connection, **values, updated_at=scaled.updated_at):
+                wanted, on_demand, _ = scaled.last
+                await SQL["record_decision"].run(
+                    connection,
+                    **values,
+                    cause="paused",
+                    wanted=wanted or 0,
+                    on_demand=on_demand or 0,
+                    serving=len(scaled.workers),
+                    coming=0,
+                    queued_jobs=scaled.queue.jobs,
+                    queued_seconds=scaled.queue.seconds,
+                    drained=[],
+                    undrained=[],
+                    ended=[],
+                )
+        log.warning("scaling.paused", fleet=fleet.slug, stage=fleet.stage, reason=reason)
+
+    async def _failed(self, scaled: Scaled, error: DriverError) -> None:
+        fleet = scaled.fleet
+        self._numbers.failed(fleet)
+        async with self.leadership.transaction() as connection:
+            queue = scaled.queue
+            await SQL["keep_queue"].run(
+                connection, fleet_id=fleet.id, queued_jobs=queue.jobs, queued_seconds=queue.seconds
+            )
+            failures = await SQL["keep_failure"].value(connection, fleet_id=fleet.id, error=str(error))
+        if failures == 1:
+            log.error(
+                "scaling.driver_failed", fleet=fleet.slug, stage=fleet.stage, driver=fleet.driver, error=str(error)
+            )
+
+    def _driver(self, name: str) -> Driver:
+        driver = self._drivers.get(name)
+        if driver is None:
+            known = ", ".join(sorted(self._drivers))
+            raise DriverError(f"This control plane has no driver {name!r}. It has: {known}.")
+        return driver
+
+    async def _called(self, call: Coroutine[Any, Any, Result]) -> Result:
+        """What a driver does wrong is its fleet's problem, and nobody else's."""
+        seconds = self._settings.driver_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await call
+        except DriverError:
+            raise
+        except TimeoutError:
+            raise DriverError(f"The driver did not answer within {seconds:g} seconds.") from None
+        except Exception as error:
+            log.exception("scaling.driver_broken")
+            raise DriverError(f"The driver failed with {type(error).__name__}; the log has the traceback.") from None
+
+
+async def _end(connection: Connection, seen: Look, scaled: Scaled) -> tuple[str, ...]:
+    """Records whose end begins: the retired that hold nothing, and those that never registered."""
+    warm_up = f"{scaled.fleet.policy.warm_up_seconds:.0f}"
+    await retire(connection, seen.overdue, f"It did not register within {warm_up} seconds.")
+    return tuple(await begin_to_end(connection, [*seen.done, *seen.overdue]))

@@ -1,0 +1,179 @@
+"""What the autoscaler remembers of a fleet from one look to the next, and what it makes of what it sees. Pure.
+
+Which worker was ordered when, who is idle since when, which of the driver's workers never registered: kept in the
+database as JSON, so that another control plane goes on where this one stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from callsheet.scaling.driver import Actual
+from callsheet.scaling.policy import Decision, History, Policy, Worker
+
+# How much the latest start weighs in the average of how long a worker takes to start.
+LATEST_WEIGHT = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A worker of the fleet as central knows it."""
+
+    id: str
+    slots: int
+    busy: int
+    is_spot: bool
+    registered_at: float
+    # Approved, not revoked, and seen lately or busy.
+    is_usable: bool
+    is_drained: bool = False
+    # The autoscaler drained it, not a person.
+    is_retired: bool = False
+    is_ending: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    history: History = field(default_factory=History)
+    # Moments of orders whose worker has not registered yet, oldest first.
+    orders: tuple[float, ...] = ()
+    # Ids that were registered at the last look.
+    known: tuple[str, ...] = ()
+    idle_since: Mapping[str, float] = field(default_factory=dict)
+    # Workers of the driver that are not registered, and since when.
+    unregistered_since: Mapping[str, float] = field(default_factory=dict)
+    # Ids whose end is recorded and that the driver may still have.
+    ending: tuple[str, ...] = ()
+    # From an order to the registration, on average.
+    start_seconds: float | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Memory:
+        history = dict(kept.get("history", {}))
+        history["peaks"] = tuple((moment, workers) for moment, workers in history.get("peaks", ()))
+        return cls(
+            history=History(**history),
+            orders=tuple(kept.get("orders", ())),
+            known=tuple(kept.get("known", ())),
+            idle_since=dict(kept.get("idle_since", {})),
+            unregistered_since=dict(kept.get("unregistered_since", {})),
+            ending=tuple(kept.get("ending", ())),
+            start_seconds=kept.get("start_seconds"),
+        )
+
+    def next_worker_at(self) -> float | None:
+        """When the worker that was ordered first is expected; None where none is, or none ever started."""
+        return None if not self.orders or self.start_seconds is None else self.orders[0] + self.start_seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What there is of a fleet at one moment."""
+
+    memory: Memory
+    # For the policy; those that cannot serve stand there as draining.
+    workers: Sequence[Worker]
+    coming: int
+    # Workers that the driver does not know, and that serve: started by hand, for example.
+    strangers: int
+    # Workers of the driver that take no work: draining, waiting for approval, silent, overdue.
+    resting: int
+    # Workers of the driver that did not register in time. None of them is named while strangers are here: where workers
+    # register under other ids than the driver has, a worker that is overdue by its id may be at work under another.
+    overdue: tuple[str, ...]
+    # Retired and idle: may be ended.
+    done: tuple[str, ...]
+    # Were being ended, and are gone.
+    gone: tuple[str, ...]
+
+    @property
+    def serving(self) -> int:
+        return sum(not worker.is_draining for worker in self.workers)
+
+    def to_order(self, policy: Policy, decision: Decision) -> int:
+        """How many workers the driver should have: those that serve or come, and those that still rest."""
+        return max(0, min(policy.maximum, decision.wanted - self.strangers + self.resting))
+
+
+def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Registered], actual: Actual) -> Look:
+    ids = actual.worker_ids
+    here = [worker for worker in registered if ids is None or worker.id in ids or worker.is_usable]
+    ours = {worker.id for worker in here if ids is None or worker.id in ids}
+    unregistered = (ids or frozenset()) - {worker.id for worker in registered}
+    since = {name: memory.unregistered_since.get(name, now) for name in sorted(unregistered)}
+    ending = [name for name in memory.ending if name in ours or name in unregistered]
+    overdue = tuple(name for name, start in since.items() if now - start > policy.warm_up_seconds)
+    starting = len([name for name in since if name not in overdue and name not in ending])
+    orders, start_seconds = _orders(policy, memory, now, [worker for worker in here if worker.id in ours])
+    idle_since = {worker.id: memory.idle_since.get(worker.id, now) for worker in here if worker.busy == 0}
+    workers = [_seen(worker, worker.id in ours, idle_since.get(worker.id)) for worker in here]
+    workers += [_absent(name, now) for name in since if name in overdue or name in ending]
+    serving = [worker for worker in workers if not worker.is_draining]
+    return Look(
+        memory=replace(
+            memory,
+            orders=orders,
+            known=tuple(sorted(worker.id for worker in registered)),
+            idle_since=idle_since,
+            unregistered_since=since,
+            ending=tuple(ending),
+            start_seconds=start_seconds,
+        ),
+        workers=workers,
+        coming=max(len(orders), starting),
+        strangers=sum(not worker.can_be_ended for worker in serving),
+        resting=sum(worker.is_draining and worker.can_be_ended for worker in workers),
+        overdue=overdue if len(ours) == len(here) else (),
+        done=tuple(
+            worker.id
+            for worker in here
+            if worker.is_retired and worker.busy == 0 and not worker.is_ending and worker.id in ours
+        ),
+        gone=tuple(name for name in memory.ending if name not in ending),
+    )
+
+
+def ordered(memory: Memory, now: float, look: Look, decision: Decision) -> Memory:
+    """The memory after a decision: one entry for each worker that it orders."""
+    more = decision.wanted - look.serving - look.coming - len(decision.undrain)
+    return replace(memory, history=decision.history, orders=(*memory.orders, *[now] * max(0, more)))
+
+
+def _orders(
+    policy: Policy, memory: Memory, now: float, ours: Sequence[Registered]
+) -> tuple[tuple[float, ...], float | None]:
+    """The orders that are still open, and how long a start takes: each new worker is the oldest order's."""
+    known = set(memory.known)
+    arrivals = sorted(worker.registered_at for worker in ours if worker.id not in known)
+    filled = list(zip(memory.orders, arrivals, strict=False))
+    average = memory.start_seconds
+    for order, arrival in filled:
+        took = max(0.0, arrival - order)
+        average = took if average is None else average + LATEST_WEIGHT * (took - average)
+    left = memory.orders[len(filled) :]
+    return tuple(moment for moment in left if now - moment <= policy.warm_up_seconds), average
+
+
+def _seen(worker: Registered, is_ours: bool, idle_since: float | None) -> Worker:
+    is_serving = worker.is_usable and not worker.is_drained
+    return Worker(
+        id=worker.id,
+        slots=worker.slots,
+        busy=worker.busy,
+        is_draining=not is_serving,
+        is_spot=worker.is_spot,
+        started_at=worker.registered_at,
+        idle_since=idle_since,
+        can_be_ended=is_ours,
+        can_be_undrained=worker.is_usable and worker.is_retired and not worker.is_ending,
+    )
+
+
+def _absent(name: str, now: float) -> Worker:
+    """One that exists and has no registration: it counts, and takes no work."""
+    return Worker(name, 1, 0, True, True, now, now, can_be_undrained=False)

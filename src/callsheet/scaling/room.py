@@ -1,0 +1,35 @@
+"""Everything that scales fleets, put together once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from callsheet.plumbing.databases import Databases
+from callsheet.scaling.autoscaler import Autoscaler
+from callsheet.scaling.driver import Driver
+from callsheet.scaling.drivers import open_drivers
+from callsheet.scaling.metrics import ScalingNumbers
+from callsheet.scaling.rules import ScalingRules
+from callsheet.settings import Settings
+from callsheet.toolbox.loops import Loop
+
+
+@dataclass(frozen=True, slots=True)
+class ScalingRoom:
+    drivers: Mapping[str, Driver]
+    rules: ScalingRules
+    numbers: ScalingNumbers
+    # None where this control plane may not scale.
+    autoscaler: Autoscaler | None
+
+    @property
+    def loops(self) -> tuple[Loop, ...]:
+        return () if self.autoscaler is None else (self.autoscaler,)
+
+
+def open_scaling(databases: Databases, settings: Settings) -> ScalingRoom:
+    drivers = open_drivers(settings)
+    numbers = ScalingNumbers()
+    autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers) if settings.scaling.autoscaler else None
+    return ScalingRoom(drivers, ScalingRules(databases, drivers), numbers, autoscaler)

@@ -1,0 +1,48 @@
+"""`/api/admin/fleets/{fleet_id}/scaling`, for admins."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from callsheet.fleet.admin_routes import NUMBER_CURSOR, FleetId
+from callsheet.identity.audit import actor_of
+from callsheet.identity.authentication import Authentication
+from callsheet.identity.permissions import Permission
+from callsheet.identity.principal import Principal
+from callsheet.plumbing.pages import LIMIT
+from callsheet.scaling.rules import ScalingRules
+from callsheet.wire.base import Page
+from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
+
+
+def scaling_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:
+    manage = authentication.may(Permission.MANAGE_FLEET)
+    router = APIRouter(
+        prefix="/api/admin/fleets/{fleet_id}/scaling",
+        tags=["admin"],
+        dependencies=[authentication.may(Permission.SEE_FLEET)],
+    )
+
+    @router.get("")
+    async def get_fleet_scaling(fleet_id: FleetId) -> FleetScaling:
+        """The rules by which a fleet follows its queue, and how it stands."""
+        return await rules.get(fleet_id)
+
+    @router.put("")
+    async def set_fleet_scaling(fleet_id: FleetId, body: ScalingRequest, admin: Principal = manage) -> FleetScaling:
+        """Lets a fleet follow its queue by these rules, all of them."""
+        return await rules.put(fleet_id, body, actor_of(admin))
+
+    @router.delete("", status_code=204)
+    async def remove_fleet_scaling(fleet_id: FleetId, admin: Principal = manage) -> None:
+        """Stops scaling a fleet. Its workers stay as they are."""
+        await rules.remove(fleet_id, actor_of(admin))
+
+    @router.get("/decisions")
+    async def list_scaling_decisions(
+        fleet_id: FleetId, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
+    ) -> Page[ScalingDecision]:
+        """What the autoscaler decided for a fleet and why, newest first."""
+        return await rules.decisions(fleet_id, cursor, limit)
+
+    return router

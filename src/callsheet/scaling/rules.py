@@ -1,0 +1,108 @@
+"""Which fleets follow their queues, and by which rules: what admins set, see and take away."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+
+from callsheet.fleet.retiring import reinstate
+from callsheet.identity.audit import record
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.ownership import read_central
+from callsheet.plumbing.sql import Connection
+from callsheet.scaling.driver import Driver, OptionError
+from callsheet.scaling.policy import Policy, PolicyError
+from callsheet.scaling.scaled import SQL
+from callsheet.wire.base import Page
+from callsheet.wire.errors import InvalidRequest, NotFound
+from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
+
+SHOWN_DECISIONS = 3
+
+
+class ScalingRules:
+    def __init__(self, databases: Databases, drivers: Mapping[str, Driver]):
+        self._databases = databases
+        self._drivers = drivers
+
+    async def get(self, fleet_id: int) -> FleetScaling:
+        async with self._databases.central.connection() as connection:
+            return await _scaling(connection, fleet_id)
+
+    async def put(self, fleet_id: int, request: ScalingRequest, actor: str) -> FleetScaling:
+        """From the next look on. Said here and now, it also holds for this database, be it a copy or not."""
+        policy = _policy(request)
+        options = self._options(request)
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            central = await read_central(connection, self._databases.central.dsn)
+            rules = {**asdict(policy), "driver": request.driver, "options": options, "providers": request.providers}
+            await SQL["save_scaling"].run(
+                connection,
+                **rules,
+                fleet_id=fleet_id,
+                installation_id=central.installation_id,
+                central_system=central.system,
+                central_database=central.database,
+                updated_by=actor,
+            )
+            await record(connection, actor, "fleet.scale", "fleet", fleet_id, None, **rules)
+            return await _scaling(connection, fleet_id)
+
+    async def remove(self, fleet_id: int, actor: str) -> None:
+        """Its workers stay as they are; those that the autoscaler drained, and does not end yet, take work again."""
+        async with self._databases.central.transaction() as connection:
+            await _lock(connection, fleet_id)
+            if await SQL["remove_scaling"].row(connection, fleet_id=fleet_id) is None:
+                raise _not_scaled()
+            rows = await SQL["workers_of_fleet"].rows(connection, fleet_id=fleet_id)
+            await reinstate(connection, [row["worker_id"] for row in rows])
+            await SQL["announce"].run(connection, fleet_id=fleet_id, wanted=None, next_worker_at=None)
+            await record(connection, actor, "fleet.stop_scaling", "fleet", fleet_id, None)
+
+    async def decisions(self, fleet_id: int, before: int | None, limit: int) -> Page[ScalingDecision]:
+        """Newest first."""
+        async with self._databases.central.connection() as connection:
+            items = await _decisions(connection, fleet_id, before, limit + 1)
+        cursor = str(items[limit - 1].id) if len(items) > limit else None
+        return Page(items=items[:limit], next_cursor=cursor)
+
+    def _options(self, request: ScalingRequest) -> Mapping[str, object]:
+        driver = self._drivers.get(request.driver)
+        if driver is None:
+            known = ", ".join(sorted(self._drivers))
+            raise InvalidRequest.field("driver", f"There is no driver {request.driver!r}. Available: {known}.")
+        try:
+            return driver.checked(request.options)
+        except OptionError as error:
+            raise InvalidRequest.field(f"options.{error.option}", error.reason) from None
+
+
+def _policy(request: ScalingRequest) -> Policy:
+    try:
+        return Policy(**request.model_dump(exclude={"driver", "options", "providers"}))
+    except PolicyError as error:
+        raise InvalidRequest.field(error.field, error.reason) from None
+
+
+async def _scaling(connection: Connection, fleet_id: int) -> FleetScaling:
+    row = await SQL["get_scaling"].row(connection, fleet_id=fleet_id)
+    if row is None:
+        raise _not_scaled()
+    decisions = await _decisions(connection, fleet_id, None, SHOWN_DECISIONS)
+    shown = {name: row[name] for name in FleetScaling.model_fields if name != "decisions"}
+    return FleetScaling(**shown, decisions=decisions)
+
+
+async def _decisions(connection: Connection, fleet_id: int, before: int | None, limit: int) -> list[ScalingDecision]:
+    rows = await SQL["list_decisions"].rows(connection, fleet_id=fleet_id, before=before, limit=limit)
+    return [ScalingDecision(**row) for row in rows]
+
+
+async def _lock(connection: Connection, fleet_id: int) -> None:
+    if await SQL["lock_fleet"].row(connection, fleet_id=fleet_id) is None:
+        raise NotFound("There is no such fleet.")
+
+
+def _not_scaled() -> NotFound:
+    return NotFound("The fleet is not scaled: it has no rules. Set them with PUT /api/admin/fleets/{fleet_id}/scaling.")

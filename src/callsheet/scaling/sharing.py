@@ -1,0 +1,75 @@
+"""Whose queue it is where several fleets serve one workflow: each job counts for one of them. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+# What a job of a workflow that never ran is taken for.
+UNMEASURED_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingRoute:
+    """Jobs of a workflow, stage and provider that a worker could take now."""
+
+    workflow_id: int
+    stage: str
+    provider: str
+    jobs: int
+    # Of its finished jobs; None where there are none yet.
+    average_seconds: float | None
+    # Free slots of workers that no autoscaler looks after: they take jobs before one that has to start.
+    free_elsewhere: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A scaled fleet that serves routes."""
+
+    fleet_id: int
+    stage: str
+    workflow_ids: frozenset[int]
+    providers: frozenset[str]
+    # How much of a queue it can take on: its maximum, or 0 while its driver fails.
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    jobs: int = 0
+    seconds: float = 0.0
+
+
+def share_out(routes: Iterable[WaitingRoute], servers: Sequence[Server]) -> Mapping[int, Queue]:
+    """The queue of each fleet. Every job is in one of them, where a fleet serves it at all."""
+    found = {server.fleet_id: Queue() for server in servers}
+    for route in routes:
+        able = [
+            server
+            for server in servers
+            if server.stage == route.stage
+            and route.workflow_id in server.workflow_ids
+            and route.provider in server.providers
+        ]
+        jobs = max(0, route.jobs - route.free_elsewhere)
+        seconds = UNMEASURED_SECONDS if route.average_seconds is None else route.average_seconds
+        for server, share in zip(able, _shares(jobs, [server.weight for server in able]), strict=True):
+            queue = found[server.fleet_id]
+            found[server.fleet_id] = Queue(queue.jobs + share, queue.seconds + share * seconds)
+    return found
+
+
+def _shares(jobs: int, weights: Sequence[float]) -> list[int]:
+    """Whole jobs by weight; what is left over goes to the largest remainders, the first fleet first."""
+    if not weights:
+        return []
+    if not any(weights):
+        weights = [1.0] * len(weights)
+    exact = [jobs * weight / sum(weights) for weight in weights]
+    shares = [math.floor(each) for each in exact]
+    order = sorted(range(len(weights)), key=lambda place: (shares[place] - exact[place], place))
+    for place in order[: jobs - sum(shares)]:
+        shares[place] += 1
+    return shares

@@ -1,0 +1,171 @@
+-- database: central
+
+-- name: has_scaled
+SELECT EXISTS (SELECT FROM fleet_scaling)
+
+-- name: list_scaled
+-- Moments as seconds since 1970, by this database's clock, as the policy counts.
+SELECT s.*, f.slug, f.stage, f.is_active, extract(epoch FROM clock_timestamp())::float8 AS now,
+    ARRAY (SELECT wf.workflow_id FROM workflow_fleets wf JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
+           WHERE wf.fleet_id = f.id AND f.is_active ORDER BY wf.workflow_id) AS workflow_ids
+FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY s.fleet_id
+
+-- name: workers_of_scaled
+-- Usable: approved, not revoked, and seen lately or busy with a valid lease.
+SELECT c.fleet_id, c.worker_id AS id, c.max_concurrency AS slots, c.providers,
+    c.capacity_type IS DISTINCT FROM 'on-demand' AS is_spot,
+    extract(epoch FROM c.registered_at)::float8 AS registered_at, held.jobs AS busy,
+    c.is_approved AND c.revoked_at IS NULL AND (held.is_valid
+        OR c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)) AS is_usable,
+    r.worker_id IS NOT NULL AS is_drained, coalesce(r.drained_by = :autoscaler, false) AS is_retired,
+    coalesce(r.drained_by = :autoscaler AND r.ending_since IS NOT NULL, false) AS is_ending
+FROM fleet_scaling s JOIN comfyui_workers c ON c.fleet_id = s.fleet_id
+LEFT JOIN worker_drains r ON r.worker_id = c.worker_id
+CROSS JOIN LATERAL (
+    SELECT count(*) AS jobs, coalesce(bool_or(d.lease_expires_at > clock_timestamp()), false) AS is_valid
+    FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+) held
+ORDER BY c.worker_id
+
+-- name: waiting_routes
+-- What waits for scaled fleets, and could be leased now: lane by lane from the lane's mark, up to :most of a route, so the
+-- queue is never walked. Jobs whose time has not come are not counted, nor those of an identifier that is at its limit. A
+-- free slot elsewhere is one of a worker that has the workflow and belongs to no scaled fleet.
+WITH served AS MATERIALIZED (
+    SELECT DISTINCT wf.workflow_id, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id AND f.is_active
+    JOIN workflow_fleets wf ON wf.fleet_id = f.id JOIN workflows k ON k.id = wf.workflow_id AND k.is_active
+), route AS MATERIALIZED (
+    SELECT DISTINCT l.workflow_id, l.stage, l.provider FROM served
+    JOIN dispatch_lanes l ON l.workflow_id = served.workflow_id AND l.stage = served.stage AND l.has_work
+)
+SELECT route.workflow_id, route.stage, route.provider, counted.jobs, elsewhere.slots::integer AS free_elsewhere,
+    (SELECT t.average_seconds FROM workflow_timings t WHERE t.workflow_id = route.workflow_id) AS average_seconds
+FROM route CROSS JOIN LATERAL (
+    SELECT count(*)::integer AS jobs FROM (
+        SELECT FROM dispatch_lanes l CROSS JOIN LATERAL (
+            SELECT FROM ai_job_dispatches d
+            WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+              AND d.status = 'queued' AND d.not_before IS NULL
+            ORDER BY d.lane_id, d.dispatch_id LIMIT :most::bigint
+        ) first
+        WHERE l.workflow_id = route.workflow_id AND l.stage = route.stage AND l.provider = route.provider AND l.has_work
+          AND (l.concurrency_identifier = '' OR coalesce(
+              (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
+              > (SELECT count(*) FROM ai_job_dispatches d
+                 WHERE d.concurrency_identifier = l.concurrency_identifier AND d.concurrency_identifier <> ''
+                   AND d.status <> 'queued'), true))
+        LIMIT :most::bigint
+    ) ready
+) counted CROSS JOIN LATERAL (
+    SELECT coalesce(sum(greatest(0, w.max_concurrency - (
+        SELECT count(*) FROM ai_job_dispatches d WHERE d.worker_id = w.worker_id AND d.status = 'leased'))), 0) AS slots
+    FROM (
+        SELECT m.* FROM workflow_fleets wf
+        JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active AND f.stage = route.stage
+        JOIN comfyui_workers m ON m.fleet_id = f.id
+        WHERE wf.workflow_id = route.workflow_id AND NOT EXISTS (SELECT FROM fleet_scaling s WHERE s.fleet_id = f.id)
+          AND (NOT m.is_narrowed OR EXISTS (SELECT FROM worker_workflows ww
+               WHERE ww.worker_id = m.worker_id AND ww.workflow_id = route.workflow_id))
+        UNION ALL
+        SELECT m.* FROM worker_workflows ww
+        JOIN comfyui_workers m ON m.worker_id = ww.worker_id AND m.fleet_id IS NULL AND m.stage = route.stage
+        WHERE ww.workflow_id = route.workflow_id
+    ) w
+    WHERE w.is_approved AND w.revoked_at IS NULL AND route.provider = ANY (w.providers)
+      AND w.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+      AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id)
+) elsewhere
+ORDER BY route.workflow_id, route.stage, route.provider
+
+-- name: lock_scaling
+-- Whether it is still scaled as it was read; who changes it waits for the decision.
+SELECT fleet_id FROM fleet_scaling WHERE fleet_id = :fleet_id AND updated_at = :updated_at FOR NO KEY UPDATE
+
+-- name: keep_look
+-- Since when it stands at its maximum stays until it does not.
+UPDATE fleet_scaling SET
+    memory = :memory, looked_at = clock_timestamp(), wanted = :wanted, on_demand = :on_demand, serving = :serving,
+    coming = :coming, draining = :draining, existing = :existing, queued_jobs = :queued_jobs,
+    queued_seconds = :queued_seconds, cause = :cause, reason = :reason,
+    at_maximum_since = CASE WHEN :cause::text = 'at_maximum' THEN coalesce(at_maximum_since, clock_timestamp()) END,
+    at_maximum_queued_seconds = CASE WHEN :cause::text = 'at_maximum'
+        THEN coalesce(at_maximum_queued_seconds, :queued_seconds::float8) END
+WHERE fleet_id = :fleet_id
+
+-- name: keep_queue
+-- What is known where the driver cannot say what exists.
+UPDATE fleet_scaling SET looked_at = clock_timestamp(), queued_jobs = :queued_jobs, queued_seconds = :queued_seconds
+WHERE fleet_id = :fleet_id
+
+-- name: announce
+-- For estimates and for why a job waits.
+UPDATE gpu_fleets SET desired_workers = :wanted,
+    next_worker_at = to_timestamp(:next_worker_at::float8)
+WHERE id = :fleet_id AND (desired_workers IS DISTINCT FROM :wanted
+    OR next_worker_at IS DISTINCT FROM to_timestamp(:next_worker_at::float8))
+
+-- name: record_decision
+INSERT INTO scaling_decisions (
+    fleet_id, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds, drained, undrained, ended)
+VALUES (:fleet_id, :cause, :reason, :wanted, :on_demand, :serving, :coming, :queued_jobs, :queued_seconds,
+    :drained::text[], :undrained::text[], :ended::text[])
+
+-- name: keep_failure
+-- Since when it fails stays until it works; returns how often it has failed in a row.
+UPDATE fleet_scaling SET driver_error = :error, driver_failures = driver_failures + 1,
+    driver_failing_since = coalesce(driver_failing_since, clock_timestamp())
+WHERE fleet_id = :fleet_id RETURNING driver_failures
+
+-- name: keep_success
+UPDATE fleet_scaling SET driver_error = NULL, driver_failing_since = NULL, driver_failures = 0
+WHERE fleet_id = :fleet_id AND driver_error IS NOT NULL
+
+-- name: keep_pause
+UPDATE fleet_scaling SET cause = 'paused', reason = :reason, looked_at = clock_timestamp()
+WHERE fleet_id = :fleet_id AND updated_at = :updated_at
+
+-- name: forget_old_decisions
+DELETE FROM scaling_decisions WHERE id = ANY (ARRAY (
+    SELECT id FROM (SELECT id, at FROM scaling_decisions ORDER BY id LIMIT 1000) oldest
+    WHERE at < clock_timestamp() - make_interval(days => :days::integer)
+))
+
+-- name: get_scaling
+SELECT s.*, s.serving AS actual, f.slug AS fleet_slug, f.stage FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id
+WHERE s.fleet_id = :fleet_id
+
+-- name: lock_fleet
+SELECT id FROM gpu_fleets WHERE id = :fleet_id FOR NO KEY UPDATE
+
+-- name: save_scaling
+-- What the autoscaler remembers stays, unless another driver takes over: its workers are others.
+INSERT INTO fleet_scaling AS known (
+    fleet_id, driver, options, providers, minimum, maximum, target_seconds, warm_up_seconds, scale_out_cooldown_seconds,
+    scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,
+    central_database, updated_by)
+VALUES (:fleet_id, :driver, :options, :providers, :minimum, :maximum, :target_seconds, :warm_up_seconds,
+    :scale_out_cooldown_seconds, :scale_in_cooldown_seconds, :idle_seconds, :on_demand_minimum, :spot_share,
+    :installation_id, :central_system, :central_database, :updated_by)
+ON CONFLICT (fleet_id) DO UPDATE SET
+    driver = excluded.driver, options = excluded.options, providers = excluded.providers, minimum = excluded.minimum,
+    maximum = excluded.maximum, target_seconds = excluded.target_seconds, warm_up_seconds = excluded.warm_up_seconds,
+    scale_out_cooldown_seconds = excluded.scale_out_cooldown_seconds,
+    scale_in_cooldown_seconds = excluded.scale_in_cooldown_seconds, idle_seconds = excluded.idle_seconds,
+    on_demand_minimum = excluded.on_demand_minimum, spot_share = excluded.spot_share,
+    installation_id = excluded.installation_id, central_system = excluded.central_system,
+    central_database = excluded.central_database, updated_by = excluded.updated_by, updated_at = clock_timestamp(),
+    memory = CASE WHEN known.driver = excluded.driver AND known.options = excluded.options
+        THEN known.memory ELSE '{}' END,
+    driver_error = NULL, driver_failing_since = NULL, driver_failures = 0
+
+-- name: remove_scaling
+DELETE FROM fleet_scaling WHERE fleet_id = :fleet_id RETURNING fleet_id
+
+-- name: workers_of_fleet
+SELECT worker_id FROM comfyui_workers WHERE fleet_id = :fleet_id ORDER BY worker_id
+
+-- name: list_decisions
+SELECT id, fleet_id, at, cause, reason, wanted, on_demand, serving, coming, queued_jobs, queued_seconds, drained, undrained, ended
+FROM scaling_decisions
+WHERE (fleet_id, id) < (:fleet_id, coalesce(:before, 9223372036854775807)) AND fleet_id >= :fleet_id
+ORDER BY fleet_id DESC, id DESC LIMIT :limit

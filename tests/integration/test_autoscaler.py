@@ -1,0 +1,369 @@
+"""The autoscaler on real databases: fleets follow their queues, and nobody is ended who has work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from callsheet.plumbing.databases import Databases
+from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
+from callsheet.wire.fleet import UpdateFleetRequest
+from callsheet.wire.scaling import ScalingRequest
+from tests.support.core import Core, Member
+from tests.support.fleet import join
+from tests.support.scaling import ScalingHarness, fails, harness
+
+
+@pytest.fixture
+async def scaling(core: Core) -> AsyncIterator[ScalingHarness]:
+    opened = harness(core)
+    yield opened
+    await opened.autoscaler.stop()
+
+
+async def queue(core: Core, member: Member, jobs: int, **changes: Any) -> None:
+    for _ in range(jobs):
+        await core.submit(member, **changes)
+
+
+async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await scaling.look()
+    assert scaling.cloud.calls == []
+    await queue(core, ann, 1)
+    await scaling.look()
+    await scaling.look()
+    assert scaling.cloud.calls == [("want", 1, 0)], "a worker that is coming is not ordered twice"
+    [worker] = await scaling.register(fleet)
+    started = await core.start(worker)
+    await scaling.look()
+    assert await scaling.drains() == {}, "a worker with a job is left alone"
+    await core.complete(started)
+    await scaling.look()
+    assert await scaling.drains() == {worker: "autoscaler"}
+    await scaling.look()
+    assert scaling.cloud.calls == [("want", 1, 0), ("end", worker)]
+    await scaling.leave(worker)
+    await scaling.look()
+    assert await scaling.drains() == {}, "a new worker of this name is not drained"
+    assert await scaling.causes(fleet) == [
+        ("steady", 0),
+        ("first_job", 1),
+        ("steady", 1),
+        ("idle", 0),
+        ("steady", 0),
+    ]
+    [events] = [[row["event"] for row in await scaling.rows("SELECT event FROM worker_audit_logs ORDER BY id")]]
+    assert [event for event in events if event in ("drain", "ending")] == ["drain", "ending"]
+
+
+async def test_measured_run_times_say_how_much_work_waits(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    fleet = await scaling.fleet(maximum=10, target_seconds=120)
+    await queue(core, ann, 4)
+    await scaling.rows(
+        "INSERT INTO workflow_timings (workflow_id, average_seconds, samples) VALUES ($1, 90, 10)", core.workflow
+    )
+    await scaling.look()
+    state = await scaling.rules.get(fleet.id)
+    assert (state.queued_jobs, state.queued_seconds, state.wanted) == (4, 360.0, 3)
+    assert state.reason == "4 jobs wait (360 s of work), which needs 3 workers: 3 workers are ordered."
+
+
+async def test_jobs_that_cannot_be_taken_now_order_nobody(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    fleet = await scaling.fleet()
+    await queue(core, ann, 1)
+    await scaling.rows("UPDATE ai_job_dispatches SET not_before = clock_timestamp() + interval '1 hour'")
+    await scaling.look()
+    assert (await scaling.rules.get(fleet.id)).wanted == 0
+    await queue(core, ann, 1, stage="staging")
+    await scaling.look()
+    assert (await scaling.rules.get(fleet.id)).wanted == 0, "another stage is another queue"
+
+
+async def test_free_workers_of_other_fleets_take_jobs_first(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    fleet = await scaling.fleet()
+    [row] = await scaling.rows("SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    await join(scaling.room, "always-on", row["slug"], max_concurrency=2)
+    await queue(core, ann, 2)
+    await scaling.look()
+    assert (await scaling.rules.get(fleet.id)).wanted == 0
+    await queue(core, ann, 1)
+    await scaling.look()
+    assert (await scaling.rules.get(fleet.id)).wanted == 1
+
+
+async def test_a_queue_that_two_fleets_serve_is_shared_and_a_failing_one_gets_no_part_of_it(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    small, large = await scaling.fleet("small", maximum=1), await scaling.fleet("large", maximum=5)
+    await queue(core, ann, 1)
+    await scaling.look()
+    assert (scaling.cloud.of(small.id), len(scaling.cloud.of(large.id))) == ([], 1), "one job, one worker"
+    await scaling.rows("UPDATE fleet_scaling SET driver_failures = 3 WHERE fleet_id = $1", large.id)
+    await scaling.look()
+    assert len(scaling.cloud.of(small.id)) == 1
+
+
+async def test_workers_started_by_hand_count_and_are_not_ended(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(maximum=2)
+    await join(scaling.room, "by-hand", fleet_slug="gpu", stage="production")
+    await queue(core, ann, 1)
+    await scaling.look()
+    assert scaling.cloud.calls == [], "it takes the job"
+    await queue(core, ann, 3)
+    await scaling.look()
+    assert scaling.cloud.calls == [("want", 1, 0)], "the maximum counts it"
+    await scaling.register(fleet)
+    await scaling.rows("DELETE FROM ai_job_dispatches")
+    await scaling.look()
+    assert await scaling.drains() == {"gpu-1": "autoscaler"}
+
+
+async def test_a_persons_drain_is_neither_undone_nor_ended(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    fleet = await scaling.fleet(maximum=2, minimum=1)
+    await scaling.look()
+    [worker] = await scaling.register(fleet)
+    await scaling.room.workers.drain(worker, "user:ann", "new disk")
+    await queue(core, ann, 3)
+    await scaling.look()
+    await scaling.look()
+    assert await scaling.drains() == {worker: "user:ann"}
+    assert scaling.cloud.calls == [("want", 1, 0), ("want", 2, 0)], "the machine is there, and one more may be"
+
+
+async def test_who_repeats_a_drain_of_the_autoscaler_keeps_the_worker(scaling: ScalingHarness) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    [worker] = await scaling.register(fleet)
+    await scaling.look()
+    await scaling.scale(fleet, minimum=0)
+    await scaling.look()
+    assert await scaling.drains() == {worker: "autoscaler"}
+    await scaling.room.workers.drain(worker, "user:ann")
+    await scaling.look()
+    assert await scaling.drains() == {worker: "user:ann"}
+    assert scaling.cloud.of(fleet.id) == [worker]
+
+
+async def test_new_work_brings_a_draining_worker_back_before_one_is_ordered(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(minimum=2)
+    await scaling.look()
+    one, two = await scaling.register(fleet)
+    for each in (one, two):
+        await queue(core, ann, 1)
+        await core.start(each)
+    await scaling.scale(fleet, maximum=1)
+    await scaling.look()
+    assert list((await scaling.drains()).values()) == ["autoscaler"], "above the maximum a busy one finishes"
+    await scaling.scale(fleet, maximum=2)
+    await queue(core, ann, 3)
+    await scaling.look()
+    assert await scaling.drains() == {}
+    assert scaling.cloud.calls == [("want", 2, 0)]
+
+
+async def test_a_worker_that_is_being_ended_cannot_be_undrained(scaling: ScalingHarness) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    [worker] = await scaling.register(fleet)
+    await scaling.scale(fleet)
+    await scaling.look()
+    scaling.cloud.fault = fails("end")
+    await scaling.look()
+    with pytest.raises(WrongState, match="autoscaler is ending this worker"):
+        await scaling.room.workers.undrain(worker, "user:ann")
+    await scaling.rules.remove(fleet.id, "operator")
+    await scaling.room.workers.undrain(worker, "user:ann")
+    assert await scaling.drains() == {}, "where nothing scales the fleet any more, nobody ends it"
+
+
+async def test_a_worker_that_never_registers_is_ended_and_replaced(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(warm_up_seconds=0, maximum=1)
+    await queue(core, ann, 1)
+    await scaling.look()
+    assert scaling.cloud.of(fleet.id) == ["gpu-1"]
+    await scaling.look()
+    await scaling.look()
+    await scaling.look()
+    await scaling.look()
+    assert ("end", "gpu-1") in scaling.cloud.calls
+    assert scaling.cloud.most == 1, "never above the maximum, not even for a moment"
+    assert [name for name in scaling.cloud.of(fleet.id) if name != "gpu-1"]
+
+
+async def test_an_unregistered_worker_stays_while_strangers_work_in_the_fleet(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    """Where workers register under other ids than the driver has, ending by its ids would end those at work."""
+    fleet = await scaling.fleet(warm_up_seconds=0, minimum=1)
+    await scaling.look()
+    await join(scaling.room, "another-name", fleet_slug="gpu", stage="production")
+    for _ in range(4):
+        await scaling.look()
+    assert scaling.cloud.of(fleet.id) == ["gpu-1"]
+
+
+async def test_a_fleet_that_is_switched_off_goes_to_zero(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    await scaling.register(fleet)
+    await queue(core, ann, 3)
+    await scaling.room.fleets.update(fleet.id, UpdateFleetRequest(is_active=False), "operator")
+    await scaling.look()
+    await scaling.look()
+    assert scaling.cloud.of(fleet.id) == []
+
+
+async def test_nobody_goes_while_a_pool_is_away(scaling: ScalingHarness, monkeypatch: pytest.MonkeyPatch) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    await scaling.register(fleet)
+    await scaling.scale(fleet)
+    monkeypatch.setattr(Databases, "unavailable", property(lambda self: {"pool_2": "gone"}))
+    await scaling.look()
+    assert await scaling.drains() == {}
+    assert await scaling.causes(fleet) == [("below_minimum", 1), ("unknown_queue", 1)]
+    reason = (await scaling.rules.get(fleet.id)).reason
+    assert reason == "No worker goes: Pool pool_2 is not served, so its part of the queue is unknown."
+
+
+@pytest.mark.parametrize(
+    "column", ["installation_id = gen_random_uuid()", "central_database = 1", "central_system = 1"]
+)
+async def test_a_copy_of_the_database_drives_nobody_until_an_operator_says_so(
+    scaling: ScalingHarness, core: Core, ann: Member, column: str
+) -> None:
+    fleet = await scaling.fleet()
+    await queue(core, ann, 4)
+    await scaling.rows(f"UPDATE fleet_scaling SET {column}")
+    await scaling.look()
+    await scaling.look()
+    assert scaling.cloud.calls == []
+    assert await scaling.causes(fleet) == [("paused", 0)]
+    await scaling.scale(fleet)
+    await scaling.look()
+    assert scaling.cloud.calls == [("want", 3, 0)]
+
+
+async def test_a_possible_copy_drives_nobody(scaling: ScalingHarness, core: Core, ann: Member) -> None:
+    await scaling.fleet()
+    await queue(core, ann, 4)
+    await scaling.rows("UPDATE installation SET possible_copy_at = now()")
+    try:
+        await scaling.look()
+    finally:
+        await scaling.rows("UPDATE installation SET possible_copy_at = NULL")
+    assert scaling.cloud.calls == []
+
+
+@pytest.mark.parametrize("call", ["actual", "want"])
+async def test_a_driver_that_fails_is_on_record_and_tried_again(
+    scaling: ScalingHarness, core: Core, ann: Member, call: str
+) -> None:
+    fleet, other = await scaling.fleet(), await scaling.fleet("other", await core.add_workflow(), minimum=1)
+    await queue(core, ann, 1)
+    scaling.cloud.fault = fails(call)
+    await scaling.look()
+    await scaling.look()
+    state = await scaling.rules.get(fleet.id)
+    assert (state.driver_error, state.queued_jobs) == ("The cloud is away.", 1)
+    since = state.driver_failing_since
+    assert since is not None
+    scaling.cloud.fault = lambda call, when: None
+    await scaling.look()
+    await scaling.look()
+    assert (await scaling.rules.get(fleet.id)).driver_error is None
+    assert [len(scaling.cloud.of(each.id)) for each in (fleet, other)] == [1, 1]
+
+
+async def test_a_driver_that_timed_out_after_it_acted_is_not_asked_for_more(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(maximum=2)
+    await queue(core, ann, 3)
+    scaling.cloud.fault = fails("want", "after")
+    for _ in range(3):
+        await scaling.look()
+    assert (len(scaling.cloud.of(fleet.id)), scaling.cloud.most) == (2, 2)
+    await scaling.register(fleet)
+    await scaling.rows("DELETE FROM ai_job_dispatches")
+    scaling.cloud.fault = fails("end", "after")
+    for _ in range(3):
+        await scaling.look()
+    assert scaling.cloud.of(fleet.id) == []
+
+
+async def test_a_driver_with_a_mistake_in_it_does_not_hold_up_others(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet(minimum=1)
+
+    def broken(call: str, when: str) -> None:
+        raise KeyError("region")
+
+    scaling.cloud.fault = broken
+    await scaling.look()
+    state = await scaling.rules.get(fleet.id)
+    assert state.driver_error == "The driver failed with KeyError; the log has the traceback."
+    await scaling.rows("UPDATE fleet_scaling SET driver = 'gone'")
+    await scaling.look()
+    assert "no driver 'gone'" in str((await scaling.rules.get(fleet.id)).driver_error)
+
+
+async def test_rules_are_checked_by_name_and_a_scaled_fleet_cannot_be_deleted(scaling: ScalingHarness) -> None:
+    fleet = await scaling.fleet()
+    for rules, field in [
+        ({"driver": "nothing"}, "driver"),
+        ({"minimum": 4}, "minimum"),
+        ({"on_demand_minimum": 4}, "on_demand_minimum"),
+    ]:
+        with pytest.raises(InvalidRequest) as refused:
+            await scaling.scale(fleet, **rules)
+        assert [error.field for error in refused.value.errors] == [field]
+    with pytest.raises(Conflict, match="Switch its scaling off"):
+        await scaling.room.fleets.delete(fleet.id, "operator")
+    await scaling.rules.remove(fleet.id, "operator")
+    with pytest.raises(NotFound, match="not scaled"):
+        await scaling.rules.remove(fleet.id, "operator")
+    await scaling.room.fleets.delete(fleet.id, "operator")
+    with pytest.raises(NotFound, match="no such fleet"):
+        await scaling.rules.put(fleet.id, ScalingRequest(driver="cloud"), "operator")
+
+
+async def test_switching_it_off_gives_drained_workers_their_work_back(scaling: ScalingHarness) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    await scaling.register(fleet)
+    await scaling.scale(fleet)
+    await scaling.look()
+    assert len(await scaling.drains()) == 1
+    await scaling.rules.remove(fleet.id, "operator")
+    assert await scaling.drains() == {}
+    [row] = await scaling.rows("SELECT desired_workers FROM gpu_fleets WHERE id = $1", fleet.id)
+    assert row["desired_workers"] is None
+
+
+async def test_decisions_are_listed_newest_first_and_old_ones_are_forgotten(scaling: ScalingHarness) -> None:
+    fleet = await scaling.fleet(minimum=1)
+    await scaling.look()
+    await scaling.scale(fleet, minimum=2)
+    await scaling.look()
+    page = await scaling.rules.decisions(fleet.id, None, 1)
+    assert [(each.wanted, each.cause) for each in page.items] == [(2, "below_minimum")]
+    assert page.next_cursor is not None
+    rest = await scaling.rules.decisions(fleet.id, int(page.next_cursor), 10)
+    assert [each.wanted for each in rest.items] == [1]
+    await scaling.rows("UPDATE scaling_decisions SET at = at - interval '91 days'")
+    scaling.autoscaler._looks = 0
+    await scaling.look()
+    assert [each.cause for each in (await scaling.rules.decisions(fleet.id, None, 10)).items] == ["steady"]

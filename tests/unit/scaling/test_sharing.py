@@ -1,0 +1,47 @@
+"""Each waiting job counts for one fleet."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.scaling.sharing import UNMEASURED_SECONDS, Queue, Server, WaitingRoute, share_out
+
+
+def a_server(fleet_id: int, weight: float = 1.0, workflows: tuple[int, ...] = (1,), **changes: object) -> Server:
+    provider = frozenset({str(changes.get("provider", "self_hosted"))})
+    return Server(fleet_id, str(changes.get("stage", "production")), frozenset(workflows), provider, weight)
+
+
+def a_route(jobs: int, workflow: int = 1, seconds: float | None = 10.0, free: int = 0) -> WaitingRoute:
+    return WaitingRoute(workflow, "production", "self_hosted", jobs, seconds, free)
+
+
+def test_a_fleet_has_the_queue_of_all_its_workflows() -> None:
+    found = share_out([a_route(3), a_route(2, workflow=2, seconds=None)], [a_server(7, workflows=(1, 2))])
+    assert found == {7: Queue(5, 30.0 + 2 * UNMEASURED_SECONDS)}
+
+
+def test_other_stages_and_providers_are_others_queues() -> None:
+    servers = [a_server(1, stage="staging"), a_server(2, provider="cloud"), a_server(3, workflows=(9,)), a_server(4)]
+    found = share_out([a_route(3)], servers)
+    assert [found[fleet].jobs for fleet in (1, 2, 3, 4)] == [0, 0, 0, 3]
+
+
+def test_free_slots_elsewhere_take_their_part() -> None:
+    assert share_out([a_route(3, free=2)], [a_server(1)])[1] == Queue(1, 10.0)
+    assert share_out([a_route(3, free=5)], [a_server(1)])[1] == Queue()
+
+
+def test_a_single_job_counts_for_the_fleet_that_may_grow_most() -> None:
+    found = share_out([a_route(1)], [a_server(1, 2.0), a_server(2, 5.0)])
+    assert (found[1].jobs, found[2].jobs) == (0, 1)
+
+
+@given(st.integers(0, 1000), st.lists(st.sampled_from([0.0, 1.0, 2.0, 7.0, 1000.0]), min_size=1, max_size=6))
+def test_every_job_is_shared_out_once(jobs: int, weights: list[float]) -> None:
+    servers = [a_server(number, weight) for number, weight in enumerate(weights)]
+    found = share_out([a_route(jobs)], servers)
+    assert sum(queue.jobs for queue in found.values()) == jobs
+    if any(weights):
+        assert all(found[number].jobs == 0 for number, weight in enumerate(weights) if weight == 0)
