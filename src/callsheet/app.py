@@ -341,7 +341,7 @@ def _open_rooms(
         credentials=Credentials(fleet.fleet_tokens, settings, secret, identity.attempts),
         presenter=Presenter(jobs.routing, jobs.overview, media.files, fleet.capacity.of, webhooks.gate),
         waits=Waits(jobs.overview, fleet.capacity.of, webhooks.gate),
-        scaling=open_scaling(databases, settings),
+        scaling=open_scaling(databases, settings, fleet.fleet_tokens),
     )
 
 

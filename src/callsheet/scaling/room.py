@@ -9,6 +9,7 @@ from callsheet.plumbing.databases import Databases
 from callsheet.scaling.autoscaler import Autoscaler
 from callsheet.scaling.driver import Driver
 from callsheet.scaling.drivers import open_drivers
+from callsheet.scaling.drivers.process import RegistrationTokens
 from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.scaling.rules import ScalingRules
 from callsheet.settings import Settings
@@ -28,8 +29,8 @@ class ScalingRoom:
         return () if self.autoscaler is None else (self.autoscaler,)
 
 
-def open_scaling(databases: Databases, settings: Settings) -> ScalingRoom:
-    drivers = open_drivers(settings)
+def open_scaling(databases: Databases, settings: Settings, tokens: RegistrationTokens) -> ScalingRoom:
+    drivers = open_drivers(settings, tokens)
     numbers = ScalingNumbers()
     autoscaler = Autoscaler(databases, drivers, settings.scaling, numbers) if settings.scaling.autoscaler else None
     return ScalingRoom(drivers, ScalingRules(databases, drivers), numbers, autoscaler)
