@@ -162,7 +162,8 @@ def needed_workers(policy: Policy, situation: Situation, slots: float) -> int:
 
     As many as bring the backlog to the target, but not more than there are jobs for, nor fewer than are at work.
     """
-    busy = sum(worker.busy for worker in situation.workers if not worker.is_draining)
+    # A job that is fetched in advance waits for its worker: it does not need another one.
+    busy = sum(min(worker.busy, worker.slots) for worker in situation.workers if not worker.is_draining)
     at_work = _ceil(busy / slots)
     if situation.queued_jobs <= 0:
         return at_work

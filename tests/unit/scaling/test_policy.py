@@ -193,3 +193,9 @@ def test_a_rule_that_cannot_be_followed_is_refused_by_name(field: str, rules: di
     with pytest.raises(PolicyError) as refused:
         Policy(**rules)  # type: ignore[arg-type]
     assert refused.value.field == field
+
+
+def test_a_job_that_is_fetched_in_advance_needs_no_worker_of_its_own() -> None:
+    busy = [Worker(f"w{number}", 1, 2, False, True, 0.0, None) for number in range(2)]
+    decision = decide(Policy(maximum=9), Situation(100.0, 0, 0.0, busy, 0))
+    assert decision.wanted == 2
