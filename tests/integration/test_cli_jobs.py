@@ -18,6 +18,8 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.cli.installation_health import why_waiting
 from callsheet.cli.profile_store import profiles_file
 from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.scaling.simulation.trace import LaneKey
+from callsheet.scaling.simulation.trace_files import read_trace
 from callsheet.wire.operations import WorkflowMetrics
 from callsheet.wire.tasks import task_id_of
 from tests.support.commands import Callsheet, Result
@@ -271,3 +273,40 @@ def test_why_a_workflow_waits(changes: dict[str, object], why: str | None) -> No
         }
     )
     assert why_waiting(row) == why
+
+
+async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
+    desk: Desk, terminal: Terminal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("callsheet.cli.operations_client.LARGEST_PAGE", 2)
+    person = await desk.person(tokens=1000)
+    file = tmp_path / "trace.csv"
+    export = ("jobs", "export", str(file))
+    for number in range(5):
+        await desk.submit(person, priority=-number)
+        await desk.core.complete(await desk.start())
+    await terminal.login(person)
+    assert json.loads((await terminal.run(*export, "--json")).err)["code"] == "forbidden"
+    await terminal.login(desk.admin)
+    assert "should end in .csv or .jsonl" in (await terminal.run("jobs", "export", "trace.txt")).sentence
+    assert "--since is '1y'" in (await terminal.run(*export, "--since", "1y")).sentence
+    assert "There is no fleet 'x' in production" in (await terminal.run(*export, "--fleet", "x")).sentence
+    assert "No job of the last 30d has run" in (await terminal.run(*export, "--stage", "staging")).sentence
+    assert "No job of the last 30d has run" in (await terminal.run(*export, "--workflow", "x")).sentence
+    assert not file.exists()
+    # One that waits has not run, and one of last year is not asked for.
+    await desk.submit(person)
+    async with desk.core.databases.central.connection() as connection:
+        await connection.execute(
+            "UPDATE dispatch_history SET created_at = created_at - interval '1 year'"
+            " WHERE dispatch_id = (SELECT min(dispatch_id) FROM dispatch_history)"
+        )
+    told = (await terminal.run(*export, "--workflow", desk.workflow)).out
+    assert told == f"Wrote 4 jobs to {file}. To replay them, run: callsheet simulate --trace {file}\n"
+    found = list(read_trace(file).rows())
+    assert [key for _, _, key in found] == [
+        LaneKey(person.tenant.slug, "", -number, desk.workflow) for number in range(1, 5)
+    ]
+    assert [submitted for submitted, _, _ in found] == sorted(submitted for submitted, _, _ in found)
+    replayed = (await terminal.run("simulate", "--trace", str(file), "--json")).json
+    assert replayed["arrivals"]["jobs"] == 4

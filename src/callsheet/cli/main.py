@@ -17,6 +17,7 @@ from callsheet.cli import (
     effects,
     fleet,
     installation_health,
+    job_export,
     jobs,
     lightbox,
     pipelines,
@@ -27,6 +28,7 @@ from callsheet.cli import (
     serve,
     settings,
     shares,
+    simulate,
     submit,
     up,
     wallet,
@@ -65,10 +67,12 @@ app.command("submit", rich_help_panel=WORK)(submit.submit)
 app.command("task", rich_help_panel=WORK)(submit.task)
 app.command("watch", rich_help_panel=WORK)(submit.watch)
 app.command("cancel", rich_help_panel=WORK)(jobs.cancel_job)
+jobs.jobs.command("export")(job_export.export_jobs)
 app.add_typer(jobs.jobs, name="jobs", rich_help_panel=WORK)
 app.add_typer(pipelines.pipelines, name="pipelines", rich_help_panel=WORK)
 app.add_typer(runs.runs, name="runs", rich_help_panel=WORK)
 app.command("doctor", rich_help_panel=ADMINISTER)(doctor.doctor)
+app.command("simulate", rich_help_panel=ADMINISTER)(simulate.simulate)
 app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
 app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
 accounts.tenants.command("quotas")(quotas.tenant_quotas)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
@@ -12,12 +12,15 @@ from callsheet.cli.client import Client, Model
 from callsheet.cli.login import login_for
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
+from callsheet.wire.fleet import Fleet
 from callsheet.wire.identity import Me, Tenant
 from callsheet.wire.jobs import Job, JobEvent
-from callsheet.wire.operations import AdminJob, Alerts, Metrics
+from callsheet.wire.operations import AdminJob, Alerts, Dispatch, Metrics
 
 Result = TypeVar("Result")
 PAGE = 100
+# For lists of which everything is read.
+LARGEST_PAGE = 200
 
 
 def with_operations(url: str | None, work: Callable[[OperationsClient], Awaitable[Result]]) -> Result:
@@ -57,6 +60,24 @@ class OperationsClient(Client):
 
     async def alerts(self) -> Alerts:
         return await self._ask(Alerts, "GET", "/api/admin/alerts")
+
+    async def finished_dispatches(self) -> AsyncIterator[Sequence[Dispatch]]:
+        """The history of the queue, newest first, page after page."""
+        cursor: str | None = None
+        while True:
+            after = f"&cursor={cursor}" if cursor else ""
+            path = f"/api/admin/dispatches?finished=true&limit={LARGEST_PAGE}{after}"
+            page = await self._ask(Page[Dispatch], "GET", path)
+            yield page.items
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def fleet(self, slug: str, stage: str) -> Fleet:
+        query = urlencode({"slug": slug, "stage": stage})
+        for found in (await self._ask(Page[Fleet], "GET", f"/api/admin/fleets?{query}")).items:
+            return found
+        raise OperatorError(f"There is no fleet {slug!r} in {stage}, or you may not see it.")
 
     async def _tenant_id(self, tenant: str) -> UUID:
         try:

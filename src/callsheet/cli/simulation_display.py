@@ -1,0 +1,107 @@
+"""How a simulation is shown: bars while it runs, and one table of all policies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from callsheet.cli.console import err, out, print_table
+
+if TYPE_CHECKING:
+    from callsheet.scaling.simulation.conditions import Conditions
+    from callsheet.scaling.simulation.policies import NamedPolicy
+    from callsheet.scaling.simulation.report import Prices, Report
+    from callsheet.scaling.simulation.trace import Trace
+
+BAR_WIDTH = 20
+MINUTE, HOUR, DAY = 60, 3600, 86_400
+# Below, a tenth of a second can be told apart.
+EXACT_SECONDS = 10
+
+
+def read_with_progress(file: Path) -> Trace:
+    from callsheet.scaling.simulation.trace_files import read_trace
+
+    with _bar(f"Reading {file.name}") as (show, total):
+        return read_trace(file, lambda done, size: (total(size), show(done)))
+
+
+def replay_with_progress(
+    trace: Trace,
+    policies: Sequence[NamedPolicy],
+    conditions: Conditions,
+    wait_limit: float,
+    prices: Prices | None,
+) -> list[Report]:
+    from callsheet.scaling.simulation.replay import Replay
+    from callsheet.scaling.simulation.report import report
+
+    reports = []
+    for number, each in enumerate(policies, 1):
+        with _bar(f"Replaying policy {number} of {len(policies)}") as (show, total):
+            total(len(trace))
+            outcome = Replay(trace, each.policy, conditions).run(show)
+        reports.append(report(each.name, each.policy, outcome, wait_limit, prices))
+    return reports
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[tuple[Callable[[int], object], Callable[[int], object]]]:
+    """Only on a terminal, and gone afterwards."""
+    if not err.is_terminal:
+        yield (lambda done: None), (lambda size: None)
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(BAR_WIDTH),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=err, transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        yield (lambda done: bar.update(task, completed=done)), (lambda size: bar.update(task, total=size))
+
+
+def print_reports(trace: Trace, reports: Sequence[Report]) -> None:
+    limit = reports[0].wait_seconds.limit
+    out.print(
+        f"{len(trace):,} jobs in {duration(trace.span_seconds)}, {trace.work_seconds / HOUR:,.1f} hours of work. "
+        "Waits are from a job's arrival to its start."
+    )
+    has_cost = reports[0].cost is not None
+    columns = ["policy", "mean", "p50", "p90", "p99", "longest", f"over {duration(limit)}"]
+    columns += ["worker hours", "spot", "idle", *(["cost"] if has_cost else []), "most workers", "changes"]
+    print_table(columns, [_row(each, has_cost=has_cost) for each in reports])
+    for each in reports:
+        if each.interruptions:
+            again = f"{each.repeated_runs:,} runs had to begin again"
+            out.print(f"{each.name}: {each.interruptions:,} interruptions of spot workers; {again}.")
+
+
+def _row(each: Report, *, has_cost: bool) -> list[str]:
+    waits = each.wait_seconds
+    return [
+        each.name,
+        *(duration(value) for value in (waits.mean, waits.p50, waits.p90, waits.p99, waits.longest)),
+        f"{waits.over_limit:,} ({waits.over_limit_share:.1%})",
+        f"{each.worker_hours:,.1f}",
+        f"{each.spot_hours / each.worker_hours:.0%}" if each.worker_hours else "",
+        f"{each.idle_share:.0%}",
+        *([f"{each.cost:,.2f}"] if has_cost else []),
+        str(each.most_workers),
+        f"{each.scale_outs + each.scale_ins:,}",
+    ]
+
+
+def duration(seconds: float) -> str:
+    """Two digits that matter: 4.2 s, 42 s, 4.2 min."""
+    if seconds < EXACT_SECONDS:
+        return f"{seconds:.1f} s"
+    for size, unit in ((DAY, "d"), (HOUR, "h"), (MINUTE, "min")):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.0f} s"

@@ -1,0 +1,98 @@
+"""The queue of a simulated fleet: jobs wait in lanes, and the arena of the real dispatch says whose turn it is."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from uuid import UUID
+
+from callsheet.dispatch.facts import Criteria, Lane
+from callsheet.dispatch.turns import Arena, Terms
+from callsheet.scaling.simulation.trace import LaneKey, Trace
+
+# Every worker of the fleet may run every job of the trace.
+WORKFLOW, STAGE, PROVIDER = 1, "production", "self_hosted"
+TERMS = Terms()
+
+
+class Name(UUID):
+    """Hashed by identity, as each is made once: a UUID's own hash is Python code, and took a tenth of a replay."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+
+
+class WaitingLine:
+    """Jobs are numbers in the order of arrival, as dispatches have ids in the order of their creation."""
+
+    __slots__ = ("_arena", "_key_of", "_lanes", "_waiting", "_workflows", "by_workflow", "length", "workflows")
+
+    def __init__(self, trace: Trace):
+        self._arena = Arena(Criteria((WORKFLOW,), STAGE, (PROVIDER,)), lambda tenant_id: TERMS)
+        self._key_of = trace.key_of
+        self._lanes = _lanes(trace.keys)
+        self._waiting: list[deque[int]] = [deque() for _ in trace.keys]
+        numbers: dict[str, int] = {}
+        self._workflows = [numbers.setdefault(key.workflow, len(numbers)) for key in trace.keys]
+        self.workflows = len(numbers)
+        self.length = 0
+        # How many jobs of each workflow wait.
+        self.by_workflow = [0] * self.workflows
+
+    def add(self, job: int) -> None:
+        number = self._key_of[job]
+        waiting = self._waiting[number]
+        waiting.append(job)
+        self.length += 1
+        self.by_workflow[self._workflows[number]] += 1
+        if len(waiting) == 1:
+            self._arena.arrive(self._lanes[number], job)
+
+    def take(self) -> int:
+        """The job whose turn it is; there must be one."""
+        [(seat, _)] = self._arena.draw(1)
+        # A user's jobs of several workflows are taken in the order of arrival.
+        number = min(seat.lanes, key=self._head) if len(seat.lanes) > 1 else next(iter(seat.lanes))
+        waiting = self._waiting[number]
+        job = waiting.popleft()
+        self.length -= 1
+        self.by_workflow[self._workflows[number]] -= 1
+        if waiting:
+            seat.oldest = waiting[0] if len(seat.lanes) == 1 else min(map(self._head, seat.lanes))
+        else:
+            self._arena.leave(self._lanes[number])
+        return job
+
+    def end(self, job: int) -> None:
+        """A job that was taken is not in flight any more."""
+        self._arena.end(self._lanes[self._key_of[job]])
+
+    def put_back(self, job: int) -> None:
+        """A job that was taken waits again, before those that came after it."""
+        number = self._key_of[job]
+        waiting = self._waiting[number]
+        place = next((place for place, other in enumerate(waiting) if other > job), len(waiting))
+        waiting.insert(place, job)
+        self.length += 1
+        self.by_workflow[self._workflows[number]] += 1
+        self._arena.end(self._lanes[number])
+        if place == 0:
+            self._arena.arrive(self._lanes[number], job)
+
+    def workflow_of(self, job: int) -> int:
+        return self._workflows[self._key_of[job]]
+
+    def _head(self, number: int) -> int:
+        return self._waiting[number][0]
+
+
+def _lanes(keys: Sequence[LaneKey]) -> list[Lane]:
+    """A lane for each key, with its place among the keys as id."""
+    tenants: dict[str, UUID] = {}
+    users: dict[tuple[str, str], UUID] = {}
+    lanes = []
+    for number, key in enumerate(keys):
+        tenant = tenants.setdefault(key.tenant, Name(int=len(tenants) + 1))
+        user = users.setdefault((key.tenant, key.user), Name(int=len(users) + 1))
+        lanes.append(Lane(number, WORKFLOW, STAGE, PROVIDER, "", key.priority, tenant, user))
+    return lanes

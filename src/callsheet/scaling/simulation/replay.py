@@ -1,0 +1,269 @@
+"""The replay of a trace against a policy: a loop over events, without a clock.
+
+What happens at the same moment happens in this order: what was scheduled (runs that end, workers that start or are
+interrupted), arrivals, then the autoscaler's look at the fleet.
+"""
+
+from __future__ import annotations
+
+import math
+from array import array
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+
+from callsheet.scaling.policy import Decision, History, Policy, Situation, decide
+from callsheet.scaling.simulation.conditions import Conditions
+from callsheet.scaling.simulation.crew import Crew, Machine
+from callsheet.scaling.simulation.line import WaitingLine
+from callsheet.scaling.simulation.run_times import Averages, Spread
+from callsheet.scaling.simulation.trace import Trace
+from callsheet.toolbox.errors import OperatorError
+
+HOUR = 3600.0
+PROGRESS_EVERY = 20_000
+# A job that is interrupted so often takes longer than spot workers live, and would never end.
+MOST_INTERRUPTIONS = 100
+
+# Called with how many jobs have arrived so far.
+OnProgress = Callable[[int], object]
+# Time, number, what happens, and to whom. The number keeps two events of one moment from being compared further.
+Event = tuple[float, int, Callable[[Any], None], Any]
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a replay measured. Times are in seconds."""
+
+    # Of each job, from its arrival to the start of the run that was completed.
+    waits: array[float]
+    # From the start of the trace to the end of the last job.
+    seconds: float = 0.0
+    run_seconds: float = 0.0
+    slots: int = 1
+    # Workers are paid from their order to their end, by `is_spot`; and the part of it before they took jobs.
+    paid_seconds: dict[bool, float] = field(default_factory=dict)
+    starting_seconds: float = 0.0
+    most_workers: int = 0
+    ordered_workers: int = 0
+    scale_outs: int = 0
+    scale_ins: int = 0
+    # How often a change of the fleet's size had another direction than the last.
+    turns: int = 0
+    longest_queue: int = 0
+    interruptions: int = 0
+    # Runs that an interruption cut off, and that began again.
+    repeated_runs: int = 0
+
+
+class Replay:
+    def __init__(self, trace: Trace, policy: Policy, conditions: Conditions | None = None):
+        self._trace = trace
+        self._policy = policy
+        self._conditions = conditions = conditions or Conditions()
+        self._submitted = trace.submitted
+        self._line = WaitingLine(trace)
+        self._averages = Averages(self._line.workflows)
+        random = Random(conditions.seed)  # noqa: S311 (a simulation)
+        start = policy.warm_up_seconds if conditions.start_seconds is None else conditions.start_seconds
+        self._start_times = Spread(start, conditions.start_spread, random)
+        self._noise = Spread(1.0, conditions.run_noise, random)
+        self._random = random
+        self._crew = Crew(conditions.slots, prefetch=conditions.prefetch)
+        self._events: list[Event] = []
+        self._event_number = 0
+        self._now = 0.0
+        self._left = len(trace)
+        # The number of the autoscaler's next look and its moment: never, while nothing can come of it.
+        self._look, self._next_look = 0, 0.0
+        self._history = History()
+        self._last_change = 0
+        self._interrupted: Counter[int] = Counter()
+        self._outcome = Outcome(array("d", bytes(8 * len(trace))), slots=conditions.slots)
+
+    def run(self, on_progress: OnProgress = lambda arrived: None) -> Outcome:
+        """Until every job has been served. The fleet begins with its minimum of workers."""
+        for _ in range(self._policy.minimum):
+            self._start(self._crew.order(self._now, self._policy.on_demand(self._policy.minimum)))
+        submitted, events, line = self._submitted, self._events, self._line
+        place, total = 0, len(submitted)
+        arrival = submitted[0] if total else math.inf
+        while self._left:
+            event = events[0][0] if events else math.inf
+            look = self._next_look
+            if event <= arrival and event <= look:
+                self._now, _, happen, subject = heappop(events)
+                happen(subject)
+            elif arrival <= look:
+                self._now = arrival
+                line.add(place)
+                self._hand_out()
+                place += 1
+                arrival = submitted[place] if place < total else math.inf
+                if not place % PROGRESS_EVERY:
+                    on_progress(place)
+            else:
+                self._now = look
+                self._look_at_fleet()
+                continue
+            if look == math.inf:
+                self._wake()
+        on_progress(total)
+        return self._settled()
+
+    def _settled(self) -> Outcome:
+        crew, outcome = self._crew, self._outcome
+        for machine in crew.machines:
+            crew.pay(machine, self._now)
+        outcome.seconds = self._now
+        outcome.paid_seconds, outcome.starting_seconds = crew.paid_seconds, crew.starting_seconds
+        outcome.most_workers, outcome.ordered_workers = crew.most, crew.ordered
+        return outcome
+
+    # Jobs
+
+    def _hand_out(self) -> None:
+        """What waits, to workers with a free slot, then to those that fetch one in advance."""
+        line, crew = self._line, self._crew
+        while line.length:
+            if crew.free:
+                machine, _ = crew.free.popitem(last=False)
+                self._begin(machine, line.take())
+                crew.offer(machine)
+            elif crew.fetching:
+                machine, _ = crew.fetching.popitem(last=False)
+                machine.ahead = line.take()
+                machine.seen = None
+            else:
+                break
+        if line.length > self._outcome.longest_queue:
+            self._outcome.longest_queue = line.length
+
+    def _begin(self, machine: Machine, job: int) -> None:
+        now = self._now
+        machine.running[job] = now
+        self._outcome.waits[job] = now - self._submitted[job]
+        self._schedule(now + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
+
+    def _end_run(self, subject: tuple[Machine, int]) -> None:
+        machine, job = subject
+        started = machine.running.pop(job, None)
+        if started is None:
+            # The worker was interrupted, and the job runs again elsewhere.
+            return
+        took = self._now - started
+        self._outcome.run_seconds += took
+        self._averages.observe(self._line.workflow_of(job), took)
+        self._line.end(job)
+        self._left -= 1
+        if machine.ahead is not None:
+            following, machine.ahead = machine.ahead, None
+            self._begin(machine, following)
+        elif not machine.running:
+            machine.idle_since = self._now
+        self._crew.offer(machine)
+        if self._line.length:
+            self._hand_out()
+
+    # Workers
+
+    def _start(self, machine: Machine) -> None:
+        self._crew.start(machine, self._now)
+        if machine.is_spot and self._conditions.interruptions_per_hour:
+            lives = self._random.expovariate(self._conditions.interruptions_per_hour / HOUR)
+            self._schedule(self._now + lives, self._interrupt, machine)
+        self._hand_out()
+
+    def _interrupt(self, machine: Machine) -> None:
+        if machine not in self._crew.machines:
+            return
+        self._outcome.interruptions += 1
+        self._crew.drain(machine)
+        machine.is_leaving = True
+        if machine.ahead is not None:
+            self._line.put_back(machine.ahead)
+            machine.ahead = None
+        self._schedule(self._now + self._conditions.notice_seconds, self._cut_off, machine)
+        self._hand_out()
+
+    def _cut_off(self, machine: Machine) -> None:
+        """The notice is over: what still runs waits again, in its old place."""
+        if machine not in self._crew.machines:
+            return
+        for job, started in machine.running.items():
+            self._outcome.run_seconds += self._now - started
+            self._outcome.repeated_runs += 1
+            self._interrupted[job] += 1
+            if self._interrupted[job] >= MOST_INTERRUPTIONS:
+                raise OperatorError(
+                    f"A job that runs for {self._trace.run_seconds[job]:.0f} s was interrupted {MOST_INTERRUPTIONS} "
+                    "times and does not end. Use fewer interruptions, or policies with on-demand workers."
+                )
+            self._line.put_back(job)
+        machine.running.clear()
+        self._crew.remove(machine, self._now)
+        self._hand_out()
+
+    # The autoscaler
+
+    def _look_at_fleet(self) -> None:
+        crew, line = self._crew, self._line
+        machines = [machine for machine in crew.machines if machine.started_at is not None]
+        late = self._now - self._policy.warm_up_seconds
+        coming = sum(machine.ordered_at > late for machine in crew.starting)
+        seconds = self._averages.of_queue(line.by_workflow) if line.length else 0.0
+        workers = [machine.seen or machine.as_worker() for machine in machines]
+        decision = decide(self._policy, Situation(self._now, line.length, seconds, workers, coming, self._history))
+        self._history = decision.history
+        self._follow(decision, machines)
+        self._look += 1
+        self._next_look = self._look * self._conditions.interval_seconds
+        if not line.length and len(crew.machines) == self._policy.minimum and crew.is_settled:
+            # With the minimum and no queue, no look changes anything until something happens. A test compares this with
+            # looking every time.
+            self._next_look = math.inf
+
+    def _wake(self) -> None:
+        """The first look from now on."""
+        interval = self._conditions.interval_seconds
+        self._look = max(self._look, math.ceil(self._now / interval))
+        if self._look * interval < self._now:
+            self._look += 1
+        self._next_look = self._look * interval
+
+    def _follow(self, decision: Decision, machines: list[Machine]) -> None:
+        crew = self._crew
+        # A worker is drained by one look and ended by a later one, when it holds nothing.
+        done = [machine for machine in machines if machine.is_draining and machine.is_empty]
+        if decision.drain or decision.undrain:
+            by_id = {machine.id: machine for machine in machines}
+            for worker_id in decision.drain:
+                crew.drain(by_id[worker_id])
+            for worker_id in decision.undrain:
+                crew.undrain(by_id[worker_id])
+        # Like a driver: as many as shall exist, less those that do.
+        draining = sum(not machine.takes_work for machine in machines)
+        missing = decision.wanted + draining - len(crew.machines)
+        for _ in range(missing):
+            machine = crew.order(self._now, decision.on_demand)
+            self._schedule(self._now + self._start_times.draw(), self._start, machine)
+        self._count(1 if missing > 0 or decision.undrain else -1 if decision.drain else 0)
+        for machine in done:
+            if machine.is_draining:
+                crew.remove(machine, self._now)
+        if decision.undrain:
+            self._hand_out()
+
+    def _count(self, change: int) -> None:
+        if change:
+            self._outcome.scale_outs += change > 0
+            self._outcome.scale_ins += change < 0
+            self._outcome.turns += self._last_change == -change
+            self._last_change = change
+
+    def _schedule(self, moment: float, happen: Callable[[Any], None], subject: object) -> None:
+        self._event_number += 1
+        heappush(self._events, (moment, self._event_number, happen, subject))

@@ -1,0 +1,48 @@
+"""How long runs take in a simulation, and what the autoscaler believes about it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from random import Random
+
+# A mean of the first ten runs, then each run weighs a tenth, as in the table workflow_timings.
+LEAST_WEIGHT = 0.1
+# What a job of a workflow that never ran is taken for.
+UNMEASURED_SECONDS = 60.0
+
+
+class Spread:
+    """Log-normal around a mean; `relative` is the standard deviation relative to it."""
+
+    __slots__ = ("_mean", "_middle", "_random", "_sigma")
+
+    def __init__(self, mean: float, relative: float, random: Random):
+        self._mean = mean
+        self._random = random
+        self._sigma = math.sqrt(math.log1p(relative**2))
+        self._middle = math.log(mean) - self._sigma**2 / 2 if mean else 0.0
+
+    def draw(self) -> float:
+        if not self._sigma or not self._mean:
+            return self._mean
+        return self._random.lognormvariate(self._middle, self._sigma)
+
+
+class Averages:
+    """The moving average of each workflow's run times: what the real autoscaler estimates the queue with."""
+
+    __slots__ = ("_samples", "_seconds")
+
+    def __init__(self, workflows: int):
+        self._seconds = [UNMEASURED_SECONDS] * workflows
+        self._samples = [0] * workflows
+
+    def observe(self, workflow: int, seconds: float) -> None:
+        samples = self._samples[workflow]
+        self._seconds[workflow] += (seconds - self._seconds[workflow]) * max(1 / (samples + 1), LEAST_WEIGHT)
+        self._samples[workflow] = samples + 1
+
+    def of_queue(self, waiting: Sequence[int]) -> float:
+        """Seconds of work in a queue with so many jobs of each workflow."""
+        return sum(count * seconds for count, seconds in zip(waiting, self._seconds, strict=True) if count)

@@ -1,0 +1,213 @@
+"""A slow simulator that looks at everything at every moment, to compare the quick one with. Without interruptions."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from callsheet.dispatch.fairness import Share, Turn
+from callsheet.scaling.policy import History, Policy, Situation, Worker, decide
+from callsheet.scaling.simulation.conditions import Conditions
+from callsheet.scaling.simulation.trace import Trace
+
+
+@dataclass(eq=False)
+class NaiveMachine:
+    number: int
+    ordered_at: float
+    starts_at: float
+    is_spot: bool
+    scheduled: int
+    # Of each job: from, until, and the place among all that was scheduled.
+    runs: dict[int, tuple[float, float, int]] = field(default_factory=dict)
+    ahead: int | None = None
+    is_draining: bool = False
+    idle_since: float = 0.0
+    # When it asked for work last; who asked first is served first.
+    asked: int = 0
+    ended_at: float | None = None
+
+
+class NaiveTenant:
+    def __init__(self) -> None:
+        self.share = Share()
+        self.turn = Turn()
+        self.users: dict[str, Share] = {}
+
+
+class NaiveSimulation:
+    def __init__(self, trace: Trace, policy: Policy, conditions: Conditions):
+        self.trace, self.policy, self.conditions = trace, policy, conditions
+        self.start_seconds = policy.warm_up_seconds if conditions.start_seconds is None else conditions.start_seconds
+        self.keys = [trace.keys[number] for number in trace.key_of]
+        self.machines: list[NaiveMachine] = []
+        self.waiting: list[int] = []
+        self.waits: dict[int, float] = {}
+        self.tenants: dict[str, NaiveTenant] = {}
+        self.turn = Turn()
+        self.averages: dict[str, tuple[float, int]] = {}
+        self.history = History()
+        self.asks = 0
+        self.scheduled = 0
+        self.now = 0.0
+        # (now, workers that take work, wanted), of every look.
+        self.looks: list[tuple[float, int, int]] = []
+
+    def run(self) -> dict[int, float]:
+        for _ in range(self.policy.minimum):
+            machine = self.order(self.policy.on_demand(self.policy.minimum), 0.0)
+            self.ask(machine)
+        arrivals, looks, done = 0, 0, 0
+        while done < len(self.trace):
+            ends = [until for each in self.there() for _, until, _ in each.runs.values()]
+            starts = [each.starts_at for each in self.there() if not each.asked]
+            arrival = self.trace.submitted[arrivals] if arrivals < len(self.trace) else math.inf
+            look = looks * self.conditions.interval_seconds
+            scheduled = min([*ends, *starts], default=math.inf)
+            self.now = min(scheduled, arrival, look)
+            if scheduled == self.now:
+                done += self.happen()
+            elif arrival == self.now:
+                self.arrive(arrivals)
+                arrivals += 1
+            else:
+                self.look()
+                looks += 1
+        for each in self.there():
+            each.ended_at = self.now
+        return self.waits
+
+    def there(self) -> list[NaiveMachine]:
+        return [each for each in self.machines if each.ended_at is None]
+
+    def happen(self) -> int:
+        """The one thing that is due and was scheduled first."""
+        runs = [(each.runs[job], each, job) for each in self.there() for job in each.runs]
+        due = [(number, each, job) for (_, until, number), each, job in runs if until == self.now]
+        due += [(each.scheduled, each, -1) for each in self.there() if not each.asked and each.starts_at == self.now]
+        _, machine, job = min(due, key=lambda each: each[0])
+        if not machine.asked:
+            self.ask(machine)
+            return 0
+        was_free = len(machine.runs) < self.conditions.slots
+        began, _, _ = machine.runs.pop(job)
+        self.observe(self.keys[job].workflow, self.now - began)
+        tenant = self.tenants[self.keys[job].tenant]
+        tenant.share.in_flight -= 1
+        tenant.users[self.keys[job].user].in_flight -= 1
+        if machine.ahead is not None:
+            following, machine.ahead = machine.ahead, None
+            self.begin(machine, following)
+        elif not machine.runs:
+            machine.idle_since = self.now
+        if not was_free:
+            self.ask(machine)
+        return 1
+
+    def observe(self, workflow: str, seconds: float) -> None:
+        mean, samples = self.averages.get(workflow, (0.0, 0))
+        self.averages[workflow] = mean + (seconds - mean) * max(1 / (samples + 1), 0.1), samples + 1
+
+    def ask(self, machine: NaiveMachine) -> None:
+        if not machine.asked:
+            machine.idle_since = self.now
+        self.asks += 1
+        machine.asked = self.asks
+        self.hand_out()
+
+    def arrive(self, job: int) -> None:
+        key = self.keys[job]
+        tenant = self.tenants.setdefault(key.tenant, NaiveTenant())
+        user = tenant.users.setdefault(key.user, Share())
+        waiting = [self.keys[each] for each in self.waiting]
+        if key.tenant not in [each.tenant for each in waiting]:
+            self.turn.arrive(tenant.share, job)
+        if key[:2] not in [each[:2] for each in waiting]:
+            tenant.turn.arrive(user, job)
+        self.waiting.append(job)
+        self.hand_out()
+
+    def hand_out(self) -> None:
+        while self.waiting:
+            able = [each for each in self.there() if each.asked and not each.is_draining]
+            free = [each for each in able if len(each.runs) < self.conditions.slots]
+            full = [each for each in able if each.ahead is None and each not in free and self.conditions.prefetch]
+            chosen = min(free or full, key=lambda each: each.asked, default=None)
+            if chosen is None:
+                return
+            job = self.next_job()
+            if free:
+                self.begin(chosen, job)
+                self.asks += 1
+                chosen.asked = self.asks
+            else:
+                chosen.ahead = job
+
+    def next_job(self) -> int:
+        keys = self.keys
+        highest = max(keys[job].priority for job in self.waiting)
+        able = [job for job in self.waiting if keys[job].priority == highest]
+        job = min(
+            able,
+            key=lambda job: (
+                self.tenants[keys[job].tenant].share.order(),
+                self.tenants[keys[job].tenant].users[keys[job].user].order(),
+                job,
+            ),
+        )
+        tenant = self.tenants[keys[job].tenant]
+        self.turn.serve(tenant.share)
+        tenant.turn.serve(tenant.users[keys[job].user])
+        self.waiting.remove(job)
+        return job
+
+    def begin(self, machine: NaiveMachine, job: int) -> None:
+        self.scheduled += 1
+        machine.runs[job] = self.now, self.now + self.trace.run_seconds[job], self.scheduled
+        self.waits[job] = self.now - self.trace.submitted[job]
+
+    def order(self, on_demand: int, start_seconds: float) -> NaiveMachine:
+        have = sum(not each.is_spot for each in self.there() if not each.is_draining)
+        self.scheduled += 1
+        number, starts_at = len(self.machines) + 1, self.now + start_seconds
+        machine = NaiveMachine(number, self.now, starts_at, have >= on_demand, self.scheduled)
+        self.machines.append(machine)
+        return machine
+
+    def look(self) -> None:
+        policy, now = self.policy, self.now
+        started = [each for each in self.there() if each.asked]
+        late = now - policy.warm_up_seconds
+        coming = sum(1 for each in self.there() if not each.asked and each.ordered_at > late)
+        seconds = sum(self.averages.get(self.keys[job].workflow, (60.0, 0))[0] for job in self.waiting)
+        done = [each for each in started if each.is_draining and not each.runs]
+        workers = [
+            Worker(
+                f"worker-{each.number}",
+                self.conditions.slots,
+                len(each.runs) + (each.ahead is not None),
+                each.is_draining,
+                each.is_spot,
+                each.starts_at,
+                None if each.runs else each.idle_since,
+            )
+            for each in started
+        ]
+        decision = decide(policy, Situation(now, len(self.waiting), seconds, workers, coming, self.history))
+        self.looks.append((now, sum(not each.is_draining for each in started), decision.wanted))
+        self.history = decision.history
+        for each in started:
+            name = f"worker-{each.number}"
+            if name in decision.drain:
+                each.is_draining = True
+            if name in decision.undrain:
+                each.is_draining = False
+                self.asks += 1
+                each.asked = self.asks
+        draining = [each for each in started if each.is_draining]
+        for _ in range(decision.wanted + len(draining) - len(self.there())):
+            self.order(decision.on_demand, self.start_seconds)
+        for each in done:
+            if each.is_draining:
+                each.ended_at = now
+        self.hand_out()
