@@ -15,6 +15,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.catalog import (
     Asset,
@@ -38,7 +39,7 @@ OFF = EffectWait(code="off", message="This effect takes no jobs at the moment.")
 
 
 def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/effects", tags=["effects"])
+    router = Router(prefix="/api/effects", tags=["effects"])
 
     async def shown(principal: Principal, offers: Sequence[Offer]) -> list[Effect]:
         waits = await waits_of(principal, [offer.route for offer in offers if offer.effect.is_available])
@@ -68,7 +69,7 @@ def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authe
 
 def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_CATALOG)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/workflows",
         tags=["admin"],
         dependencies=[authentication.may(Permission.SEE_CATALOG)],
@@ -121,7 +122,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
 def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_CATALOG)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/effects", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
     )
 
@@ -159,7 +160,7 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
 
 def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_CATALOG)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/assets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_CATALOG)]
     )
 

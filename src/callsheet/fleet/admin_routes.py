@@ -14,6 +14,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.fleet import (
     AssignWorkflowsRequest,
@@ -41,7 +42,7 @@ FleetTokenId = Annotated[int, Path(ge=1, le=2**62)]
 
 def admin_worker_router(workers: Workers, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_FLEET)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/workers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
     )
 
@@ -100,7 +101,7 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
 
 
 def worker_log_router(workers: Workers, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
+    router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
     @router.get("/worker-sessions")
     async def list_worker_sessions(
@@ -121,9 +122,7 @@ def worker_log_router(workers: Workers, authentication: Authentication) -> APIRo
 
 def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_FLEET)
-    router = APIRouter(
-        prefix="/api/admin/fleets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
-    )
+    router = Router(prefix="/api/admin/fleets", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)])
 
     @router.get("")
     async def list_fleets(
@@ -166,7 +165,7 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
 
 def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_FLEET)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/fleets/{fleet_id}/tokens",
         tags=["admin"],
         dependencies=[authentication.may(Permission.SEE_FLEET)],

@@ -7,11 +7,12 @@ from fastapi import APIRouter
 from callsheet.fleet.overview import FleetOverview
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
+from callsheet.plumbing.routing import Router
 from callsheet.wire.operations import Alerts, Metrics
 
 
 def overview_router(overview: FleetOverview, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_QUEUE)])
+    router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_QUEUE)])
 
     @router.get("/metrics")
     async def get_metrics() -> Metrics:

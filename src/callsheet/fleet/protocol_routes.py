@@ -19,6 +19,7 @@ from callsheet.fleet.polls import Polls
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.reports import Reports
 from callsheet.plumbing.problems import refusal_of_validation
+from callsheet.plumbing.routing import Router
 from callsheet.plumbing.shortcut import Direct
 from callsheet.wire.errors import FieldProblem, MalformedRequest, Refusal, UnsupportedMediaType
 from callsheet.wire.worker import (
@@ -79,7 +80,7 @@ def protocol_route(authentication: WorkerAuthentication, envelope: Envelope) -> 
 def protocol_router(
     authentication: WorkerAuthentication, polls: Polls, reports: Reports, envelope: Envelope
 ) -> APIRouter:
-    router = APIRouter(
+    router = Router(
         prefix="/api/worker",
         tags=["worker protocol"],
         route_class=protocol_route(authentication, envelope),

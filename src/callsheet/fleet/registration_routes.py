@@ -11,6 +11,7 @@ from callsheet.fleet.envelope import Envelope, enveloped
 from callsheet.fleet.principal import WorkerPrincipal
 from callsheet.fleet.registry import Registry
 from callsheet.identity.authentication import Authentication
+from callsheet.plumbing.routing import Router
 from callsheet.wire.environment import Environment, EnvironmentAnswer
 from callsheet.wire.fleet import DeregisterRequest, Registered, RegisterRequest
 
@@ -29,7 +30,7 @@ def registration_router(
     authentication: Authentication,
     envelope: Envelope,
 ) -> APIRouter:
-    router = APIRouter(prefix="/api/worker", tags=["worker protocol"])
+    router = Router(prefix="/api/worker", tags=["worker protocol"])
 
     async def credential_of(request: Request, given: str | None = Security(secret_header)) -> Credential:
         return await credentials.of(given, request, authentication.client_address(request))

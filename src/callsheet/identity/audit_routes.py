@@ -8,12 +8,13 @@ from callsheet.identity.audit import AuditLog
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.plumbing.pages import LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.audit import AuditEntry, AuditFilter
 from callsheet.wire.base import OptionalLine, Page
 
 
 def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_AUDIT_LOG)])
+    router = Router(prefix="/api/admin", tags=["admin"], dependencies=[authentication.may(Permission.SEE_AUDIT_LOG)])
 
     @router.get("/audit-logs")
     async def list_audit_logs(

@@ -18,6 +18,7 @@ from callsheet.identity.links import INVITATION, RESET
 from callsheet.identity.password_resets import PasswordResets
 from callsheet.identity.room import AccountLinks
 from callsheet.plumbing.problems import STATUS_OF_CODE
+from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import MalformedRequest, Refusal
 from callsheet.wire.identity import AcceptInvitationRequest, SetPasswordRequest
 
@@ -55,7 +56,7 @@ NAME_FIELD = """<label for="name">Your name (optional)</label>
 
 
 def link_page_router(links: AccountLinks) -> APIRouter:
-    router = APIRouter(include_in_schema=False)
+    router = Router(include_in_schema=False)
     invitation, reset = _InvitationPage(links.invitations), _ResetPage(links.resets)
 
     @router.get(INVITATION.path + "/{token}")

@@ -12,6 +12,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.room import AccountLinks
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
     AcceptInvitationRequest,
@@ -36,7 +37,7 @@ NO_MAIL = (
 
 def link_router(links: AccountLinks, authentication: Authentication) -> APIRouter:
     invitations, resets = links.invitations, links.resets
-    router = APIRouter(prefix="/api", tags=["identity"])
+    router = Router(prefix="/api", tags=["identity"])
 
     @router.get("/invitations/{token}")
     async def get_invitation(token: str) -> OpenInvitation:
@@ -74,7 +75,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
     invitations, resets = links.invitations, links.resets
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
+    router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/invitations")
     async def list_invitations(

@@ -13,6 +13,7 @@ from callsheet.identity.managers import Manager
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.identity import ChangeRoleRequest, CreatedKey, CreateKeyRequest, Key, Tenant, User
 
@@ -22,7 +23,7 @@ def user_management_router(
 ) -> APIRouter:
     see = authentication.may_in_tenant(Permission.SEE_USERS)
     manage = authentication.may_in_tenant(Permission.MANAGE_USERS)
-    router = APIRouter(prefix="/api/admin/users/{user_id}", tags=["admin"])
+    router = Router(prefix="/api/admin/users/{user_id}", tags=["admin"])
 
     @router.get("")
     async def get_user(user_id: UUID, principal: Principal = see) -> User:
@@ -79,7 +80,7 @@ def user_management_router(
 
 def tenant_management_router(management: UserManagement, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_TENANTS)
-    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}", tags=["admin"])
+    router = Router(prefix="/api/admin/tenants/{tenant_id}", tags=["admin"])
 
     @router.post("/disable")
     async def disable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:

@@ -17,6 +17,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.identity.sessions import OpenedSession, Sessions
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.settings import Settings
 from callsheet.wire.base import Page
 from callsheet.wire.identity import (
@@ -46,7 +47,7 @@ def session_router(
     storage_of: StorageOf,
 ) -> APIRouter:
     """`storage_of`: what the files of a tenant's user in a pool take, which a higher room counts."""
-    router = APIRouter(tags=["identity"])
+    router = Router(tags=["identity"])
 
     @router.post("/api/auth/login")
     async def login(body: LoginRequest, request: Request, response: Response) -> Me:
@@ -102,7 +103,7 @@ def session_router(
 
 
 def session_list_router(sessions: Sessions, authentication: Authentication, settings: Settings) -> APIRouter:
-    router = APIRouter(prefix="/api/sessions", tags=["identity"])
+    router = Router(prefix="/api/sessions", tags=["identity"])
 
     def forget_cookie(response: Response) -> None:
         response.delete_cookie(COOKIE, secure=settings.cookie_secure, httponly=True, samesite="lax")
@@ -141,7 +142,7 @@ def session_list_router(sessions: Sessions, authentication: Authentication, sett
 
 
 def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/keys", tags=["identity"])
+    router = Router(prefix="/api/keys", tags=["identity"])
 
     @router.get("")
     async def list_keys(
@@ -173,7 +174,7 @@ def account_router(accounts: Accounts, authentication: Authentication) -> APIRou
     manage_tenants = authentication.may(Permission.MANAGE_TENANTS)
     see_users = authentication.may_in_tenant(Permission.SEE_USERS)
     manage_users = authentication.may_in_tenant(Permission.MANAGE_USERS)
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
+    router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/tenants")
     async def list_tenants(

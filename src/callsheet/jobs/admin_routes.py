@@ -19,6 +19,7 @@ from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.submission import NewJob
 from callsheet.jobs.views import job_for, page_for
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.errors import InvalidRequest, NotFound
 from callsheet.wire.jobs import Job, JobStatus, SubmitReadyJob
@@ -47,7 +48,7 @@ def ready_job_router(
     room: JobsRoom, presenter: Presenter, accounts: Accounts, audit: AuditLog, authentication: Authentication
 ) -> APIRouter:
     submit = authentication.may(Permission.SUBMIT_FOR_USERS)
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
+    router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.post("/jobs", status_code=201, responses=REPLAYED)
     async def submit_job(
@@ -91,7 +92,7 @@ def ready_job_router(
 def admin_job_router(operations: JobOperations, accounts: Accounts, authentication: Authentication) -> APIRouter:
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
+    router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/users/{user_id}/jobs")
     async def list_jobs_of_user(
@@ -160,7 +161,7 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
     """Jobs whose tenant is not known to who asks."""
     see = authentication.may_in_tenant(Permission.SEE_JOBS)
     manage = authentication.may_in_tenant(Permission.MANAGE_JOBS)
-    router = APIRouter(prefix="/api/admin/jobs", tags=["admin"])
+    router = Router(prefix="/api/admin/jobs", tags=["admin"])
 
     async def tenant_of(job_id: UUID, principal: Principal, permission: Permission) -> UUID:
         """A tenant admin finds jobs of the own tenant only."""
@@ -193,7 +194,7 @@ def job_by_id_router(operations: JobOperations, authentication: Authentication) 
 def dispatch_router(operations: DispatchOperations, overview: Overview, authentication: Authentication) -> APIRouter:
     see = authentication.may(Permission.SEE_QUEUE)
     manage = authentication.may(Permission.MANAGE_QUEUE)
-    router = APIRouter(prefix="/api/admin", tags=["admin"])
+    router = Router(prefix="/api/admin", tags=["admin"])
 
     @router.get("/dispatches")
     async def list_dispatches(

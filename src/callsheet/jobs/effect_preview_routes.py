@@ -14,6 +14,7 @@ from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.jobs.effect_previews import JobExamples
 from callsheet.media.storage import Storage
+from callsheet.plumbing.routing import Router
 from callsheet.wire.catalog import EffectPreview, SetEffectPreview
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.forms import Slug
@@ -22,7 +23,7 @@ from callsheet.wire.forms import Slug
 def effect_preview_router(
     catalog: CatalogRoom, examples: JobExamples, storage: Storage, authentication: Authentication
 ) -> APIRouter:
-    router = APIRouter(prefix="/api/admin/effects/{effect}/preview", tags=["admin"])
+    router = Router(prefix="/api/admin/effects/{effect}/preview", tags=["admin"])
     manage = authentication.may(Permission.MANAGE_CATALOG)
 
     async def of_asset(field: str, asset_id: UUID) -> Example:

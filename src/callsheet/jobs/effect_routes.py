@@ -10,6 +10,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.effects import EffectJobs
 from callsheet.jobs.presenter import Presenter
+from callsheet.plumbing.routing import Router
 from callsheet.wire.catalog import SubmitEffectJob
 from callsheet.wire.jobs import Job
 
@@ -19,7 +20,7 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 
 
 def effect_job_router(effect_jobs: EffectJobs, presenter: Presenter, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+    router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.post("", status_code=201, responses=REPLAYED)
     async def submit_effect_job(

@@ -14,12 +14,13 @@ from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.jobs.views import event_view, job_view
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.jobs import Job, JobEvent, JobStatus
 
 
 def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+    router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("")
     async def list_jobs(

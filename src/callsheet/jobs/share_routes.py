@@ -11,13 +11,14 @@ from callsheet.identity.audit import actor_of
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.plumbing.routing import Router
 from callsheet.wire.shares import ChangeShare, TenantShare
 
 
 def share_router(shares: TenantShares, authentication: Authentication) -> APIRouter:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
-    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}/share", tags=["admin"])
+    router = Router(prefix="/api/admin/tenants/{tenant_id}/share", tags=["admin"])
 
     @router.get("")
     async def get_share(tenant_id: UUID, principal: Principal = see) -> TenantShare:

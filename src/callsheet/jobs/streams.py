@@ -21,6 +21,7 @@ from callsheet.jobs.moves import SQL
 from callsheet.jobs.reader import JobReader
 from callsheet.jobs.room import JobsRoom
 from callsheet.plumbing.event_stream import EventStream
+from callsheet.plumbing.routing import Router
 from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import Forbidden, TooManyStreams
 from callsheet.wire.jobs import TERMINAL, CreateStreamToken, JobPreview, JobProgress, JobStatus, StreamToken
@@ -135,7 +136,7 @@ class Streams:
 
 def stream_router(streams: Streams, reader: JobReader, authentication: Authentication) -> APIRouter:
     """Stands before the router of jobs, for which `stream` would be the id of a job."""
-    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+    router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.get("/stream", response_class=EventStream, responses=STREAM)
     async def stream_all(
@@ -161,7 +162,7 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
 
 
 def stream_token_router(reader: JobReader, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/stream-tokens", tags=["jobs"])
+    router = Router(prefix="/api/stream-tokens", tags=["jobs"])
 
     @router.post("", status_code=201)
     async def create_stream_token(

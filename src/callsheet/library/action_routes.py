@@ -15,6 +15,7 @@ from callsheet.jobs.deletion import JobDeletion
 from callsheet.library.bulk import BulkActions
 from callsheet.library.downloads import Downloads
 from callsheet.media.storage.responses import content_disposition
+from callsheet.plumbing.routing import Router
 from callsheet.wire.library import MOST_JOBS, JobOutcomes, ManyJobs
 
 ZIP = "application/zip"
@@ -24,7 +25,7 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 
 
 def library_action_router(bulk: BulkActions, downloads: Downloads, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/library", tags=["library"])
+    router = Router(prefix="/api/library", tags=["library"])
 
     @router.post("/cancel")
     async def cancel_jobs(body: ManyJobs, principal: Principal = Depends(authentication.user)) -> JobOutcomes:
@@ -57,7 +58,7 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
 
 def job_deletion_router(deletion: JobDeletion, authentication: Authentication) -> APIRouter:
     # Ids are matched as such: DELETE /api/ai-jobs/stream is an address that does not take DELETE.
-    router = APIRouter(prefix="/api/ai-jobs", tags=["jobs"])
+    router = Router(prefix="/api/ai-jobs", tags=["jobs"])
 
     @router.delete("/{job_id:uuid}", status_code=204)
     async def delete_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> None:

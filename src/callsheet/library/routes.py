@@ -15,6 +15,7 @@ from callsheet.identity.principal import Principal
 from callsheet.library.lists import JobLists
 from callsheet.library.search import Filters
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import OptionalLine, Page
 from callsheet.wire.forms import Slug
 from callsheet.wire.jobs import JobStatus
@@ -37,7 +38,7 @@ Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 
 
 def library_router(lists: JobLists, effects: Effects, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/library", tags=["library"])
+    router = Router(prefix="/api/library", tags=["library"])
 
     async def filters_of(
         q: OptionalLine | None = Query(

@@ -16,6 +16,7 @@ from callsheet.library.shares import Shares
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import answer_headers, plan_answer
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.plumbing.sql import Row
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
@@ -41,7 +42,7 @@ _READ: dict[int | str, dict[str, Any]] = {
 
 
 def share_link_router(shares: Shares, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["sharing"])
+    router = Router(prefix="/api", tags=["sharing"])
 
     @router.post("/ai-jobs/{job_id}/shares", status_code=201)
     async def create_share_link(
@@ -80,7 +81,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
 
 def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
     """Without an account: the token is all that is asked for."""
-    router = APIRouter(prefix="/api/shares", tags=["sharing"])
+    router = Router(prefix="/api/shares", tags=["sharing"])
 
     @router.get("/{token}")
     async def get_shared_result(token: Token, response: Response) -> SharedResult:

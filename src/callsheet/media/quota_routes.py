@@ -13,6 +13,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.media.usage import WHOLE_TENANT, StorageUsage
+from callsheet.plumbing.routing import Router
 from callsheet.wire.identity import Tenant
 from callsheet.wire.quotas import ChangeQuotas, TenantQuotas
 
@@ -22,7 +23,7 @@ NO_TENANT = "There is no such tenant."
 def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authentication) -> APIRouter:
     see = authentication.may_in_tenant(Permission.SEE_TENANTS)
     manage = authentication.may(Permission.MANAGE_TENANTS)
-    router = APIRouter(prefix="/api/admin/tenants/{tenant_id}/quotas", tags=["admin"])
+    router = Router(prefix="/api/admin/tenants/{tenant_id}/quotas", tags=["admin"])
 
     @router.get("")
     async def get_quotas(tenant_id: UUID, principal: Principal = see) -> TenantQuotas:

@@ -14,6 +14,7 @@ from callsheet.media.deletion import Owner
 from callsheet.media.room import MediaRoom
 from callsheet.media.storage.responses import ISOLATION_HEADERS, shows_inline
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File, UploadLimits, Video, VideoStatus
 
@@ -27,7 +28,7 @@ _PREVIEW: dict[int | str, dict[str, Any]] = {
 
 def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
     # Ids are matched as such: GET /api/videos/uploads is an address that does not take GET, not a video of that name.
-    router = APIRouter(prefix="/api/videos", tags=["videos"])
+    router = Router(prefix="/api/videos", tags=["videos"])
 
     @router.post("/uploads", status_code=201)
     async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
@@ -87,7 +88,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
 
 
 def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/files", tags=["files"])
+    router = Router(prefix="/api/files", tags=["files"])
 
     @router.get("/{file_id}")
     async def get_file(

@@ -18,6 +18,7 @@ from callsheet.pipelines.gallery import Gallery
 from callsheet.pipelines.lineage import Lineages
 from callsheet.pipelines.votes import Votes
 from callsheet.plumbing.pages import CURSOR, LIMIT, MAXIMUM_LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.candidates import Approval, CastVote, Killed, Lineage, Pair, Replay, Restored, Vote
 from callsheet.wire.jobs import Job
@@ -40,7 +41,7 @@ ARCHIVE: dict[int | str, dict[str, Any]] = {
 
 def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Authentication) -> APIRouter:
     """What a run has made."""
-    router = APIRouter(prefix="/api/runs/{run_id}", tags=["pipelines"])
+    router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/candidates")
     async def list_candidates(
@@ -83,7 +84,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
 
 def guidance_router(votes: Votes, branches: Branches, authentication: Authentication) -> APIRouter:
     """How people tell a run what they like."""
-    router = APIRouter(prefix="/api/runs/{run_id}", tags=["pipelines"])
+    router = Router(prefix="/api/runs/{run_id}", tags=["pipelines"])
 
     @router.get("/pair")
     async def get_pair(
@@ -135,7 +136,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
 def candidate_router(
     gallery: Gallery, branches: Branches, lineages: Lineages, presenter: Presenter, authentication: Authentication
 ) -> APIRouter:
-    router = APIRouter(prefix="/api/candidates/{candidate_id}", tags=["pipelines"])
+    router = Router(prefix="/api/candidates/{candidate_id}", tags=["pipelines"])
 
     @router.get("")
     async def get_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Candidate:

@@ -12,6 +12,7 @@ from callsheet.identity.principal import Principal
 from callsheet.pipelines.definitions import Pipelines
 from callsheet.pipelines.runs import Runs
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Page
 from callsheet.wire.pipelines import (
     CreatePipeline,
@@ -36,7 +37,7 @@ PLANNED: dict[int | str, dict[str, Any]] = {200: {"model": Pipeline, "descriptio
 
 
 def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/pipelines", tags=["pipelines"])
+    router = Router(prefix="/api/pipelines", tags=["pipelines"])
 
     @router.post("", status_code=201, responses=PLANNED)
     async def create_pipeline(
@@ -106,7 +107,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
 
 
 def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/runs", tags=["pipelines"])
+    router = Router(prefix="/api/runs", tags=["pipelines"])
 
     @router.get("")
     async def list_runs(

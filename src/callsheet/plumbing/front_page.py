@@ -18,6 +18,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from callsheet import __version__
+from callsheet.plumbing.routing import Router
 from callsheet.wire.base import Answer
 
 # The pages of docs/how-to, which are not served from here: title and file.
@@ -67,7 +68,7 @@ def front_page_router(
     public_url: str, is_ready: Callable[[], Awaitable[bool]], application: Callable[[Request], Response] | None = None
 ) -> APIRouter:
     """`application`: what people get instead of this module's page, where the web application is there."""
-    router = APIRouter(tags=["operations"])
+    router = Router(tags=["operations"])
 
     @router.get("/", response_model=FrontPage, responses={200: {"content": {"text/html": {}}}})
     async def front_page(request: Request) -> FrontPage | Response:

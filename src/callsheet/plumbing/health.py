@@ -14,6 +14,7 @@ from starlette.responses import Response
 from callsheet import __version__
 from callsheet.plumbing.database import DATABASE_AWAY, Database
 from callsheet.plumbing.databases import CENTRAL, Databases
+from callsheet.plumbing.routing import Router
 from callsheet.settings import ServerSettings
 from callsheet.wire.base import Answer
 from callsheet.wire.errors import NotAuthenticated, Unavailable
@@ -42,7 +43,7 @@ class Draining:
 def health_router(
     databases: Databases, draining: Draining, registry: CollectorRegistry, settings: ServerSettings
 ) -> APIRouter:
-    router = APIRouter(tags=["operations"])
+    router = Router(tags=["operations"])
 
     @router.get("/healthz")
     async def healthz() -> Health:

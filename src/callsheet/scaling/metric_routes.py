@@ -7,13 +7,14 @@ from fastapi import APIRouter, Query
 from callsheet.fleet.admin_routes import FleetId
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
+from callsheet.plumbing.routing import Router
 from callsheet.scaling.metric import FleetMetrics
 from callsheet.scaling.policy import MOST_SECONDS
 from callsheet.wire.fleet import FleetMetric
 
 
 def metric_router(metrics: FleetMetrics, authentication: Authentication) -> APIRouter:
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/fleets/{fleet_id}/scaling",
         tags=["admin"],
         dependencies=[authentication.may(Permission.SEE_FLEET_SIZE)],

@@ -10,6 +10,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
 from callsheet.plumbing.pages import LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.scaling.rules import ScalingRules
 from callsheet.wire.base import Page
 from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
@@ -17,7 +18,7 @@ from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
 
 def scaling_router(rules: ScalingRules, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_FLEET)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/fleets/{fleet_id}/scaling",
         tags=["admin"],
         dependencies=[authentication.may(Permission.SEE_FLEET)],

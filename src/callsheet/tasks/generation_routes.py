@@ -11,6 +11,7 @@ from callsheet.identity.authentication import Authentication
 from callsheet.identity.principal import Principal
 from callsheet.jobs.presenter import Presenter
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.tasks.generation import COPY, SCRAPE, SPEECH, STATIC_AD, VIDEO, Generation, Kind
 from callsheet.tasks.products import Products
 from callsheet.wire.base import Page, UserRequest
@@ -30,7 +31,7 @@ REPLAYED: dict[int | str, dict[str, Any]] = {
 
 
 def generation_router(generation: Generation, presenter: Presenter, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/generate", tags=["generation"])
+    router = Router(prefix="/api/generate", tags=["generation"])
 
     async def answer(principal: Principal, kind: Kind, body: UserRequest, response: Response) -> Job:
         submitted = await generation.submit(principal, kind, body)
@@ -78,7 +79,7 @@ def generation_router(generation: Generation, presenter: Presenter, authenticati
 
 
 def product_router(products: Products, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/products", tags=["generation"])
+    router = Router(prefix="/api/products", tags=["generation"])
 
     @router.get("")
     async def list_products(

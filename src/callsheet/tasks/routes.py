@@ -14,6 +14,7 @@ from callsheet.jobs.endings import Endings
 from callsheet.jobs.streams import STREAM, Streams, last_event_seen
 from callsheet.plumbing.event_stream import EventStream
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.providers.media import Generation, MediaProvider
 from callsheet.tasks.actors import Actors
 from callsheet.tasks.reader import TaskReader
@@ -48,7 +49,7 @@ def task_router(
     streams: Streams,
     authentication: Authentication,
 ) -> APIRouter:
-    router = APIRouter(prefix="/api/task", tags=["tasks"])
+    router = Router(prefix="/api/task", tags=["tasks"])
 
     @router.post("", status_code=201, responses=REPLAYED)
     async def submit_task(
@@ -125,7 +126,7 @@ def _add_endings(router: APIRouter, reader: TaskReader, endings: Endings, authen
 
 
 def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api", tags=["tasks"], dependencies=[Depends(authentication.user)])
+    router = Router(prefix="/api", tags=["tasks"], dependencies=[Depends(authentication.user)])
 
     @router.get("/actors")
     async def list_actors() -> list[ActorInfo]:

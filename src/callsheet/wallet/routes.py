@@ -16,6 +16,7 @@ from callsheet.identity.routing import TenantRouting
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.pages import CURSOR, LIMIT
+from callsheet.plumbing.routing import Router
 from callsheet.wallet.ledger import Holdings, credit, holdings_of, holds_of, transactions_of
 from callsheet.wire.base import Page
 from callsheet.wire.errors import NotFound
@@ -26,7 +27,7 @@ TRANSACTION_CURSOR = Query(None, ge=1, le=2**62, description="`next_cursor` of t
 
 
 def wallet_router(databases: Databases, authentication: Authentication) -> APIRouter:
-    router = APIRouter(prefix="/api/wallet", tags=["wallet"])
+    router = Router(prefix="/api/wallet", tags=["wallet"])
 
     @router.get("")
     async def get_wallet(principal: Principal = Depends(authentication.user)) -> Wallet:
@@ -65,7 +66,7 @@ def admin_wallet_router(
     """`changed`: called with tenant and user after a commit, so that streams show the new balance."""
     see = authentication.may_in_tenant(Permission.SEE_WALLETS)
     give = authentication.may(Permission.GIVE_CREDITS)
-    router = APIRouter(prefix="/api/admin/users", tags=["admin"])
+    router = Router(prefix="/api/admin/users", tags=["admin"])
 
     async def found(user_id: UUID, principal: Principal, permission: Permission) -> tuple[UUID, Database]:
         owner = await accounts.owner_of(user_id)

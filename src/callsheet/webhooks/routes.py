@@ -8,6 +8,7 @@ from starlette.requests import ClientDisconnect
 from callsheet.identity.authentication import Authentication
 from callsheet.identity.permissions import Permission
 from callsheet.identity.principal import Principal
+from callsheet.plumbing.routing import Router
 from callsheet.webhooks.addresses import PATH
 from callsheet.webhooks.callbacks import Callbacks
 from callsheet.webhooks.operations import ProviderOperations
@@ -16,7 +17,7 @@ from callsheet.wire.providers import Provider, Providers
 
 
 def callback_router(callbacks: Callbacks) -> APIRouter:
-    router = APIRouter(prefix=PATH, tags=["webhooks"])
+    router = Router(prefix=PATH, tags=["webhooks"])
 
     @router.post("/{provider}/{callback_id}", status_code=204)
     async def receive_callback(provider: str, callback_id: str, request: Request) -> None:
@@ -33,7 +34,7 @@ def callback_router(callbacks: Callbacks) -> APIRouter:
 
 def admin_provider_router(operations: ProviderOperations, authentication: Authentication) -> APIRouter:
     manage = authentication.may(Permission.MANAGE_FLEET)
-    router = APIRouter(
+    router = Router(
         prefix="/api/admin/providers", tags=["admin"], dependencies=[authentication.may(Permission.SEE_FLEET)]
     )
 

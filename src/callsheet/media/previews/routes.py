@@ -12,6 +12,7 @@ from callsheet.media.previews.sandbox import MOST_BYTES
 from callsheet.media.previews.urls import PATH, PreviewUrls
 from callsheet.media.storage import Storage
 from callsheet.media.storage.responses import answer_headers, plan_answer
+from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import NotFound, SignatureInvalid
 
 # The bytes behind a URL never change.
@@ -25,7 +26,7 @@ _ANSWERS: dict[int | str, dict[str, Any]] = {
 
 
 def preview_router(storage: Storage, urls: PreviewUrls) -> APIRouter:
-    router = APIRouter(tags=["files"])
+    router = Router(tags=["files"])
 
     @router.get(PATH + "{key:path}", response_class=Response, responses=_ANSWERS)
     async def read_preview(

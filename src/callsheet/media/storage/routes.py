@@ -15,6 +15,7 @@ from callsheet.media.storage.local import LocalStorage, OpenObject
 from callsheet.media.storage.port import ObjectInfo
 from callsheet.media.storage.responses import Plan, answer_headers, plan_answer
 from callsheet.media.storage.signed_urls import PATH, Grant
+from callsheet.plumbing.routing import Router
 from callsheet.wire.errors import BodyTooLarge, ContentMismatch, FieldProblem, MalformedRequest, NotFound
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
@@ -41,7 +42,7 @@ class ObjectResponse(StreamingResponse):
 
 
 def storage_router(storage: LocalStorage) -> APIRouter:
-    router = APIRouter(tags=["storage"])
+    router = Router(tags=["storage"])
     path = PATH + "{key:path}"
 
     @router.get(
