@@ -18,6 +18,7 @@ from callsheet.providers.comfyui import ComfyUI, Patience
 from callsheet.providers.engine import Engine
 from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig
+from callsheet.worker.supervisor import UNSUPERVISED, Supervised
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.people import Person
 from tests.support.waiting import until
@@ -54,9 +55,16 @@ class Site:
         }
         return AgentConfig(**{**given, **changes})
 
-    def agent(self, *, patience: Patience = QUICK, engines: Sequence[Engine] | None = None, **changes: Any) -> Agent:
+    def agent(
+        self,
+        *,
+        patience: Patience = QUICK,
+        engines: Sequence[Engine] | None = None,
+        supervised: Supervised = UNSUPERVISED,
+        **changes: Any,
+    ) -> Agent:
         """Started; stopped at the end of the test at the latest."""
-        agent = Agent(self.config(**changes), engines or [ComfyUI(self.engine.url, patience=patience)])
+        agent = Agent(self.config(**changes), engines or [ComfyUI(self.engine.url, patience=patience)], supervised)
         agent.task = asyncio.create_task(agent.run())  # type: ignore[attr-defined]
         self.agents.append(agent.task)  # type: ignore[attr-defined]
         return agent

@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from callsheet.app import ControlPlane
-from callsheet.cli.worker import engines_of
+from callsheet.cli.worker_engines import engines_of
 from callsheet.settings import load_settings
 from callsheet.wire.worker import MOST_ANNOUNCED
 from callsheet.worker.agent import Agent

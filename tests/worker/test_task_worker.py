@@ -288,7 +288,7 @@ async def test_without_the_fleet_secret_it_says_what_is_missing(site: Site, tmp_
     )
     _, said = await process.communicate()
     assert process.returncode == 1
-    assert b"callsheet fleets secret" in said
+    assert b"callsheet fleets tokens create" in said
 
 
 @pytest.mark.thorough

@@ -54,7 +54,8 @@ async def with_lightbox(settings: Settings, run: Callable[[Settings], Awaitable[
     directory = settings.home / "lightbox"
     chosen = {"host": "127.0.0.1", "port": 0, "as_cloud": False}
     async with running_lightbox(settings.lightbox.model_copy(update=chosen), directory) as running:
-        engine = settings.engine.model_copy(update={"url": running.url, "directory": directory})
+        only = {"url": running.url, "urls": (), "comfyui": None, "directory": directory}
+        engine = settings.engine.model_copy(update=only)
         return await run(settings.model_copy(update={"engine": engine}))
 
 

@@ -7,7 +7,8 @@ import re
 import signal
 import socket
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -20,7 +21,6 @@ log = get_logger(__name__)
 TOKEN_PREFIX = "csf_"  # noqa: S105
 
 if TYPE_CHECKING:
-    from callsheet.providers.engine import Engine
     from callsheet.worker.config import AgentConfig
     from callsheet.worker.departure import Departure
 
@@ -30,6 +30,15 @@ def worker(
     fleet: str | None = typer.Option(None, help="Slug of its fleet (worker.fleet)."),
     workflows: str | None = typer.Option(None, help="Or the workflows it serves, comma separated (worker.workflows)."),
     engine_url: str | None = typer.Option(None, help="Address of its ComfyUI (engine.url)."),
+    engine: list[str] | None = typer.Option(
+        None, metavar="URL", help="The same for several: repeat it for each ComfyUI (engine.urls)."
+    ),
+    comfyui: Path | None = typer.Option(
+        None, metavar="DIR", help="Start and supervise ComfyUI from this directory (engine.comfyui)."
+    ),
+    engines: int | None = typer.Option(
+        None, min=1, max=64, help="With --comfyui: how many to start. Default: one for each GPU (engine.count)."
+    ),
     worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
     tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs: no GPU is needed."),
     queues: str | None = typer.Option(None, help="With --tasks: the queues it serves (worker.queues)."),
@@ -38,18 +47,22 @@ def worker(
         False, "--until-stdin-ends", help="Stop also when standard input ends, which is when its starter does."
     ),
 ) -> None:
-    """Run jobs of a control plane on the engine of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Run jobs of a control plane on the engines of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
     given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id, "queues": queues}
-    overrides: dict[str, dict[str, str]] = {
+    of_engines = {"url": engine_url, "urls": engine or None, "comfyui": comfyui, "count": engines}
+    if engine and comfyui is not None:
+        raise OperatorError("--engine names engines that run already, --comfyui starts them: give one of the two.")
+    overrides: dict[str, dict[str, Any]] = {
         "worker": {name: value for name, value in given.items() if value is not None}
     }
-    if engine_url is not None:
-        overrides["engine"] = {"url": engine_url}
+    if any(value is not None for value in of_engines.values()):
+        overrides["engine"] = {name: value for name, value in of_engines.items() if value is not None}
     settings = load_settings(**overrides)
     if tasks:
-        if fleet is not None or workflows is not None or engine_url is not None or lightbox:
+        if fleet is not None or workflows is not None or "engine" in overrides or lightbox:
             raise OperatorError(
-                "--tasks runs actors: no --fleet, --workflows, --engine-url or --lightbox. Choose with --queues."
+                "--tasks runs actors: no --fleet, --workflows, --engine-url, --engine, --comfyui, --engines or "
+                "--lightbox. Choose with --queues."
             )
         from callsheet.cli.task_worker import run_tasks
 
@@ -66,25 +79,27 @@ def worker(
 
 async def _run(settings: Settings, until_stdin_ends: bool) -> int:
     """Runs jobs until it is told to stop; returns the exit code of the process."""
+    from callsheet.cli.worker_engines import RIGHT_DIRECTORY, opened_engines, wrong_directory
     from callsheet.worker.agent import Agent
 
     config = agent_config(settings, settings.worker.id or await machine_name(settings))
     wrong = wrong_directory(settings)
     if wrong is not None:
         raise OperatorError(f"{wrong} {RIGHT_DIRECTORY}")
-    engine = settings.worker.cloud_url if settings.worker.cloud_api_key is not None else settings.engine.url
-    # First of all, because everything that can go wrong goes wrong at one of these.
-    log.info("worker.starts", api_url=config.api_url, engine=engine, fleet=config.fleet, stage=config.stage)
-    agent = Agent(config, engines_of(settings))
-    stop_on_signals(agent.departure, config.stop_seconds)
-    if until_stdin_ends:
-        leave_when_stdin_ends(agent.departure)
-    await agent.run()
+    async with opened_engines(settings, config.directory) as chosen:
+        # First of all, because everything that can go wrong goes wrong at one of these.
+        log.info("worker.starts", api_url=config.api_url, engines=chosen.urls, fleet=config.fleet, stage=config.stage)
+        agent = Agent(config, chosen.engines, chosen.supervised)
+        stop_on_signals(agent.departure, config.stop_seconds)
+        if until_stdin_ends:
+            leave_when_stdin_ends(agent.departure)
+        await agent.run()
     return agent.departure.exit_code
 
 
 def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
     from callsheet.worker.config import AgentConfig
+    from callsheet.worker.warm_up import graph_in
 
     given = settings.worker
     secret = fleet_secret(settings)
@@ -97,11 +112,12 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
         api_url=given.api_url or settings.public_url,
         worker_id=worker_id,
         secret=secret,
-        directory=settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id),
+        directory=agent_directory(settings, worker_id),
         fleet=given.fleet,
         stage=given.stage,
         workflows=given.workflows,
         max_concurrency=given.max_concurrency,
+        warm_up=None if settings.engine.warm_up is None else graph_in(settings.engine.warm_up),
         heartbeat_seconds=given.heartbeat_seconds,
         prefetch=given.prefetch,
         model_hashes=given.model_hashes,
@@ -120,6 +136,10 @@ def agent_config(settings: Settings, worker_id: str) -> AgentConfig:
     )
 
 
+def agent_directory(settings: Settings, worker_id: str) -> Path:
+    return settings.home / "worker" / re.sub(r"[^A-Za-z0-9._-]", "_", worker_id)
+
+
 def fleet_secret(settings: Settings) -> str:
     if settings.worker.secret is None:
         raise OperatorError(
@@ -136,48 +156,6 @@ async def machine_name(settings: Settings) -> str:
     name = await instance_id(settings.worker.metadata_url) or socket.gethostname()
     # Host names are nearly always good ids; whatever is not allowed in one becomes a dash.
     return re.sub(r"[^A-Za-z0-9._:@-]+", "-", name).strip("-.")[:190] or "worker"
-
-
-RIGHT_DIRECTORY = "Set CALLSHEET_ENGINE__DIRECTORY to ComfyUI's directory, the one with input and output in it."
-
-
-def wrong_directory(settings: Settings) -> str | None:
-    """Why this cannot be the engine's directory. A wrong one is refused, because files of jobs would silently stay."""
-    directory = settings.engine.directory
-    if directory is None or settings.worker.cloud_api_key is not None:
-        return None
-    if not directory.is_dir():
-        return f"There is no directory {directory}."
-    missing = [name for name in ("input", "output") if not (directory / name).is_dir()]
-    return f"{directory} has no directory {' and no directory '.join(missing)} in it." if missing else None
-
-
-def engines_of(settings: Settings) -> list[Engine]:
-    """Comfy Cloud where its key is given, the engine of this machine otherwise."""
-    from callsheet.providers.comfy_cloud import ComfyCloud
-    from callsheet.providers.comfyui import ComfyUI, Patience
-
-    engine, key = settings.engine, settings.worker.cloud_api_key
-    patience = Patience(
-        stall=engine.stall_seconds,
-        absent=engine.absent_seconds,
-        poll=engine.poll_seconds,
-        idle=engine.idle_seconds,
-        queue=engine.queue_seconds,
-        answer=engine.timeout_seconds,
-        retries=engine.max_retries,
-    )
-    if key is not None:
-        return [ComfyCloud(settings.worker.cloud_url, key.get_secret_value(), patience=patience)]
-    return [
-        ComfyUI(
-            engine.url,
-            patience=patience,
-            directory=engine.directory,
-            asset_days=engine.asset_days,
-            previews=engine.previews,
-        )
-    ]
 
 
 def stop_on_signals(departure: Departure, stop_seconds: float) -> None:

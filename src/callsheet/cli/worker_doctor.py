@@ -10,10 +10,23 @@ from pathlib import Path
 import httpx
 
 from callsheet.cli.findings import Finding, clock_finding, safety_findings
-from callsheet.cli.worker import RIGHT_DIRECTORY, TOKEN_PREFIX, engines_of, machine_name, wrong_directory
-from callsheet.providers.engine import EngineError
+from callsheet.cli.worker import TOKEN_PREFIX, agent_directory, machine_name
+from callsheet.cli.worker_engines import (
+    RIGHT_DIRECTORY,
+    comfyui,
+    comfyui_directory,
+    engine_folders,
+    engines_of,
+    gpus,
+    url_of,
+    wrong_directory,
+)
+from callsheet.providers.engine import Engine, EngineError
 from callsheet.settings import Settings
 from callsheet.settings.safety import unsafe_worker_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.worker.engine_process import LOG_NAME, noted_port
+from callsheet.worker.ports import HOST
 
 ANSWER_SECONDS = 5.0
 GIBIBYTE = 2**30
@@ -26,7 +39,7 @@ async def examine_worker(settings: Settings) -> list[Finding]:
     return [
         await _identity(settings),
         *await _control_plane(settings),
-        await _engine(settings),
+        *await _engines(settings),
         _directory(settings),
         *safety_findings(unsafe_worker_settings(settings)),
     ]
@@ -95,23 +108,52 @@ def _secret(tried: httpx.Response, *, is_set: bool) -> Finding:
     return Finding("secret", "warning", f"Whether it accepts the fleet secret is not known ({tried.status_code}).")
 
 
-async def _engine(settings: Settings) -> Finding:
+async def _engines(settings: Settings) -> list[Finding]:
+    if settings.engine.comfyui is not None:
+        return await _own_engines(settings)
     wrong = wrong_directory(settings)
     if wrong is not None:
-        return Finding("engine", "problem", wrong, RIGHT_DIRECTORY)
-    [engine] = engines_of(settings)
-    url = settings.engine.url if engine.provider == "self_hosted" else settings.worker.cloud_url
+        return [Finding("engine", "problem", wrong, RIGHT_DIRECTORY)]
+    engines = engines_of(settings)
+    parts = ["engine"] if len(engines) == 1 else [f"engine {number}" for number in range(1, len(engines) + 1)]
+    return [await _engine(part, engine, url_of(engine, settings)) for part, engine in zip(parts, engines, strict=True)]
+
+
+async def _own_engines(settings: Settings) -> list[Finding]:
+    """What the worker would start, and how those are that it runs now."""
+    try:
+        found = comfyui_directory(settings)
+    except OperatorError as error:
+        return [Finding("engine", "problem", str(error))]
+    spread = gpus(settings)
+    count = settings.engine.count or max(1, len(spread))
+    on = f" on GPU {', '.join(spread)}" if spread else ""
+    message = f"The worker starts {count} of ComfyUI in {found.path}{on}, with {found.python}."
+    findings = [Finding("engine", "ok", message)]
+    folders = engine_folders(agent_directory(settings, settings.worker.id or await machine_name(settings)))
+    for number in range(1, count + 1):
+        part, folder = f"engine {number}", folders / str(number)
+        port = noted_port(folder)
+        if port is None:
+            findings.append(Finding(part, "ok", f"It is not running. It will log to {folder / LOG_NAME}."))
+        else:
+            url = f"http://{HOST}:{port}"
+            findings.append(await _engine(part, comfyui(settings, url, None), url))
+    return findings
+
+
+async def _engine(part: str, engine: Engine, url: str) -> Finding:
     try:
         found = await engine.describe()
     except EngineError as error:
         advice = "Start ComfyUI, or set COMFYUI_BASE_URL to its address."
         if engine.provider != "self_hosted":
             advice = "Check COMFY_CLOUD_API_KEY and the account."
-        return Finding("engine", "problem", f"The engine at {url} takes no job: {error.message}", advice)
+        return Finding(part, "problem", f"The engine at {url} takes no job: {error.message}", advice)
     finally:
         await engine.close()
     devices = ", ".join(str(device) for device in found.details.get("devices", []))
-    return Finding("engine", "ok", f"{found.version or 'An engine'} at {url}{f' ({devices})' if devices else ''}.")
+    return Finding(part, "ok", f"{found.version or 'An engine'} at {url}{f' ({devices})' if devices else ''}.")
 
 
 def _directory(settings: Settings) -> Finding:

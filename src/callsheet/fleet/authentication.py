@@ -73,6 +73,16 @@ class WorkerAuthentication:
     ) -> WorkerPrincipal:
         return await self.of(request.headers.get("authorization"))
 
+    async def set_concurrency(self, worker: WorkerPrincipal, max_concurrency: int) -> None:
+        """What counts places counts those that the worker has now."""
+        async with self._databases.central.connection() as connection:
+            await SQL["set_concurrency"].run(
+                connection,
+                worker_id=worker.worker_id,
+                session_id=worker.session_id,
+                max_concurrency=max_concurrency,
+            )
+
     async def _find(self, asked: Sequence[_Asked]) -> list[WorkerPrincipal | _Removed | None]:
         async with self._databases.central.connection() as connection:
             values = {
@@ -105,6 +115,7 @@ class WorkerAuthentication:
             is_approved=row["is_approved"],
             is_draining=row["is_draining"],
             names_providers=row["names_providers"],
+            registered_concurrency=row["registered_concurrency"],
             rotated_token=self._rotated.pending(row["worker_id"], row["rotation_id"], row["next_token_hash"])
             if pending
             else None,

@@ -118,6 +118,8 @@ class Polls:
 
     async def _answer(self, header: str | None, request: PollRequest, receive: Receive, asking: _Asking) -> PollAnswer:
         worker = await self._authentication.of(header, for_poll=True)
+        if capacity(worker, request) != worker.max_concurrency:
+            await self._authentication.set_concurrency(worker, capacity(worker, request))
         held: Sequence[HeldLease] = worker.held
         if held:
             repeated = await self._repeat(worker, request)
@@ -304,7 +306,9 @@ def load(request: PollRequest, held: int) -> int:
 
 
 def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
-    return min(request.max_concurrency or worker.max_concurrency, worker.max_concurrency)
+    """How many jobs it runs at once now: never more than it registered with."""
+    registered = worker.registered_concurrency or worker.max_concurrency
+    return min(request.max_concurrency or registered, registered)
 
 
 def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease | None:

@@ -26,6 +26,7 @@ class WorkerPrincipal:
     session_id: int
     stage: str
     providers: tuple[str, ...]
+    # Jobs it runs at once now, as its last poll said.
     max_concurrency: int
     is_approved: bool
     is_draining: bool
@@ -36,6 +37,8 @@ class WorkerPrincipal:
     held: tuple[HeldLease, ...] = ()
     # Whether it named its providers when it registered.
     names_providers: bool = True
+    # What it registered with, the most it may say; None: the same as now.
+    registered_concurrency: int | None = None
 
     @property
     def actor(self) -> str:

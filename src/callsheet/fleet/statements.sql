@@ -7,6 +7,7 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:hashes::bytea[], :for_poll::boolean[]) WITH ORDINALITY AS a (hash, for_poll, place)
 )
 SELECT asked.place, w.worker_id, w.session_id, w.stage, w.providers, w.names_providers, w.max_concurrency, w.is_approved,
+    greatest(w.registered_concurrency, w.max_concurrency) AS registered_concurrency,
     EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = w.worker_id) AS is_draining,
     w.rotation_id, w.next_token_hash, w.is_next, assigned.workflow_ids,
     held.ids AS held_ids, held.tokens AS held_tokens, held.polls AS held_polls, held.seconds AS held_seconds,
@@ -69,6 +70,11 @@ UPDATE comfyui_workers w
 SET last_seen_at = greatest(w.last_seen_at, clock_timestamp() - make_interval(secs => seen.seconds_ago))
 FROM locked JOIN seen USING (worker_id)
 WHERE w.worker_id = locked.worker_id AND w.worker_id = ANY (:worker_ids::text[])
+
+-- name: set_concurrency
+-- Of the session that said so: one that registered anew meanwhile has said something else.
+UPDATE comfyui_workers SET max_concurrency = :max_concurrency
+WHERE worker_id = :worker_id AND session_id = :session_id AND max_concurrency <> :max_concurrency
 
 -- name: record_events
 -- Lines of the log; and for leases that ended: the session's sums, the effect's last time, the workflow's average. Rows
@@ -228,11 +234,11 @@ RETURNING id
 -- Whether it is approved is decided anew by what it registers with. (Approvals by a person and drains have tables of their own.)
 INSERT INTO comfyui_workers AS known (
     worker_id, display_name, registration_source, fleet_id, stage, providers, names_providers, session_id, token_hash,
-    max_concurrency, capabilities, capacity_type, instance_type, is_approved, is_narrowed, fleet_token_id,
-    secret_fingerprint, asg_unverified, environment)
+    max_concurrency, registered_concurrency, capabilities, capacity_type, instance_type, is_approved, is_narrowed,
+    fleet_token_id, secret_fingerprint, asg_unverified, environment)
 VALUES (:worker_id, :display_name, :registration_source, :fleet_id, :stage, :providers::text[], :names_providers,
-    :session_id, :token_hash, :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type, :is_approved,
-    :is_narrowed, :fleet_token_id, :secret_fingerprint, :asg_unverified, :environment)
+    :session_id, :token_hash, :max_concurrency, :max_concurrency, :capabilities::jsonb, :capacity_type, :instance_type,
+    :is_approved, :is_narrowed, :fleet_token_id, :secret_fingerprint, :asg_unverified, :environment)
 ON CONFLICT (worker_id) DO UPDATE SET
     display_name = excluded.display_name,
     registration_source = excluded.registration_source,
@@ -246,6 +252,7 @@ ON CONFLICT (worker_id) DO UPDATE SET
     next_token_hash = NULL,
     rotated_at = NULL,
     max_concurrency = excluded.max_concurrency,
+    registered_concurrency = excluded.registered_concurrency,
     capabilities = excluded.capabilities,
     capacity_type = excluded.capacity_type,
     instance_type = excluded.instance_type,

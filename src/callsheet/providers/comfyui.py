@@ -94,6 +94,7 @@ class ComfyUI:
         asset_days: int = ASSET_DAYS,
         previews: str = PREVIEWS,
     ):
+        self.url = url
         self._patience = patience or Patience()
         self._http = EngineHttp(url, seconds=self._patience.answer)
         self._directory = directory

@@ -9,15 +9,21 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator
 
 from callsheet.settings.values import Names
-from callsheet.toolbox.sections import Section, WebAddress
+from callsheet.toolbox.sections import Section, WebAddress, WebAddresses
 
 
 class EngineSettings(Section):
     url: WebAddress = Field("http://127.0.0.1:8188", description="Address of the ComfyUI engine on this machine.")
+    urls: WebAddresses = Field(
+        (),
+        description="Addresses of several engines that one worker drives, comma separated. Each gets "
+        "worker.max_concurrency jobs at once. Default: engine.url alone.",
+    )
     directory: Path | None = Field(
         None,
         description="The engine's own directory, the one with input and output in it, where it is on this machine: "
-        "then what a job left there is removed after it. Default: nothing is.",
+        "then what a job left there is removed after it. Default: nothing is. With several engines of engine.urls: the "
+        "one that all of them share.",
     )
     asset_days: int = Field(
         7,
@@ -83,6 +89,63 @@ class EngineSettings(Section):
         "work. A workflow whose extra_data has a preview_method keeps its own.",
     )
 
+    comfyui: Path | None = Field(
+        None,
+        description="Directory of a ComfyUI (the one with main.py in it) that the worker starts and supervises itself. "
+        "Default: the worker starts none and uses engine.url or engine.urls.",
+    )
+    count: int | None = Field(
+        None,
+        ge=1,
+        le=64,
+        description="How many engines the worker starts from engine.comfyui. They are spread over the GPUs. Default: "
+        "one for each GPU.",
+    )
+    port: int = Field(
+        8188,
+        ge=1,
+        le=65_535,
+        description="First port of the engines that the worker starts. Ports that are in use are left out.",
+    )
+    gpus: Names = Field(
+        (),
+        description="GPUs of the engines that the worker starts, comma separated, as CUDA_VISIBLE_DEVICES has them: "
+        "0,1 or GPU-… Default: those of CUDA_VISIBLE_DEVICES, or all of NVIDIA's.",
+    )
+    python: Path | None = Field(
+        None,
+        description="Python that ComfyUI is started with. Default: that of .venv or venv in its directory, or the "
+        "worker's own.",
+    )
+    arguments: str = Field(
+        "",
+        description="Further arguments of ComfyUI, as in a shell, for example --fast --max-upload-size 5000.",
+    )
+    memory_bytes: int | None = Field(
+        None,
+        ge=1_000_000,
+        description="Most main memory that an engine the worker started may use with its child processes, in bytes. "
+        "Beyond that it gets no further job and is restarted when its jobs are over. Default: no limit.",
+    )
+    start_seconds: float = Field(
+        600.0,
+        ge=1,
+        le=86_400,
+        description="How long an engine that the worker started may take until it answers, in seconds. Then it is "
+        "started again.",
+    )
+    log_bytes: int = Field(
+        20_000_000,
+        ge=10_000,
+        description="Most bytes that are kept of what each engine prints that the worker started.",
+    )
+    warm_up: Path | None = Field(
+        None,
+        description="File with a graph in ComfyUI's API format that each engine runs before its first job, so that "
+        "models are loaded. When it fails, the worker logs why, and the engine takes jobs all the same. "
+        "Default: none.",
+    )
+
 
 class WorkerSettings(Section):
     """What `callsheet worker` needs. Several have a second, shorter variable (see `SHORT_NAMES`)."""
@@ -115,7 +178,9 @@ class WorkerSettings(Section):
         description="Or the workflows it serves without a fleet, comma separated; with a registration token, only "
         "these of its fleet.",
     )
-    max_concurrency: int = Field(1, ge=1, le=10_000, description="Jobs its engine gets at once. Also: MAX_CONCURRENCY.")
+    max_concurrency: int = Field(
+        1, ge=1, le=10_000, description="Jobs that each of its engines gets at once. Also: MAX_CONCURRENCY."
+    )
     task_concurrency: int = Field(10, ge=1, le=1000, description="Tasks that `callsheet worker --tasks` runs at once.")
     queues: Names = Field(("default",), description="Queues whose tasks it takes, comma separated.")
     heartbeat_seconds: float = Field(

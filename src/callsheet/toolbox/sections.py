@@ -50,3 +50,4 @@ def _parse_names(value: object) -> object:
 
 # A list in TOML, comma separated in the environment.
 Names = Annotated[tuple[str, ...], NoDecode, BeforeValidator(_parse_names)]
+WebAddresses = Annotated[tuple[WebAddress, ...], NoDecode, BeforeValidator(_parse_names)]

@@ -140,7 +140,10 @@ class LeaseRequest(WorkerRequest):
 class PollRequest(WorkerRequest):
     current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Jobs it is busy with.")
     max_concurrency: int | None = Field(
-        None, ge=1, le=2**31 - 1, description="Jobs it runs at once now; what it registered with where it is not said."
+        None,
+        ge=1,
+        le=2**31 - 1,
+        description="Jobs it runs at once now, at most what it registered with, which counts where it is not said.",
     )
     capabilities: dict[str, JsonValue] | None = None
     providers: list[Provider] | None = Field(

@@ -1,7 +1,7 @@
-"""The agent: takes jobs, runs them beside each other as far as the engine allows, and leaves in good order.
+"""The agent: takes jobs, runs them beside each other as far as its engines allow, and leaves in good order.
 
 While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold one
-lease more than it has places at the engine.
+lease more than it has places at its engines.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ import asyncio
 import shutil
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from contextlib import suppress
 
 from callsheet.providers.engine import Engine
@@ -23,15 +24,17 @@ from callsheet.worker.asset_cache import AssetCache
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.departure import DRAINED, Departure
+from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.environment import EnvironmentWatch
-from callsheet.worker.health import Health
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
 from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
+from callsheet.worker.supervisor import UNSUPERVISED, Supervised, supervision_of
 from callsheet.worker.transfers import Transfers
+from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
@@ -47,17 +50,25 @@ REPORT_SECONDS = 10.0
 
 
 class Agent:
-    def __init__(self, config: AgentConfig, engines: Sequence[Engine]):
+    def __init__(self, config: AgentConfig, engines: Sequence[Engine], supervised: Supervised = UNSUPERVISED):
         self.config = config
         self.departure = Departure()
         self._changed = asyncio.Event()
         # In a row, since something began or ended.
         self._times_full = 0
-        self._engines: Mapping[str, Engine] = {engine.provider: engine for engine in engines}
-        self._health = {
-            engine.provider: Health(engine, config.probe_seconds, self._engine_changed) for engine in engines
-        }
-        self._environment = EnvironmentWatch(engines, config.model_hashes)
+        self._engines = Engines(
+            [
+                DrivenEngine(name, engine, config.max_concurrency, config.probe_seconds, self._engines_changed)
+                for name, engine in zip(names_of(engines), engines, strict=True)
+            ]
+        )
+        self._environment = EnvironmentWatch(self._engines.that_take_jobs, config.model_hashes)
+        if config.warm_up is not None:
+            for driven in self._engines:
+                driven.health.warm_up = WarmUp(driven.engine, dict(config.warm_up), driven.name)
+        self._supervision = supervision_of(list(self._engines), supervised)
+        # How many jobs at once the control plane was told last; None: it was not.
+        self._told_capacity: int | None = None
         self._identity = Identity()
         self._plane = ControlPlane(config.api_url, config.secret, config.directory / "token.json", self._registration)
         self._runs: dict[JobRun, asyncio.Task[None]] = {}
@@ -81,19 +92,23 @@ class Agent:
         background: list[asyncio.Task[None]] = []
         try:
             self._identity = await self._machine.identity()
-            background = [asyncio.create_task(health.keep()) for health in self._health.values()]
+            background = [asyncio.create_task(driven.health.keep()) for driven in self._engines]
             background.append(asyncio.create_task(self._machine.watch()))
             background.append(asyncio.create_task(self._protection.keep(self._identity.instance_id)))
             background.append(asyncio.create_task(self._environment.keep(self._plane)))
             working = asyncio.create_task(self._work(place))
             leaving = asyncio.create_task(self.departure.wait())
-            background += [working, leaving]
-            await asyncio.wait({working, leaving}, return_when=asyncio.FIRST_COMPLETED)
-            working.cancel()
-            [ended] = await asyncio.gather(working, return_exceptions=True)
+            supervising = asyncio.create_task(self._supervision.keep())
+            background += [working, leaving, supervising]
+            await asyncio.wait({working, leaving, supervising}, return_when=asyncio.FIRST_COMPLETED)
+            # From here on no engine is started; those that run finish their jobs.
+            for task in (working, supervising):
+                task.cancel()
+            ended = await asyncio.gather(working, supervising, return_exceptions=True)
             await self._leave(place)
-            if isinstance(ended, Exception):
-                raise ended
+            for error in ended:
+                if isinstance(error, Exception):
+                    raise error
         finally:
             await self._close(place, background)
             lock.close()
@@ -102,8 +117,9 @@ class Agent:
         for task in (*background, *self._runs.values()):
             task.cancel()
         await asyncio.gather(*background, *self._runs.values(), return_exceptions=True)
-        for engine in self._engines.values():
-            await engine.close()
+        for driven in self._engines:
+            await driven.engine.close()
+        await self._supervision.stop()
         await place.transfers.close()
         await self._machine.close()
         await self._plane.close()
@@ -116,29 +132,28 @@ class Agent:
             self.config,
             self._plane,
             self._engines,
-            self._health,
             AssetCache(directory / "cache", self.config.cache_bytes),
             Transfers(),
             ReportBox(directory / "reports", self._plane),
-            asyncio.Semaphore(self.config.max_concurrency),
         )
 
     async def _work(self, place: Workplace) -> None:
         left = await self._settle(place)
-        while not self._providers():
+        while not self._engines.providers:
             await self._be_unwell(place)
         await self._end_runs(left)
         await self._environment.look()
         if not self._plane.is_registered:
             await self._plane.enter()
         await self._environment.report(self._plane)
-        log.info("worker.ready", worker_id=self.config.worker_id, providers=self._providers())
+        capacity = self._engines.capacity
+        log.info("worker.ready", worker_id=self.config.worker_id, providers=self._engines.providers, capacity=capacity)
         failures = 0
         while True:
-            if not self._providers():
+            if not self._engines.providers:
                 await self._be_unwell(place)
                 continue
-            if len(self._runs) > self.config.max_concurrency or (self._is_full and not self.config.prefetch):
+            if self._wants_nothing and self._told_capacity == self._engines.capacity:
                 await self._wait_for_change(None)
                 continue
             began = time.monotonic()
@@ -154,31 +169,51 @@ class Agent:
 
     @property
     def _is_full(self) -> bool:
-        return len(self._runs) >= self.config.max_concurrency
+        return len(self._runs) >= self._engines.capacity
 
-    def _providers(self) -> list[str]:
-        return [provider for provider, health in self._health.items() if health.is_well]
+    @property
+    def _wants_nothing(self) -> bool:
+        held, capacity = len(self._runs), self._engines.capacity
+        return held > capacity or (held == capacity and not self.config.prefetch)
+
+    def _engines_changed(self) -> None:
+        """One went away, or came back, perhaps with other nodes and models."""
+        self._environment.doubt()
+        self._engines.serve()
+        self._changed.set()
+
+    def _offer(self) -> tuple[int, list[str]]:
+        """What the engines can take now: how many jobs at once, and of which providers. While one provider's places
+        are taken, only jobs of the others are asked for; a job that is fetched ahead may be of any."""
+        providers = self._engines.providers
+        if not self._is_full:
+            held = Counter(run.job.provider for run in self._runs)
+            providers = [each for each in providers if held[each] < self._engines.places_of(each)] or providers
+        return self._engines.capacity, providers
 
     async def _poll(self) -> PollAnswer | None:
-        """None: no engine is well any more. Only then is a poll given up: its job may be on the way already, and a
-        lease that never arrived is put back after a minute at the earliest."""
+        """None: the engines can take less or more than was said. Only then is a poll given up: its job may be on the
+        way already. It is asked again with the same id, and so the job is not lost."""
+        offer = capacity, providers = self._offer()
         request = PollRequest(
             current_load=len(self._runs),
-            max_concurrency=self.config.max_concurrency,
-            providers=self._providers(),
-            wait_seconds=self.config.wait_seconds,
+            max_concurrency=capacity,
+            providers=providers,
+            wait_seconds=0 if self._wants_nothing else self.config.wait_seconds,
             poll_id=self._poll_id,
             active_leases=[run.job.lease_token for run in self._runs],
-            prefetch=self._is_full,
+            prefetch=self._is_full and not self._wants_nothing,
         )
         asking = asyncio.create_task(self._plane.poll(request))
         try:
             while not asking.done():
                 await first_of(asking, event=self._changed)
                 self._changed.clear()
-                if not asking.done() and not self._providers():
+                if not asking.done() and self._offer() != offer:
                     return None
-            return asking.result()
+            answer = asking.result()
+            self._told_capacity = capacity
+            return answer
         finally:
             asking.cancel()
             await asyncio.gather(asking, return_exceptions=True)
@@ -197,17 +232,21 @@ class Agent:
         with suppress(TimeoutError):
             # A registration names the engine's version; the jobs do not wait for it for long.
             async with asyncio.timeout(LOOK_SECONDS):
-                await all_of(health.looked.wait() for health in self._health.values())
+                await all_of(driven.health.looked.wait() for driven in self._engines)
         await self._plane.enter()
         return await place.reports.send_left_over()
 
     async def _end_runs(self, runs: Sequence[RunOf]) -> None:
-        """Nobody waits for them any more, and the engine is needed."""
-        for run in runs:
-            engine = self._engines.get(run.provider)
-            if engine is not None:
-                log.info("worker.ends_run_of_killed_agent", run=run.run_id)
-                await end_run(engine, run.run_id)
+        """Nobody waits for them any more, and the engine is needed. Which engine had one is not known: those that have
+        no such run leave it at that."""
+
+        async def end(run: RunOf, driven: DrivenEngine) -> None:
+            log.info("worker.ends_run_of_killed_agent", run=run.run_id, engine=driven.name)
+            await end_run(driven.engine, run.run_id)
+
+        await all_of(
+            end(run, driven) for run in runs for driven in self._engines.of(run.provider) if driven.health.is_well
+        )
 
     async def _take(self, answer: PollAnswer | None, place: Workplace, seconds: float) -> None:
         if answer is None:
@@ -245,11 +284,6 @@ class Agent:
         self._protection.want(True)
         task.add_done_callback(lambda _: self._ended(run))
 
-    def _engine_changed(self) -> None:
-        """It went away, or came back, perhaps with other nodes and models."""
-        self._environment.doubt()
-        self._changed.set()
-
     def _ended(self, run: JobRun) -> None:
         task = self._runs.pop(run)
         self._times_full = 0
@@ -269,15 +303,16 @@ class Agent:
         """Takes nothing; says so by leaving the fleet, as soon as nothing is in its hands, and comes back when it is
         well again."""
         if not self._runs and self._plane.is_registered:
-            reasons = "; ".join(health.reason for health in self._health.values())
+            reasons = self._engines.reasons
             await self._take_back_poll(place)
             await self._plane.leave(f"engine unhealthy: {reasons}")
             log.warning("worker.unhealthy", reason=reasons)
-        if not self._providers():
+        if not self._engines.providers:
             await self._wait_for_change(None)
-        if self._providers() and not self._plane.is_registered:
+        if self._engines.providers and not self._plane.is_registered:
             await self._environment.look()
             await self._plane.enter()
+            self._told_capacity = None
 
     async def _take_back_poll(self, place: Workplace) -> None:
         """A poll that was given up a moment ago may still be given a job, which would wait for its lease to run out.
@@ -314,16 +349,27 @@ class Agent:
 
     def _registration(self) -> RegisterRequest:
         config = self.config
-        versions = {provider: health.version for provider, health in self._health.items() if health.version}
         return RegisterRequest(
             worker_id=config.worker_id,
-            max_concurrency=config.max_concurrency,
-            capabilities={"engines": versions, **config.capabilities},
+            max_concurrency=self._engines.all_places,
+            capabilities={**self._engines.described(), **config.capabilities},
             capacity_type=config.capacity_type or self._identity.capacity_type,
             instance_type=config.instance_type or self._identity.instance_type,
-            providers=list(self._engines),
+            providers=self._engines.all_providers,
             environment=self._environment.current,
             fleet_slug=config.fleet,
             stage=config.stage,
             workflow_slugs=list(config.workflows) if not config.fleet else None,
         )
+
+
+def names_of(engines: Sequence[Engine]) -> list[str]:
+    """What logs call them: the provider, with a number where it has several."""
+    kinds = Counter(engine.provider for engine in engines)
+    numbers: Counter[str] = Counter()
+    names = []
+    for engine in engines:
+        numbers[engine.provider] += 1
+        several = kinds[engine.provider] > 1
+        names.append(f"{engine.provider}-{numbers[engine.provider]}" if several else engine.provider)
+    return names

@@ -19,7 +19,10 @@ class AgentConfig:
     # Where neither is given, the registration token says it.
     stage: str | None = None
     workflows: tuple[str, ...] = ()
+    # At each engine.
     max_concurrency: int = 1
+    # A graph that each engine runs before its first job.
+    warm_up: Mapping[str, dict[str, Any]] | None = field(default=None, repr=False)
     heartbeat_seconds: float = 30.0
     # Between two heartbeats that only tell progress.
     progress_seconds: float = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
@@ -31,7 +31,8 @@ _HASH_LINE = re.compile(r"\\?([0-9a-f]{64}) [ *](.+)")
 
 
 class EnvironmentWatch:
-    def __init__(self, engines: Sequence[Engine], hashes_file: Path | None = None):
+    def __init__(self, engines: Callable[[], Sequence[Engine]], hashes_file: Path | None = None):
+        """`engines` are those that take jobs now: one that is away says nothing about the others."""
         self._engines = engines
         self._hashes_file = hashes_file
         # None: an engine does not say what it has, or has not been asked yet.
@@ -56,9 +57,12 @@ class EnvironmentWatch:
     async def look(self) -> None:
         """Reads what the engines have. Where one does not answer, what was known stays."""
         self._doubted.clear()
+        engines = self._engines()
+        if not engines:
+            return
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
-                found = [(engine.provider, await _inventory_of(engine)) for engine in self._engines]
+                found = [(engine.provider, await _inventory_of(engine)) for engine in engines]
         except (EngineError, TimeoutError) as error:
             log.warning("engine.inventory_not_read", reason=str(error) or "does not answer")
             return

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from typing import Any
 
-from callsheet.providers.engine import Description, Engine, EngineError
+from callsheet.providers.engine import Description, Engine, EngineError, EngineStuck, EngineUnreachable
 from callsheet.toolbox.logs import get_logger
+from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
 
@@ -18,8 +20,14 @@ ANSWER_SECONDS = 30.0
 
 
 class Health:
-    def __init__(self, engine: Engine, seconds: float, changed: Callable[[], None]):
+    def __init__(self, engine: Engine, seconds: float, changed: Callable[[], None], name: str | None = None):
         self.is_well = False
+        # The engine answers, but gets on with nothing: only a restart helps.
+        self.is_stuck = False
+        # It answers, whether or not it is well; also while it warms up.
+        self.answers = False
+        self.warm_up: WarmUp | None = None
+        self._name = name or engine.provider
         self.reason = "was not asked yet"
         self.version: str | None = None
         self.description: Description | None = None
@@ -33,13 +41,21 @@ class Health:
         self._told = False
 
     @property
-    def provider(self) -> str:
-        return self._engine.provider
+    def details(self) -> Mapping[str, Any]:
+        return {} if self.description is None else self.description.details
 
     def doubt(self, reason: str) -> None:
         """No further job until it has answered again."""
+        self.is_stuck = False
         self._set(False, reason)
         self._doubted.set()
+
+    def restarted(self, reason: str) -> None:
+        """Its process has ended: whatever was known of it is over."""
+        self.answers = False
+        if self.warm_up is not None:
+            self.warm_up.engine_was_away()
+        self.doubt(reason)
 
     async def keep(self) -> None:
         while True:
@@ -53,10 +69,17 @@ class Health:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 self.description = await self._engine.describe()
+            self.version = self.description.version
+            self.answers, self.is_stuck = True, False
+            self.looked.set()
+            if self.warm_up is not None:
+                await self.warm_up.run()
         except (EngineError, TimeoutError) as error:
+            self.answers = self.is_stuck = isinstance(error, EngineStuck)
+            if isinstance(error, EngineUnreachable) and self.warm_up is not None:
+                self.warm_up.engine_was_away()
             self._set(False, str(error) or "does not answer")
         else:
-            self.version = self.description.version
             self._set(True, "")
         self.looked.set()
         return self.is_well
@@ -65,7 +88,7 @@ class Health:
         if is_well != self.is_well or (not is_well and not self._told):
             self._told = True
             note = log.info if is_well else log.warning
-            note("engine.well" if is_well else "engine.unwell", provider=self.provider, reason=reason)
+            note("engine.well" if is_well else "engine.unwell", engine=self._name, reason=reason)
         changed, self.is_well, self.reason = is_well != self.is_well, is_well, reason
         if changed:
             self._changed()

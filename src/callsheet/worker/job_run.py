@@ -7,7 +7,7 @@ import shutil
 import time
 import traceback
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,7 +17,16 @@ from typing import Literal
 
 import structlog
 
-from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, NotBegun, Output, Run
+from callsheet.providers.engine import (
+    Engine,
+    EngineError,
+    EngineStuck,
+    EngineUnreachable,
+    Graph,
+    NotBegun,
+    Output,
+    Run,
+)
 from callsheet.providers.graphs import refuse_foreign_files, with_files, with_own_outputs
 from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.providers.stripping import without_graph
@@ -30,7 +39,8 @@ from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.deliveries import Deliverable, deliver
-from callsheet.worker.health import Health
+from callsheet.worker.engine_choice import models_in
+from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
 from callsheet.worker.plane import Refused
@@ -61,13 +71,10 @@ class Workplace:
 
     config: AgentConfig
     plane: ControlPlane
-    engines: Mapping[str, Engine]
-    health: Mapping[str, Health]
+    engines: Engines
     cache: AssetCache
     transfers: Transfers
     reports: ReportBox
-    # As many as the engine gets at once.
-    slots: asyncio.Semaphore
 
 
 class JobRun:
@@ -79,6 +86,8 @@ class JobRun:
         config = place.config
         self._keeper = LeaseKeeper(job, place.plane, config.heartbeat_seconds, config.progress_seconds)
         self._folder = config.directory / "work" / str(job.lease_token)
+        # From the moment it has one; the same to the end.
+        self._driven: DrivenEngine | None = None
         self._submitted = False
         # Whether a file of the user may be at the engine, also of an upload that was cut off.
         self._uploaded = False
@@ -157,13 +166,13 @@ class JobRun:
         if isinstance(error, Refused) and self._keeper.ending == "lease_lost":
             return None
         if isinstance(error, EngineStuck | EngineUnreachable):
-            self._place.health[self.job.provider].doubt(str(error))
+            self._doubt(str(error))
             if not self._submitted:
                 return self._requeue("its engine cannot be reached")
             if isinstance(error, EngineStuck) and not self._keeper.has_begun:
                 return self._requeue("its engine is stuck on another run")
         if isinstance(error, NotBegun):
-            self._place.health[self.job.provider].doubt(error.message)
+            self._doubt(error.message)
             if not self._keeper.has_begun:
                 return self._requeue(error.message)
         if isinstance(error, StorageAway):
@@ -189,54 +198,38 @@ class JobRun:
                 return failure(self.job, EngineError("canceled", "The job was canceled."))
         return None
 
+    def _doubt(self, reason: str) -> None:
+        if self._driven is not None:
+            self._driven.health.doubt(reason)
+
     async def _work(self) -> Report:
-        engine = self._place.engines.get(self.job.provider)
-        if engine is None:
-            raise EngineError("no_engine", f"This worker has no engine for {self.job.provider!r}.", retryable=True)
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if self._made is None:
-            self._made = await self._make(engine, engine_payload(self.job))
+            self._made = await self._make(engine_payload(self.job))
+        assert self._driven is not None
         self.stage = "delivering"
         outputs = await deliver(self._made, self._keeper, self._place.transfers)
-        metadata = {"engine": self._place.health[self.job.provider].version}
         body = {
             **lease_of(self.job),
-            "provider_job_id": engine.id_of(self.run_id),
+            "provider_job_id": self._driven.engine.id_of(self.run_id),
             "outputs": outputs,
-            "metadata": metadata,
+            "metadata": {"engine": self._driven.health.version},
         }
         return Report("complete", body)
 
-    async def _make(self, engine: Engine, payload: EnginePayload) -> list[Deliverable]:
-        names = await self._prepared(engine, payload)
-        graph = with_files(payload.graph, names)
-        refuse_foreign_files(graph)
-        run = Run(
-            self.run_id,
-            with_own_outputs(graph, self.run_id),
-            payload.output_node,
-            payload.extra_data,
-            is_suspect=self.job.wedges > 0,
-        )
+    async def _make(self, payload: EnginePayload) -> list[Deliverable]:
+        files = await self._all_downloaded(payload)
         self.stage = "waiting"
-        async with self._place.slots:
-            health = self._place.health[self.job.provider]
-            if not health.is_well:
-                # It went wrong under the job before this one.
-                raise EngineUnreachable(health.reason)
-            self.stage = "rendering"
-            self._submitted = True
-            try:
-                outputs = await engine.run(run, self._keeper)
-            except asyncio.CancelledError:
-                if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
-                    # The next one must not wait behind it.
-                    health.doubt("A run does not stop.")
-                raise
-            except (EngineStuck, EngineUnreachable, NotBegun) as error:
-                # Before the next one gets the place.
-                health.doubt(str(error))
-                raise
+        claim = await self._place.engines.claim(self.job.provider, models_in(payload.graph))
+        self._driven, engine = claim.driven, claim.driven.engine
+        try:
+            names = await self._uploaded_to(engine, payload, files)
+            graph = with_files(payload.graph, names)
+            refuse_foreign_files(graph)
+            await claim.hold()
+            outputs = await self._rendered(claim.driven, graph, payload)
+        finally:
+            claim.release()
         # Here the engine is free for the next. What is left to do is within the run limit, too.
         self._keeper.counts()
         if len(outputs) > MOST_DELIVERED:
@@ -244,24 +237,51 @@ class JobRun:
             raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
         return await self._fetched(engine, outputs, keep_metadata=payload.keep_metadata)
 
-    async def _prepared(self, engine: Engine, payload: EnginePayload) -> dict[str, str]:
+    async def _rendered(self, driven: DrivenEngine, graph: Graph, payload: EnginePayload) -> Sequence[Output]:
+        engine, health = driven.engine, driven.health
+        run = Run(
+            self.run_id,
+            with_own_outputs(graph, self.run_id),
+            payload.output_node,
+            payload.extra_data,
+            is_suspect=self.job.wedges > 0,
+        )
+        self.stage = "rendering"
+        self._submitted = True
+        try:
+            return await engine.run(run, self._keeper)
+        except asyncio.CancelledError:
+            if self._keeper.over.is_set() and not await cancel_run(engine, self.run_id):
+                # The next one must not wait behind it.
+                health.doubt("A run does not stop.")
+            raise
+        except (EngineStuck, EngineUnreachable, NotBegun) as error:
+            # Before the next one gets the place.
+            health.doubt(str(error))
+            raise
+
+    async def _all_downloaded(self, payload: EnginePayload) -> list[Path]:
+        """Every file of the job in its folder."""
+        paths = [self._folder / asset.file_name(number) for number, asset in enumerate(payload.assets, start=1)]
+        await all_of(self._downloaded(asset, path) for asset, path in zip(payload.assets, paths, strict=True))
+        return paths
+
+    async def _uploaded_to(self, engine: Engine, payload: EnginePayload, files: Sequence[Path]) -> dict[str, str]:
         """Every file of the job at the engine: its placeholder, and what the engine calls it."""
         names = await all_of(
-            self._at_engine(engine, asset, number) for number, asset in enumerate(payload.assets, start=1)
+            self._at_engine(engine, asset, path) for asset, path in zip(payload.assets, files, strict=True)
         )
         return dict(zip((asset.placeholder for asset in payload.assets), names, strict=True))
 
-    async def _at_engine(self, engine: Engine, asset: Asset, number: int) -> str:
-        name = asset.file_name(number)
-        path = self._folder / name
-        await self._downloaded(asset, path)
+    async def _at_engine(self, engine: Engine, asset: Asset, path: Path) -> str:
         try:
             if asset.shared_name is not None:
                 return await engine.share(path, asset.shared_name)
             self._uploaded = True
-            return await engine.upload(path, name, self.run_id)
+            return await engine.upload(path, path.name, self.run_id)
         finally:
-            path.unlink(missing_ok=True)
+            # It may be as large as the disk allows, and the run takes long.
+            await asyncio.to_thread(path.unlink, missing_ok=True)
 
     async def _downloaded(self, asset: Asset, path: Path) -> None:
         download = self._place.transfers.download
@@ -297,9 +317,8 @@ class JobRun:
         return fetched
 
     async def _forgotten(self) -> None:
-        engine = self._place.engines.get(self.job.provider)
-        if (self._submitted or self._uploaded) and engine is not None:
-            await forget_run(engine, self.run_id)
+        if (self._submitted or self._uploaded) and self._driven is not None:
+            await forget_run(self._driven.engine, self.run_id)
 
     def _requeue(self, reason: str) -> Report:
         return Report("requeue", {**lease_of(self.job), "reason": reason})

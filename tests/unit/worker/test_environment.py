@@ -107,7 +107,7 @@ async def look_and_report(watch: EnvironmentWatch, plane: FakePlane) -> None:
 
 
 async def test_only_what_is_new_is_reported(engine: FakeEngine, plane: FakePlane) -> None:
-    watch = EnvironmentWatch([cast("Engine", engine)])
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     await look_and_report(watch, plane)
     await look_and_report(watch, plane)
     assert len(plane.reports) == 1
@@ -117,7 +117,7 @@ async def test_only_what_is_new_is_reported(engine: FakeEngine, plane: FakePlane
 
 
 async def test_what_is_known_stays_while_an_engine_is_away(engine: FakeEngine, plane: FakePlane) -> None:
-    watch = EnvironmentWatch([cast("Engine", engine)])
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     await watch.look()
     engine.has = None
     await look_and_report(watch, plane)
@@ -127,7 +127,7 @@ async def test_what_is_known_stays_while_an_engine_is_away(engine: FakeEngine, p
 async def test_a_report_that_did_not_arrive_is_repeated_and_a_refused_one_is_not(
     engine: FakeEngine, plane: FakePlane
 ) -> None:
-    watch = EnvironmentWatch([cast("Engine", engine)])
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)])
     plane.error = Unreachable("away")
     await look_and_report(watch, plane)
     plane.error = None
@@ -145,7 +145,7 @@ async def test_a_file_of_hashes_is_read_each_time_and_may_be_missing(
     engine: FakeEngine, plane: FakePlane, tmp_path: Path
 ) -> None:
     file = tmp_path / "hashes"
-    watch = EnvironmentWatch([cast("Engine", engine)], file)
+    watch = EnvironmentWatch(lambda: [cast("Engine", engine)], file)
     await look_and_report(watch, plane)
     file.write_text(f"{ONE}  m.pt\n")
     await look_and_report(watch, plane)

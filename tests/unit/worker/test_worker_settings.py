@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from callsheet.cli.worker import agent_config, engines_of, machine_name
+from callsheet.cli.worker import agent_config, machine_name
+from callsheet.cli.worker_engines import engines_of
 from callsheet.settings import SHORT_NAMES, SettingsError, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.departure import Departure

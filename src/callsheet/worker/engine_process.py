@@ -1,0 +1,182 @@
+"""An engine that the agent starts itself: its process, its log, and the note by which a successor finds it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from asyncio.subprocess import DEVNULL, PIPE, STDOUT
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from callsheet.toolbox.errors import OperatorError
+from callsheet.toolbox.logs import get_logger
+from callsheet.worker import engine_launcher
+from callsheet.worker.bounded_log import BoundedLog
+from callsheet.worker.ports import is_free
+from callsheet.worker.private_files import read_private, write_private
+from callsheet.worker.processes import memory_bytes, started_at
+
+log = get_logger(__name__)
+
+LOG_NAME, NOTE_NAME = "engine.log", "process.json"
+# After a polite request; ComfyUI ends at once.
+STOP_SECONDS = 10.0
+LOOK_SECONDS = 0.05
+PIECE = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """How one engine is started. `folder` is its own: log, note, and what it writes."""
+
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+    directory: Path
+    folder: Path
+    port: int
+
+
+class EngineProcess:
+    def __init__(self, launch: Launch, log_bytes: int):
+        self.launch = launch
+        self.log = BoundedLog(launch.folder / LOG_NAME, log_bytes)
+        # Set when the process has ended by itself or was stopped.
+        self.ended = asyncio.Event()
+        self.exit_code: int | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and not self.ended.is_set()
+
+    @property
+    def memory_bytes(self) -> int | None:
+        return memory_bytes(self._process.pid) if self._process is not None and self.is_running else None
+
+    async def start(self) -> None:
+        """Raises OSError where it cannot be started."""
+        if not is_free(self.launch.port):
+            raise OSError(f"Port {self.launch.port} is used by another program.")
+        self.log.forget_tail()
+        self.ended.clear()
+        self._process = await asyncio.create_subprocess_exec(
+            *(sys.executable, "-I", "-S", engine_launcher.__file__, str(os.getpid())),
+            *self.launch.command,
+            cwd=self.launch.directory,
+            env=dict(self.launch.environment),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=STDOUT,
+            # A process group of its own: Ctrl-C is for the agent, which lets jobs finish first.
+            start_new_session=True,
+        )
+        self._tasks = [asyncio.create_task(self._read(self._process)), asyncio.create_task(self._wait(self._process))]
+        self._note(self._process.pid)
+
+    async def stop(self) -> None:
+        """Ends the process and its children. Safe to repeat."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        _signal_group(process.pid, signal.SIGTERM)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.ended.wait()
+        # Also children that outlived it.
+        _signal_group(process.pid, signal.SIGKILL)
+        try:
+            async with asyncio.timeout(STOP_SECONDS):
+                await self.ended.wait()
+        except TimeoutError:
+            # As a process does that waits for its driver. Its port stays taken, and that is said at the next start.
+            log.error("engine.process_does_not_end", pid=process.pid)
+            self.ended.set()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        with suppress(OSError):
+            (self.launch.folder / NOTE_NAME).unlink()
+
+    def _note(self, pid: int) -> None:
+        agent = os.getpid()
+        note = {
+            "pid": pid,
+            "started": started_at(pid),
+            "agent": agent,
+            "agent_started": started_at(agent),
+            "port": self.launch.port,
+        }
+        try:
+            write_private(self.launch.folder / NOTE_NAME, note, outlives_machine=False)
+        except OSError as error:
+            log.warning("engine.process_not_noted", reason=str(error))
+
+    async def _read(self, process: asyncio.subprocess.Process) -> None:
+        assert process.stdout is not None
+        while piece := await process.stdout.read(PIECE):
+            self.log.write(piece)
+
+    async def _wait(self, process: asyncio.subprocess.Process) -> None:
+        self.exit_code = await process.wait()
+        # What it said last may be on its way. A child of it may hold the pipe open for ever.
+        await asyncio.wait({self._tasks[0]}, timeout=1.0)
+        self.ended.set()
+
+
+def noted_port(folder: Path) -> int | None:
+    """Where the engine of this folder answers, if an agent runs it now."""
+    note = read_private(folder / NOTE_NAME) or {}
+    port = note.get("port")
+    return port if isinstance(port, int) and _is_alive(note.get("pid"), note.get("started")) else None
+
+
+async def end_left_over(folders: Path) -> None:
+    """Engines that a killed agent left: they hold GPU memory and ports. One whose agent is alive is left alone."""
+    for path in _notes(folders):
+        note = read_private(path) or {}
+        pid = note.get("pid")
+        if _is_alive(note.get("agent"), note.get("agent_started")):
+            continue
+        if isinstance(pid, int) and _is_alive(pid, note.get("started")):
+            log.warning("engine.ends_process_of_killed_agent", pid=pid, port=note.get("port"))
+            await _end(pid, note.get("started"))
+        with suppress(OSError):
+            path.unlink()
+
+
+def _notes(folders: Path) -> list[Path]:
+    return sorted(folders.glob(f"*/{NOTE_NAME}"))
+
+
+async def _end(pid: int, started: object) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        _signal_group(pid, number)
+        if await _has_ended(pid, started):
+            return
+    raise OperatorError(
+        f"The engine of an earlier worker (process {pid}) does not end, not even by SIGKILL. Look at the GPU's driver."
+    )
+
+
+async def _has_ended(pid: int, started: object) -> bool:
+    deadline = time.monotonic() + STOP_SECONDS
+    # Not a child of this process, so nothing tells when it ends.
+    while _is_alive(pid, started) and time.monotonic() < deadline:  # noqa: ASYNC110
+        await asyncio.sleep(LOOK_SECONDS)
+    return not _is_alive(pid, started)
+
+
+def _is_alive(pid: object, started: object) -> bool:
+    """Whether that very process runs, not one that has its number now."""
+    return isinstance(pid, int) and isinstance(started, str) and pid > 1 and started_at(pid) == started
+
+
+def _signal_group(pid: int, number: int) -> None:
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(pid, number)

@@ -1,0 +1,199 @@
+"""The engines of an agent: which of them take jobs, and which of them a job gets for all its life."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from callsheet.providers.engine import Engine, EngineError, EngineUnreachable
+from callsheet.worker.engine_choice import EngineState, choose_engine
+from callsheet.worker.health import Health
+
+
+class DrivenEngine:
+    """One engine, whether it is well, and how many of its places are taken."""
+
+    def __init__(self, name: str, engine: Engine, places: int, probe_seconds: float, changed: Callable[[], None]):
+        self.name = name
+        self.engine = engine
+        self.places = places
+        self.busy = 0
+        self.health = Health(engine, probe_seconds, changed, name)
+        self._changed = changed
+        self._is_resting = False
+        self._loaded: frozenset[str] = frozenset()
+        self._last_used = 0.0
+
+    @property
+    def takes_jobs(self) -> bool:
+        return self.health.is_well and not self._is_resting
+
+    def rest(self, is_resting: bool) -> None:
+        """A resting engine finishes what it has and gets no further job."""
+        if is_resting != self._is_resting:
+            self._is_resting = is_resting
+            self._changed()
+
+    @property
+    def state(self) -> EngineState:
+        return EngineState(self.name, self.places if self.takes_jobs else 0, self.busy, self._loaded, self._last_used)
+
+    def take(self, wanted: frozenset[str]) -> None:
+        self.busy += 1
+        self._loaded, self._last_used = wanted, time.monotonic()
+
+    def forget_models(self) -> None:
+        """It was restarted: nothing is loaded."""
+        self._loaded = frozenset()
+
+
+@dataclass(slots=True, eq=False)
+class _Waiting:
+    candidates: Sequence[DrivenEngine]
+    wanted: frozenset[str]
+    found: asyncio.Future[DrivenEngine] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
+
+    @property
+    def is_bound(self) -> bool:
+        return len(self.candidates) == 1
+
+
+class Claim:
+    """A job's engine. Its place may come later than the engine itself: files can be uploaded to an engine that is still
+    busy with another job."""
+
+    def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_place: bool):
+        self.driven = driven
+        self._engines = engines
+        self._wanted = wanted
+        self._has_place = has_place
+
+    async def hold(self) -> None:
+        """Waits for a place. Raises EngineUnreachable where the engine takes no job any more."""
+        if not self._has_place:
+            await self._engines.place_at([self.driven], self._wanted)
+            self._has_place = True
+        if not self.driven.health.is_well:
+            # It went wrong under the job before this one.
+            raise EngineUnreachable(self.driven.health.reason)
+
+    def release(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._engines.give_back(self.driven)
+
+
+class Engines:
+    def __init__(self, driven: Sequence[DrivenEngine]):
+        self._driven = tuple(driven)
+        self._waiting: list[_Waiting] = []
+
+    def __iter__(self) -> Iterator[DrivenEngine]:
+        return iter(self._driven)
+
+    def that_take_jobs(self) -> list[Engine]:
+        return [each.engine for each in self._driven if each.takes_jobs]
+
+    def of(self, provider: str) -> list[DrivenEngine]:
+        return [each for each in self._driven if each.engine.provider == provider]
+
+    @property
+    def all_places(self) -> int:
+        """With every engine well."""
+        return sum(each.places for each in self._driven)
+
+    @property
+    def capacity(self) -> int:
+        return sum(each.places for each in self._driven if each.takes_jobs)
+
+    def places_of(self, provider: str) -> int:
+        return sum(each.places for each in self.of(provider) if each.takes_jobs)
+
+    @property
+    def providers(self) -> list[str]:
+        """Those with an engine that takes jobs."""
+        return list(dict.fromkeys(each.engine.provider for each in self._driven if each.takes_jobs))
+
+    @property
+    def all_providers(self) -> list[str]:
+        return list(dict.fromkeys(each.engine.provider for each in self._driven))
+
+    @property
+    def reasons(self) -> str:
+        """Why those that take no job do not."""
+        return "; ".join(dict.fromkeys(_reason(each) for each in self._driven if not each.takes_jobs))
+
+    def described(self) -> dict[str, Any]:
+        """For admins: the versions by provider, and each engine where there are several."""
+        versions: dict[str, str] = {}
+        for provider in self.all_providers:
+            found = dict.fromkeys(each.health.version for each in self.of(provider) if each.health.version)
+            if found:
+                versions[provider] = ", ".join(found)
+        if len(self._driven) == 1:
+            return {"engines": versions}
+        each_one = [
+            {"name": each.name, "version": each.health.version, "places": each.places, **each.health.details}
+            for each in self._driven
+        ]
+        return {"engines": versions, "each_engine": each_one}
+
+    async def claim(self, provider: str, wanted: frozenset[str]) -> Claim:
+        """An engine for a job whose files are here. A provider's only engine is given at once; of several, the first
+        that has a free place."""
+        candidates = self.of(provider)
+        if not candidates:
+            raise EngineError("no_engine", f"This worker has no engine for {provider!r}.", retryable=True)
+        if len(candidates) == 1:
+            return Claim(self, candidates[0], wanted, has_place=False)
+        driven = await self.place_at(candidates, wanted)
+        return Claim(self, driven, wanted, has_place=True)
+
+    async def place_at(self, candidates: Sequence[DrivenEngine], wanted: frozenset[str]) -> DrivenEngine:
+        """First come, first served."""
+        waiting = _Waiting(candidates, wanted)
+        self._waiting.append(waiting)
+        self.serve()
+        try:
+            return await waiting.found
+        except asyncio.CancelledError:
+            if waiting.found.done() and not waiting.found.cancelled() and waiting.found.exception() is None:
+                self.give_back(waiting.found.result())
+            raise
+        finally:
+            if waiting in self._waiting:
+                self._waiting.remove(waiting)
+
+    def give_back(self, driven: DrivenEngine) -> None:
+        driven.busy -= 1
+        self.serve()
+
+    def serve(self) -> None:
+        """After every change: whoever waits gets what is free, or hears that there is nothing to wait for."""
+        for waiting in [each for each in self._waiting if not each.found.done()]:
+            states = {each.state: each for each in waiting.candidates}
+            chosen = choose_engine(list(states), waiting.wanted)
+            if chosen is not None:
+                states[chosen].take(waiting.wanted)
+                waiting.found.set_result(states[chosen])
+            elif not any(each.takes_jobs for each in waiting.candidates):
+                _turn_away(waiting)
+        # One job waits for a place as a rule, the one that was fetched ahead. More do only after engines fell out, and
+        # idle workers may take them at once.
+        left = [each for each in self._waiting if not each.found.done() and not each.is_bound]
+        by_provider = {each.candidates[0].engine.provider: each for each in reversed(left)}
+        for waiting in left:
+            if waiting is not by_provider[waiting.candidates[0].engine.provider]:
+                _turn_away(waiting)
+
+
+def _turn_away(waiting: _Waiting) -> None:
+    reasons = "; ".join(dict.fromkeys(_reason(each) for each in waiting.candidates if not each.takes_jobs))
+    waiting.found.set_exception(EngineUnreachable(reasons or "Every engine is busy."))
+
+
+def _reason(driven: DrivenEngine) -> str:
+    return driven.health.reason or "The engine is about to be restarted."

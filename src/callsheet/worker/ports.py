@@ -1,0 +1,62 @@
+"""Ports for engines of this machine: free ones, and no two agents choose the same."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+from callsheet.toolbox.errors import OperatorError
+
+HOST = "127.0.0.1"
+# How many ports are tried beyond those that are needed.
+MOST_TAKEN = 100
+
+
+def is_free(port: int) -> bool:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as tried:
+        # As engines do themselves: a connection that was closed a minute ago is no obstacle.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((HOST, port))
+        except OSError:
+            return False
+    return True
+
+
+class Ports:
+    """Ports that are this process's until it ends. An engine opens its port seconds after its start: until then only
+    the reservation shows that it is taken."""
+
+    def __init__(self) -> None:
+        self._reservations: list[socket.socket] = []
+
+    def choose(self, first: int, number: int) -> list[int]:
+        """The first free ones from `first` on."""
+        chosen: list[int] = []
+        for port in range(first, min(first + number + MOST_TAKEN, 65_536)):
+            if len(chosen) == number:
+                break
+            if is_free(port) and self._reserve(port):
+                chosen.append(port)
+        if len(chosen) < number:
+            raise OperatorError(
+                f"There are not {number} free ports from {first} on. Set CALLSHEET_ENGINE__PORT to another first port."
+            )
+        return chosen
+
+    def close(self) -> None:
+        while self._reservations:
+            self._reservations.pop().close()
+
+    def _reserve(self, port: int) -> bool:
+        if sys.platform != "linux":
+            return True
+        # A name without a file, of which the kernel has one per network, as of ports; it goes with the process.
+        name = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            name.bind(f"\0callsheet-engine-{port}")
+        except OSError:
+            name.close()
+            return False
+        self._reservations.append(name)
+        return True

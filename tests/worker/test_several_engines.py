@@ -1,0 +1,96 @@
+"""One agent, two engines: while one is wedged or away the other goes on, and the capacity follows."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from callsheet.providers.comfyui import ComfyUI, Patience
+from tests.support.engines import ReplayingEngine, replaying
+from tests.support.waiting import until
+from tests.worker.harness import QUICK, Site
+
+
+@pytest.fixture
+async def second() -> AsyncIterator[ReplayingEngine]:
+    async with replaying() as engine:
+        yield engine
+
+
+async def capacity_is(site: Site, places: int) -> None:
+    async def is_told() -> bool:
+        return [row["max_concurrency"] for row in await site.workers()] == [places]
+
+    await until(is_told)
+
+
+async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(site: Site, second: ReplayingEngine) -> None:
+    site.engine.scenario = second.scenario = "held"
+    second.version = "0.8.1"
+    site.agent(engines=[ComfyUI(each.url, patience=QUICK) for each in (site.engine, second)])
+    person = await site.person()
+    jobs = [await site.submit(person) for _ in range(4)]
+    await until(lambda: site.engine.running and second.running)
+
+    async def third_is_here() -> bool:
+        return await site.leases() == 3
+
+    await until(third_is_here)
+    [worker] = await site.workers()
+    assert worker["max_concurrency"] == 2
+    described = worker["capabilities"]
+    assert described["engines"] == {"self_hosted": f"{site.engine.version}, 0.8.1"}
+    assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
+    # The one that was fetched ahead goes to the engine that is free first, whichever that is.
+    second.scenario = "SaveImage_batch3"
+    second.release.set()
+    await until(lambda: len(second.called("/prompt")) == 3)
+    assert len(site.engine.called("/prompt")) == 1
+    site.engine.release.set()
+    for job_id in jobs:
+        await site.ends(person, job_id)
+    for engine in (site.engine, second):
+        uploads = {each["subfolder"] for each in engine.called("/upload/image")}
+        assert len(uploads) == len(engine.called("/prompt")), "a job's files are at its own engine only"
+        assert engine.history == {}
+
+
+async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other_goes_on(
+    site: Site, second: ReplayingEngine
+) -> None:
+    site.engine.scenario = "wedged"
+    second.scenario = "held"
+    patience = Patience(stall=3600, idle=0.5, absent=120, poll=0.05)
+    site.agent(engines=[ComfyUI(each.url, patience=patience) for each in (site.engine, second)])
+    person = await site.person()
+    jobs = [await site.submit(person) for _ in range(3)]
+    await capacity_is(site, 1)
+    assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1, "it never left"
+    second.scenario = "SaveImage_batch3"
+    second.release.set()
+    await site.engine.kill()
+    site.engine.scenario = "SaveImage_batch3"
+    await site.engine.start()
+    for job_id in jobs:
+        await site.ends(person, job_id, hurry=True)
+    await capacity_is(site, 2)
+    assert len(await site.shop.central("SELECT 1 FROM worker_sessions")) == 1
+    spent = sorted([(await site.closed(job_id))["attempts"] for job_id in jobs])
+    assert spent == [1, 1, 2], "only the job that wedged its engine pays for it"
+
+
+async def test_a_departing_agent_stops_its_own_runs_on_each_engine(site: Site, second: ReplayingEngine) -> None:
+    site.engine.scenario = second.scenario = "held"
+    agent = site.agent(engines=[ComfyUI(each.url, patience=QUICK) for each in (site.engine, second)])
+    person = await site.person()
+    for _ in range(2):
+        await site.submit(person)
+    await until(lambda: site.engine.running and second.running)
+    runs = [(engine, engine.running.id) for engine in (site.engine, second) if engine.running]
+    await site.leave(agent)
+    for engine, run_id in runs:
+        assert [each["prompt_id"] for each in engine.called("/interrupt")][:1] == [run_id]
+        assert engine.running is None
+    assert await site.leases() == 0
+    assert site.left_over() == []
