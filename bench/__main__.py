@@ -30,6 +30,7 @@ from bench import (
     web_gallery,
     web_lists,
     worker_engine_idle,
+    worker_engines,
     worker_memory,
     worker_overhead,
 )
@@ -56,6 +57,7 @@ MODULES = (
     web_lists,
     worker_overhead,
     worker_engine_idle,
+    worker_engines,
     worker_memory,
     pipelines_select,
     pipelines_engine_idle,

@@ -1,10 +1,15 @@
-"""Lightbox with one node more, whose result is as large as one likes: `python -m bench.lightbox lightbox --probes`."""
+"""Lightbox with two nodes more, one whose result is as large as one likes, and one that needs a GPU that is shared:
+`python -m bench.lightbox lightbox --probes`."""
 
 from __future__ import annotations
 
+import fcntl
+import os
+import time
 from typing import ClassVar
 
 from callsheet.cli.main import main
+from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Context, Input, Node, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.saving import shown_file
@@ -29,6 +34,21 @@ class LargeFile(Node):
         return Result(shown={"videos": [shown_file(place, name, "output")]})
 
 
+class SharedGpu(Node):
+    """Holds the GPU of the machine, which is a lock that all engines share: the file that BENCH_GPU names."""
+
+    name = "BenchGpu"
+    category = "probe"
+    inputs: ClassVar = {"image": Input("IMAGE"), "seconds": Input("FLOAT", {"default": 0.1, "min": 0.0, "max": 60.0})}
+    outputs = probes.ProbeSleep.outputs
+
+    def run(self, context: Context, *, image: Frames, seconds: float) -> Result:
+        with open(os.environ["BENCH_GPU"]) as gpu:
+            fcntl.flock(gpu, fcntl.LOCK_EX)
+            time.sleep(seconds)
+        return Result((image,))
+
+
 if __name__ == "__main__":
-    probes.NODES = (*probes.NODES, LargeFile)
+    probes.NODES = (*probes.NODES, LargeFile, SharedGpu)
     main()

@@ -152,12 +152,16 @@ async def open_studio(
 
 
 @asynccontextmanager
-async def lightbox(home: Path) -> AsyncIterator[str]:
-    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address."""
+async def lightbox(
+    home: Path, directory: str = "lightbox", variables: Mapping[str, str] | None = None
+) -> AsyncIterator[str]:
+    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address. It has this
+    `directory` of the home for itself."""
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "bench.lightbox", "lightbox", "--probes", "--port", str(port)),
-        env={**_environment(home, {}), "PYTHONPATH": str(ROOT)},
+        *("--directory", str(home / directory)),
+        env={**_environment(home, {}), "PYTHONPATH": str(ROOT), **(variables or {})},
         cwd=home.parent,
         stderr=DEVNULL,
     )

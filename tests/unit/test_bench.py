@@ -110,6 +110,17 @@ def test_the_agent_is_measured_as_a_process_beside_a_real_engine(tmp_path: Path)
 
 
 @pytest.mark.thorough
+def test_several_engines_are_measured_beside_their_own_queues(tmp_path: Path) -> None:
+    file = tmp_path / "latest.json"
+    command = [sys.executable, "-m", "bench", "--short", "--only", "worker.engines", "--output", str(file)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1800)
+    results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
+    parts = {f"worker.engines.{number}{kind}" for number in (1, 2) for kind in ("", ".idle")}
+    assert results.keys() == {"worker.engines", *parts}
+    assert all("ratio_to_ceiling" in results[f"worker.engines.{number}"] for number in (1, 2))
+
+
+@pytest.mark.thorough
 def test_runs_of_pipelines_are_measured_in_every_shape_and_beside_a_real_engine(tmp_path: Path) -> None:
     file = tmp_path / "latest.json"
     names = ("pipelines.select", "pipelines.engine_idle")
