@@ -155,7 +155,7 @@ async def open_studio(
 async def lightbox(
     home: Path, directory: str = "lightbox", variables: Mapping[str, str] | None = None
 ) -> AsyncIterator[str]:
-    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address. It has this
+    """The engine as `callsheet lightbox` starts it, with the nodes of `bench.lightbox`; answers its address. It has the
     `directory` of the home for itself."""
     port = (await free_address(HOST, 0))[1]
     process = await asyncio.create_subprocess_exec(

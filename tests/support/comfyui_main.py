@@ -10,6 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any, ClassVar
 
+if Path("broken").exists():
+    raise ModuleNotFoundError("No module named 'torch'")
+
 from callsheet.lightbox.node import Input, Node
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.server import running_lightbox
@@ -59,7 +62,5 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    if Path("broken").exists():
-        raise ModuleNotFoundError("No module named 'torch'")
     probes.NODES = (*probes.NODES, Deadly)
     asyncio.run(main())
