@@ -6,14 +6,18 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from callsheet.plumbing.databases import Databases
+from callsheet.scaling.metrics import ScalingNumbers
 from callsheet.wire.errors import Conflict, InvalidRequest, NotFound, WrongState
 from callsheet.wire.fleet import UpdateFleetRequest
-from callsheet.wire.scaling import ScalingRequest
+from callsheet.wire.scaling import ScalingRequest, ScalingState
 from tests.support.core import Core, Member
 from tests.support.fleet import join
-from tests.support.scaling import ScalingHarness, fails, harness
+from tests.support.scaling import NOW, ScalingHarness, fails, harness
+
+STATE = set(ScalingState.model_fields)
 
 
 @pytest.fixture
@@ -367,3 +371,68 @@ async def test_decisions_are_listed_newest_first_and_old_ones_are_forgotten(scal
     scaling.autoscaler._looks = 0
     await scaling.look()
     assert [each.cause for each in (await scaling.rules.decisions(fleet.id, None, 10)).items] == ["steady"]
+
+
+async def test_a_job_says_that_a_worker_is_starting_and_how_long_that_takes(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await scaling.rows("""UPDATE fleet_scaling SET memory = '{"start_seconds": 40}'""")
+    await queue(core, ann, 1)
+    await scaling.look()
+    route = (core.workflow, "production", "self_hosted")
+    found = (await scaling.room.capacity.of([route]))[route]
+    assert found.scaling_up
+    assert found.starts_in_seconds is not None
+    assert 0 < found.starts_in_seconds <= 40
+    scaling.cloud.fault = fails("actual")
+    await scaling.look()
+    found = (await scaling.room.capacity.of([route]))[route]
+    assert not found.scaling_up, "none is starting while the driver fails"
+    assert (await scaling.room.fleets.get(fleet.id)).desired_workers == 1
+
+
+async def test_the_list_of_fleets_says_wanted_actual_why_and_the_last_decisions(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await scaling.look()
+    await queue(core, ann, 1)
+    await scaling.look()
+    [listed] = (await scaling.room.fleets.list(None, None, None, 10)).items
+    assert listed.scaling is not None
+    assert (listed.scaling.wanted, listed.scaling.actual, listed.scaling.existing) == (1, 0, 0)
+    assert listed.scaling.reason == "1 job waits (60 s of work), which needs 1 worker: 1 worker is ordered."
+    assert [each.cause for each in listed.scaling.decisions] == ["first_job", "steady"]
+    assert listed.scaling == ScalingState(**(await scaling.rules.get(fleet.id)).model_dump(include=STATE))
+
+
+async def test_metrics_are_those_of_the_control_plane_that_leads(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    fleet = await scaling.fleet()
+    await queue(core, ann, 1)
+    await scaling.look()
+    scaling.cloud.fault = fails("actual")
+    await scaling.look()
+    text = generate_latest(registry_of(scaling.numbers)).decode()
+    for line in (
+        "callsheet_autoscaler_leads 1.0",
+        'callsheet_fleet_wanted_workers{fleet="gpu",stage="production"} 1.0',
+        'callsheet_fleet_actual_workers{fleet="gpu",stage="production"} 0.0',
+        'callsheet_fleet_queue_seconds{fleet="gpu",stage="production"} 60.0',
+        'callsheet_scaling_decisions_total{cause="first_job",fleet="gpu",stage="production"} 1.0',
+        'callsheet_scaling_driver_errors_total{fleet="gpu",stage="production"} 1.0',
+    ):
+        assert line in text
+    await scaling.rules.remove(fleet.id, "operator")
+    await scaling.autoscaler.tick(NOW)
+    text = generate_latest(registry_of(scaling.numbers)).decode()
+    assert "callsheet_autoscaler_leads 0.0" in text
+    assert "wanted_workers{" not in text
+
+
+def registry_of(numbers: ScalingNumbers) -> CollectorRegistry:
+    registry = CollectorRegistry()
+    registry.register(numbers)
+    return registry

@@ -217,3 +217,30 @@ async def test_a_fleet_for_tasks_serves_every_actor_of_its_queues(callsheet: Cal
     both = callsheet.succeed("fleets", "assign", "tasks", "--tasks", "default", "--tasks", "night", "--json").json
     assert both["workflows"] == ["actor:copy", "actor:copy:night", "actor:scrape"]
     assert "tasks.queues" in callsheet.refuse("fleets", "create", "more", "--tasks", "nowhere")
+
+
+async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, core: Core) -> None:
+    slug = await slug_of(core)
+    callsheet.call("fleets", "create", "follows", slug)
+    assert "name a driver" in callsheet.refuse("fleets", "scale", "follows")
+    here = callsheet.having(SCALING__COMMANDS='{"rent": ["/bin/true"]}')
+    assert "There is no driver" in here.refuse("fleets", "scale", "follows", "--driver", "none")
+    assert "Available" in here.refuse("fleets", "scale", "follows", "--driver", "none")
+    assert "minimum" in here.refuse(
+        "fleets", "scale", "follows", "--driver", "command", "--option", "command=rent", "--min", "2"
+    )
+    made = here.call(
+        "fleets", "scale", "follows", "--driver", "command", "--option", "command=rent", "--max", "3", "--json"
+    ).json
+    assert (made["driver"], made["options"], made["minimum"], made["maximum"]) == ("command", {"command": "rent"}, 0, 3)
+    changed = here.call("fleets", "scale", "follows", "--min", "1", "--target", "60", "--json").json
+    assert (changed["minimum"], changed["maximum"], changed["target_seconds"]) == (1, 3, 60.0)
+    assert changed["options"] == {"command": "rent"}
+    shown = here.call("fleets", "scale", "follows").out
+    assert "has not looked at it yet" in shown
+    listed = here.call("fleets", "list").out
+    assert "why" in listed
+    assert here.call("fleets", "decisions", "follows", "--json").json == []
+    assert "leave the other options out" in here.refuse("fleets", "scale", "follows", "--off", "--max", "2")
+    assert "no longer scaled" in here.call("fleets", "scale", "follows", "--off").out
+    assert "not scaled" in here.refuse("fleets", "scale", "follows", "--off")

@@ -87,6 +87,7 @@ class ScalingHarness:
     cloud: Cloud
     rules: ScalingRules
     autoscaler: Autoscaler
+    numbers: ScalingNumbers
 
     async def fleet(self, slug: str = "gpu", *workflows: int, **rules: Any) -> Fleet:
         """A fleet of these workflows, or the core's, that is scaled by the cloud."""
@@ -135,13 +136,14 @@ class ScalingHarness:
         return await self.core.rows(self.core.databases.central, query, *values)
 
 
-def an_autoscaler(databases: Databases, cloud: Cloud, **settings: Any) -> Autoscaler:
+def an_autoscaler(databases: Databases, cloud: Cloud, numbers: ScalingNumbers | None = None) -> Autoscaler:
     """Of one control plane; open several for several."""
-    return Autoscaler(databases, {cloud.name: cloud}, ScalingSettings(**settings), ScalingNumbers())
+    return Autoscaler(databases, {cloud.name: cloud}, ScalingSettings(), numbers or ScalingNumbers())
 
 
 def harness(core: Core, cloud: Cloud | None = None) -> ScalingHarness:
     cloud = cloud or Cloud()
     room = registry(core.databases, core.room.execution)
     rules = ScalingRules(core.databases, {cloud.name: cloud})
-    return ScalingHarness(core, room, cloud, rules, an_autoscaler(core.databases, cloud))
+    numbers = ScalingNumbers()
+    return ScalingHarness(core, room, cloud, rules, an_autoscaler(core.databases, cloud, numbers), numbers)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
 from callsheet.identity.mail_sender import UnsentMails
 from callsheet.pipelines.numbers import MOST_SETTLED, numbers_view
 from callsheet.wire.operations import LoopMetrics, RunsMetrics, WorkflowMetrics
@@ -35,6 +36,11 @@ def runs(completed: int, failed: int, broken: int = 0) -> RunsMetrics:
     return numbers_view("pool_1", 3600, {**row, **times, **counted})
 
 
+def scaled(**changes: object) -> ScaledFleetFacts:
+    facts = ScaledFleetFacts("gpu", "production", "command", 3, queued_seconds_then=50.0)
+    return replace(facts, **changes)  # type: ignore[arg-type]
+
+
 UPSCALE = "upscale (production, self_hosted)"
 
 
@@ -45,6 +51,18 @@ UPSCALE = "upscale (production, self_hosted)"
         (AlertFacts(routes=[route()]), []),
         (AlertFacts(routes=[route(live_workers=0)]), [("no_live_worker", "critical", UPSCALE)]),
         (AlertFacts(routes=[route(live_workers=0, scaling_up=True)]), [("no_live_worker", "warning", UPSCALE)]),
+        (AlertFacts(scaled_fleets=[scaled(driver_error="No.", driver_failures=2)]), []),
+        (
+            AlertFacts(scaled_fleets=[scaled(driver_error="No.", driver_failures=3)]),
+            [("scaling_driver_failing", "critical", "gpu (production)")],
+        ),
+        (AlertFacts(scaled_fleets=[scaled(at_maximum_seconds=301, queued_seconds=50)]), []),
+        (AlertFacts(scaled_fleets=[scaled(at_maximum_seconds=299, queued_seconds=51)]), []),
+        (
+            AlertFacts(scaled_fleets=[scaled(at_maximum_seconds=301, queued_seconds=51)]),
+            [("fleet_at_maximum", "warning", "gpu (production)")],
+        ),
+        (AlertFacts(scaled_fleets=[scaled(cause="paused")]), [("scaling_paused", "warning", "gpu (production)")]),
         (AlertFacts(routes=[route(oldest_wait_seconds=900)]), []),
         (AlertFacts(routes=[route(oldest_wait_seconds=901)]), [("long_wait", "warning", UPSCALE)]),
         (

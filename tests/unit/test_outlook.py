@@ -40,6 +40,18 @@ def test_a_place_in_the_queue_is_exact_up_to_a_thousand(ahead: int, position: in
         (queued(0), NOBODY, "no_live_worker", "No worker that can run it is online."),
         (queued(7), NOBODY, "no_live_worker", "No worker that can run it is online."),
         (queued(0), Nobody(scaling_up=True), "scaling_up", "Workers that can run it are starting."),
+        (
+            queued(0),
+            Nobody(scaling_up=True, starts_in_seconds=38.2),
+            "scaling_up",
+            "A worker that can run it is starting, about 40 s.",
+        ),
+        (
+            queued(0),
+            Nobody(scaling_up=True, starts_in_seconds=-7.0),
+            "scaling_up",
+            "A worker that can run it is starting, about 5 s.",
+        ),
         (queued(1), BUSY, "ahead", "1 job is ahead of it."),
         (queued(12), BUSY, "ahead", "12 jobs are ahead of it."),
         (queued(1000), BUSY, "ahead", "1000 jobs are ahead of it."),
@@ -151,6 +163,9 @@ def test_when_a_running_job_is_done(facts: Facts, eta: int | None) -> None:
         (queued(0, average_seconds=60.0), BUSY, 90),
         (queued(9, average_seconds=60.0), BUSY, 360),
         (queued(2, average_seconds=60.0), FREE, 90),
+        # The worker that starts for it, and then its own run.
+        (queued(0, average_seconds=60.0), Nobody(scaling_up=True, starts_in_seconds=40.0), 100),
+        (queued(1, average_seconds=60.0), Nobody(scaling_up=True, starts_in_seconds=40.0), None),
         # More in hand than slots (a prefetched lease) is no negative room.
         (queued(0, average_seconds=60.0), Nobody(1, 1, 2), 120),
         # The limit is narrower than the workers.

@@ -76,7 +76,7 @@ def list_fleets(as_json: bool = AS_JSON) -> None:
     if as_json:
         print_json(page.items)
         return
-    columns = ("slug", "stage", "name", "active", "workers", "live", "desired", "workflows")
+    columns = ("slug", "stage", "name", "active", "workers", "live", "wanted", "workflows", "why")
     rows = [
         (
             fleet.slug,
@@ -87,10 +87,20 @@ def list_fleets(as_json: bool = AS_JSON) -> None:
             fleet.live_workers,
             fleet.desired_workers,
             ", ".join(fleet.workflows),
+            _why(fleet),
         )
         for fleet in page.items
     ]
     print_table(columns, rows)
+
+
+def _why(fleet: Fleet) -> str | None:
+    """Why a scaled fleet wants so many workers, or why it cannot get them."""
+    if fleet.scaling is None:
+        return None
+    if fleet.scaling.driver_error is not None:
+        return f"The driver {fleet.scaling.driver} fails: {fleet.scaling.driver_error}"
+    return fleet.scaling.reason or "The autoscaler has not looked at it yet."
 
 
 @fleets.command("assign")

@@ -24,6 +24,7 @@ from callsheet.cli import (
     profiles,
     quotas,
     runs,
+    scaling,
     secrets,
     serve,
     settings,
@@ -77,6 +78,8 @@ app.command("queue", rich_help_panel=ADMINISTER)(installation_health.queue)
 app.command("alerts", rich_help_panel=ADMINISTER)(installation_health.alerts)
 accounts.tenants.command("quotas")(quotas.tenant_quotas)
 accounts.tenants.command("share")(shares.tenant_share)
+fleet.fleets.command("scale")(scaling.scale_fleet)
+fleet.fleets.command("decisions")(scaling.list_decisions)
 app.add_typer(accounts.tenants, name="tenants", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.users, name="users", rich_help_panel=ADMINISTER)
 app.add_typer(accounts.keys, name="keys", rich_help_panel=ADMINISTER)

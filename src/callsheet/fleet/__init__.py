@@ -1,1 +1,1 @@
-"""Worker registry and protocol routes, fleets, audit log, metrics, autoscaling."""
+"""Worker registry and protocol routes, fleets, audit log, metrics."""

@@ -12,6 +12,8 @@ from callsheet.wire.operations import Alert, LoopMetrics, RunsMetrics, WorkflowM
 # A tick that failed once was bad luck.
 FAILURES_IN_A_ROW = 3
 NOTHING_UNSENT = UnsentMails()
+# A queue that grows for less is a burst.
+AT_MAXIMUM_SECONDS = 300
 # Fewer finished jobs say nothing about the rest.
 TELLING_JOBS = 10
 
@@ -49,6 +51,25 @@ class EngineKiller:
 
 
 @dataclass(frozen=True, slots=True)
+class ScaledFleetFacts:
+    """A fleet that the autoscaler looks after."""
+
+    fleet: str
+    stage: str
+    driver: str
+    maximum: int
+    # As of the last look: paused or not, and why.
+    cause: str | None = None
+    reason: str | None = None
+    driver_error: str | None = None
+    driver_failures: int = 0
+    # For how long it stands at its maximum, and how long its queue was then and is now, in seconds.
+    at_maximum_seconds: float | None = None
+    queued_seconds_then: float | None = None
+    queued_seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class AlertFacts:
     # Pools that are not served, and why.
     unavailable_pools: Mapping[str, str] = field(default_factory=dict)
@@ -61,6 +82,7 @@ class AlertFacts:
     # Instances that AWS could not be asked about when they registered.
     unverified_workers: int = 0
     loops: Sequence[LoopMetrics] = ()
+    scaled_fleets: Sequence[ScaledFleetFacts] = ()
     paused_limits: Sequence[str] = ()
     paused_providers: Sequence[PausedProvider] = ()
     mails: UnsentMails = NOTHING_UNSENT
@@ -77,6 +99,7 @@ def alerts(facts: AlertFacts) -> list[Alert]:
         *_storage(facts.storage_problem),
         *_routes(facts.routes, facts.longest_wait_seconds),
         *_loops(facts.loops),
+        *_scaled(facts.scaled_fleets),
         *_failures(facts.workflows),
         *_engine_killers(facts.engine_killers),
         *_runs(facts.runs, facts.highest_failed_share),
@@ -156,6 +179,41 @@ def _loops(loops: Iterable[LoopMetrics]) -> Iterator[Alert]:
                 subject=loop.name,
                 message=f"The loop {loop.name} of this process has failed {loop.failures_in_a_row} times in a row.",
                 action="Look for loop.tick_failed in the log of this process; its error says what is missing.",
+            )
+
+
+def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
+    for each in fleets:
+        where = f"{each.fleet} ({each.stage})"
+        if each.driver_error is not None and each.driver_failures >= FAILURES_IN_A_ROW:
+            yield Alert(
+                code="scaling_driver_failing",
+                severity="critical",
+                subject=where,
+                message=f"The driver {each.driver} of the fleet {where} has failed {each.driver_failures} times in a "
+                f"row, so no worker is started or ended. The last error: {each.driver_error}",
+                action="Do what the error says. The driver is called again every few seconds.",
+            )
+        if each.cause == "paused":
+            yield Alert(
+                code="scaling_paused",
+                severity="warning",
+                subject=where,
+                message=f"The fleet {where} is not scaled. {each.reason or ''}".strip(),
+                action="Do what the message says.",
+            )
+        then, now, seconds = each.queued_seconds_then, each.queued_seconds, each.at_maximum_seconds
+        if seconds is None or then is None or now is None:
+            continue
+        if seconds >= AT_MAXIMUM_SECONDS and now > then:
+            yield Alert(
+                code="fleet_at_maximum",
+                severity="warning",
+                subject=where,
+                message=f"The fleet {where} has its maximum of {each.maximum} workers for {_duration(seconds)}, and "
+                f"its queue has grown from {then:.0f} to {now:.0f} seconds of work.",
+                action=f"Raise the maximum: callsheet fleets scale {each.fleet} --stage {each.stage} --max NUMBER. Or "
+                "let it be, if the waits are worth the money.",
             )
 
 

@@ -35,10 +35,12 @@ class RouteCapacity:
     # Alive too, but their engines lack something that the workflow requires; what it is, where no worker is able.
     unable: int = 0
     missing: str = ""
+    # When the next worker of those is expected, by how long starts took; None where nothing has measured it.
+    starts_in_seconds: float | None = None
 
 
 # As the statement has them.
-COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable")
+COLUMNS = ("live_workers", "slots", "busy", "draining", "scaling_up", "unable", "starts_in_seconds")
 
 
 class Capacity:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 import asyncpg
 
-from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, WaitingRoute, alerts
+from callsheet.fleet.alerts import AlertFacts, EngineKiller, PausedProvider, ScaledFleetFacts, WaitingRoute, alerts
 from callsheet.fleet.capacity import Capacity
 from callsheet.fleet.registry import ALIVE_SECONDS
 from callsheet.identity.mail_sender import MailSender
@@ -61,6 +61,7 @@ class FleetOverview:
             paused = [row["identifier"] for row in await SQL["paused_limits"].rows(connection)]
             providers = [PausedProvider(**row) for row in await SQL["paused_providers"].rows(connection)]
             killers = await engine_killers(connection)
+            scaled = [ScaledFleetFacts(**row) for row in await SQL["scaled_fleets"].rows(connection)]
         facts = AlertFacts(
             unavailable_pools=self._databases.unavailable,
             storage_problem=self._storage_owner.problem if self._storage_owner else None,
@@ -70,6 +71,7 @@ class FleetOverview:
             unapproved_workers=metrics.unapproved_workers,
             unverified_workers=metrics.unverified_workers,
             loops=metrics.loops,
+            scaled_fleets=scaled,
             paused_limits=paused,
             paused_providers=providers,
             mails=await self._mails.unsent(),

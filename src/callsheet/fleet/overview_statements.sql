@@ -99,6 +99,12 @@ FROM (
     FROM comfyui_workers c
 ) w
 
+-- name: scaled_fleets
+SELECT f.slug AS fleet, f.stage, s.driver, s.maximum, s.cause, s.reason, s.driver_error, s.driver_failures,
+    extract(epoch FROM clock_timestamp() - s.at_maximum_since)::float8 AS at_maximum_seconds,
+    s.at_maximum_queued_seconds AS queued_seconds_then, s.queued_seconds
+FROM fleet_scaling s JOIN gpu_fleets f ON f.id = s.fleet_id ORDER BY f.slug, f.stage
+
 -- name: paused_providers
 SELECT provider, failures, last_error, shut_for FROM provider_breakers WHERE open_until IS NOT NULL ORDER BY provider LIMIT 100
 

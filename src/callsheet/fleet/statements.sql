@@ -558,7 +558,8 @@ WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
 )
-SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up, crew.unable
+SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, scaling.up AS scaling_up, crew.unable,
+    scaling.starts_in_seconds
 FROM asked CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE w.is_able) AS live_workers,
         coalesce(sum(w.max_concurrency) FILTER (WHERE w.is_able), 0)::bigint AS slots,
@@ -593,15 +594,19 @@ FROM asked CROSS JOIN LATERAL (
           AND (c.was_seen OR leased.is_valid)
     ) w
 ) crew CROSS JOIN LATERAL (
-    SELECT EXISTS (
-        SELECT FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
-        WHERE wf.workflow_id = asked.workflow_id AND f.is_active AND f.stage = asked.stage AND f.desired_workers > (
-            SELECT count(*) FROM comfyui_workers c
-            WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
-              AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
-              AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
-                   OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
-                              AND d.lease_expires_at > clock_timestamp())))) AS up
+    -- None is starting where the driver fails, or where a copy of a database leaves the workers alone.
+    SELECT count(*) > 0 AS up, extract(epoch FROM min(f.next_worker_at) - clock_timestamp())::float8 AS starts_in_seconds
+    FROM workflow_fleets wf JOIN gpu_fleets f ON f.id = wf.fleet_id
+    WHERE wf.workflow_id = asked.workflow_id AND f.is_active AND f.stage = asked.stage
+      AND NOT EXISTS (SELECT FROM fleet_scaling s
+                      WHERE s.fleet_id = f.id AND (s.driver_error IS NOT NULL OR s.cause = 'paused'))
+      AND f.desired_workers > (
+        SELECT count(*) FROM comfyui_workers c
+        WHERE c.fleet_id = f.id AND c.is_approved AND c.revoked_at IS NULL
+          AND NOT EXISTS (SELECT FROM worker_drains r WHERE r.worker_id = c.worker_id)
+          AND (c.last_seen_at > clock_timestamp() - make_interval(secs => :alive_seconds)
+               OR EXISTS (SELECT FROM ai_job_dispatches d WHERE d.worker_id = c.worker_id AND d.status = 'leased'
+                          AND d.lease_expires_at > clock_timestamp())))
 ) scaling
 
 -- name: lacks_of_routes

@@ -18,6 +18,9 @@ TELLING_PERCENT = 5.0
 # What a run that takes longer than the average is given, as a share of what it took so far.
 OVERTIME = 0.1
 
+# A start that should be over by now is about to be.
+LEAST_START_SECONDS = 5
+
 # Workflow, stage and provider: what workers are assigned to.
 Route = tuple[int, str, str]
 
@@ -34,6 +37,11 @@ class Capacity(Protocol):
     @property
     def scaling_up(self) -> bool: ...
     @property
+    def starts_in_seconds(self) -> float | None:
+        """When the next worker that is starting is expected; None where that is not known."""
+        ...
+
+    @property
     def missing(self) -> str:
         """What all live workers lack, as a sentence; empty where that is not why none of them can run the job."""
         ...
@@ -46,6 +54,7 @@ class Nobody:
     busy: int = 0
     scaling_up: bool = False
     missing: str = ""
+    starts_in_seconds: float | None = None
 
 
 NOBODY = Nobody()
@@ -114,7 +123,11 @@ def _left_to_wait_and_run(facts: Facts, capacity: Capacity) -> float | None:
     for limit, in_use in ((facts.limit, facts.in_use), *facts.running_limits):
         if limit is not None:
             slots, free = min(slots, limit), min(free, limit - in_use)
-    if slots <= 0 or facts.average_seconds is None or facts.pause is not None:
+    if facts.average_seconds is None or facts.pause is not None:
+        return None
+    if capacity.slots <= 0 and facts.ahead == 0 and capacity.starts_in_seconds is not None:
+        return max(LEAST_START_SECONDS, capacity.starts_in_seconds) + facts.average_seconds
+    if slots <= 0:
         return None
     in_front = max(0, facts.ahead + 1 - max(0, free))
     wait = in_front * facts.average_seconds / slots
@@ -160,7 +173,10 @@ def _running(jobs: int, whose: str) -> str:
 
 def _without_workers(capacity: Capacity) -> WhyWaiting:
     if capacity.scaling_up:
-        return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
+        if capacity.starts_in_seconds is None:
+            return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
+        seconds = max(LEAST_START_SECONDS, math.ceil(capacity.starts_in_seconds / 5) * 5)
+        return WhyWaiting(code="scaling_up", message=f"A worker that can run it is starting, about {seconds} s.")
     if capacity.missing:
         return WhyWaiting(code="workers_lack", message=capacity.missing)
     return WhyWaiting(code="no_live_worker", message="No worker that can run it is online.")

@@ -188,7 +188,8 @@ class Autoscaler(Loop):
         fleet = scaled.fleet
         reason = (
             "This database may be a copy of the one that the fleet was set up in, so its workers are left alone. If it "
-            f"is the production, run: callsheet db adopt. Otherwise set it up here: callsheet fleets scale {fleet.slug}"
+            "is the production, run: callsheet db adopt. To scale it from here: callsheet fleets scale "
+            f"{fleet.slug} --stage {fleet.stage} --confirm"
         )
         if scaled.last[2] == "paused":
             return

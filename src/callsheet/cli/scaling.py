@@ -1,0 +1,198 @@
+"""`callsheet fleets scale` and `decisions`: fleets that follow their queues."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TYPE_CHECKING, TypeVar
+
+import typer
+
+from callsheet.cli.console import checked, moment, out, print_json, print_table
+from callsheet.cli.fleet import AS_JSON, OPERATOR, STAGE
+from callsheet.settings import load_settings
+from callsheet.toolbox.errors import OperatorError
+from callsheet.wire.errors import NotFound
+from callsheet.wire.scaling import FleetScaling, ScalingDecision, ScalingRequest
+
+if TYPE_CHECKING:
+    from callsheet.fleet.fleets import Fleets
+    from callsheet.scaling.rules import ScalingRules
+
+Result = TypeVar("Result")
+FLEET = typer.Argument(help="Short name of the fleet.")
+
+
+def scale_fleet(
+    slug: str = FLEET,
+    stage: str = STAGE,
+    driver: str | None = typer.Option(
+        None, help="What starts and ends workers: aws_asg, kubernetes, process, command."
+    ),
+    options: list[str] = typer.Option([], "--option", help="Option of the driver: KEY=VALUE, as JSON or text."),
+    minimum: int | None = typer.Option(None, "--min", help="Workers it always has."),
+    maximum: int | None = typer.Option(None, "--max", help="Workers it never has more of."),
+    target_seconds: float | None = typer.Option(None, "--target", help="Wanted backlog per slot, in seconds of work."),
+    idle_seconds: float | None = typer.Option(
+        None, "--idle", help="Let a worker go that was not needed for so many seconds."
+    ),
+    warm_up_seconds: float | None = typer.Option(
+        None, "--warm-up", help="Seconds within which a worker that was ordered registers."
+    ),
+    scale_out_cooldown_seconds: float | None = typer.Option(
+        None, "--scale-out-cooldown", help="Least seconds between two orders of workers."
+    ),
+    scale_in_cooldown_seconds: float | None = typer.Option(
+        None, "--scale-in-cooldown", help="Least seconds after a change before workers are let go."
+    ),
+    on_demand_minimum: int | None = typer.Option(None, "--on-demand-min", help="Workers that are on-demand."),
+    spot_share: float | None = typer.Option(None, help="Share of spot workers above those, from 0 to 1."),
+    providers: list[str] = typer.Option(
+        [], "--provider", help="Provider whose jobs its workers take. Can be repeated. Default: self_hosted."
+    ),
+    confirm: bool = typer.Option(
+        False, "--confirm", help="Scale it from this database, also if that is a copy of the one it was set up in."
+    ),
+    off: bool = typer.Option(False, "--off", help="Stop scaling it. Its workers stay as they are."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """Let a fleet follow its queue, change its rules, or show them. Rules that are not named stay as they are."""
+    named: dict[str, object] = {
+        "driver": driver,
+        "minimum": minimum,
+        "maximum": maximum,
+        "target_seconds": target_seconds,
+        "idle_seconds": idle_seconds,
+        "warm_up_seconds": warm_up_seconds,
+        "scale_out_cooldown_seconds": scale_out_cooldown_seconds,
+        "scale_in_cooldown_seconds": scale_in_cooldown_seconds,
+        "on_demand_minimum": on_demand_minimum,
+        "spot_share": spot_share,
+        "providers": providers or None,
+        "options": _options(options) or None,
+    }
+    changes = {name: value for name, value in named.items() if value is not None}
+    if off and (changes or confirm):
+        raise OperatorError("--off takes the rules away: leave the other options out.")
+
+    async def scale(found: Fleets, rules: ScalingRules) -> FleetScaling | None:
+        fleet = await found.find(slug, stage)
+        if off:
+            await rules.remove(fleet.id, OPERATOR)
+            return None
+        known = await _known(rules, fleet.id)
+        if known is None and "driver" not in changes:
+            raise OperatorError(
+                f"The fleet {slug} in {stage} is not scaled: name a driver, callsheet fleets scale {slug} --driver …"
+            )
+        if known is not None and not changes and not confirm:
+            return known
+        return await rules.put(fleet.id, _request(known, changes), OPERATOR)
+
+    scaling = _with_rules(scale)
+    if scaling is None:
+        out.print(f"Fleet {slug} in {stage} is no longer scaled. Its workers stay as they are.")
+    elif as_json:
+        print_json(scaling)
+    else:
+        _show(scaling)
+
+
+def list_decisions(
+    slug: str = FLEET,
+    stage: str = STAGE,
+    limit: int = typer.Option(20, min=1, max=1000, help="How many are listed."),
+    as_json: bool = AS_JSON,
+) -> None:
+    """List what the autoscaler decided for a fleet and why, newest first."""
+
+    async def read(found: Fleets, rules: ScalingRules) -> list[ScalingDecision]:
+        return (await rules.decisions((await found.find(slug, stage)).id, None, limit)).items
+
+    decisions = _with_rules(read)
+    print_json(decisions) if as_json else _print_decisions(decisions)
+
+
+async def _known(rules: ScalingRules, fleet_id: int) -> FleetScaling | None:
+    try:
+        return await rules.get(fleet_id)
+    except NotFound:
+        return None
+
+
+def _request(known: FleetScaling | None, changes: dict[str, object]) -> ScalingRequest:
+    """The rules of before with the changes. Options belong to a driver: another one starts without any."""
+    before = {} if known is None else known.model_dump(include=set(ScalingRequest.model_fields))
+    if changes.get("driver", before.get("driver")) != before.get("driver"):
+        before.pop("options", None)
+    elif "options" in changes:
+        changes = changes | {"options": {**before["options"], **_as_dict(changes["options"])}}
+    return checked(ScalingRequest, **before | changes)
+
+
+def _as_dict(value: object) -> dict[str, object]:
+    return value if isinstance(value, dict) else {}
+
+
+def _options(values: Sequence[str]) -> dict[str, object]:
+    found: dict[str, object] = {}
+    for each in values:
+        key, sign, value = each.partition("=")
+        if not key or not sign:
+            raise OperatorError(f"--option is {each!r}: write it like KEY=VALUE.")
+        try:
+            found[key] = json.loads(value)
+        except ValueError:
+            found[key] = value
+    return found
+
+
+def _show(scaling: FleetScaling) -> None:
+    rules = [
+        ("driver", scaling.driver),
+        ("options", json.dumps(scaling.options)),
+        ("providers", ", ".join(scaling.providers)),
+        ("workers", f"{scaling.minimum} to {scaling.maximum}"),
+        ("on-demand", f"{scaling.on_demand_minimum}, and {1 - scaling.spot_share:.0%} of the others"),
+        ("target", f"{scaling.target_seconds:g} s of work per slot"),
+        ("warm-up", f"{scaling.warm_up_seconds:g} s"),
+        ("cooldown", f"{scaling.scale_out_cooldown_seconds:g} s out, {scaling.scale_in_cooldown_seconds:g} s in"),
+        ("idle", f"{scaling.idle_seconds:g} s"),
+        ("queue", "" if scaling.queued_jobs is None else f"{scaling.queued_jobs} jobs, {scaling.queued_seconds:.0f} s"),
+        ("wanted", scaling.wanted),
+        ("actual", scaling.actual),
+        ("coming", scaling.coming),
+        ("why", scaling.reason or "The autoscaler has not looked at it yet."),
+        ("driver error", scaling.driver_error),
+    ]
+    print_table((f"{scaling.fleet_slug} in {scaling.stage}", ""), [row for row in rules if row[1] is not None])
+    if scaling.decisions:
+        _print_decisions(scaling.decisions)
+
+
+def _print_decisions(decisions: Sequence[ScalingDecision]) -> None:
+    rows = [
+        (moment(each.at), each.wanted, each.serving, each.coming, each.queued_jobs, each.reason) for each in decisions
+    ]
+    print_table(("decided", "wanted", "actual", "coming", "queued", "why"), rows)
+
+
+def _with_rules(work: Callable[[Fleets, ScalingRules], Awaitable[Result]]) -> Result:
+    return asyncio.run(_opened(work))
+
+
+async def _opened(work: Callable[[Fleets, ScalingRules], Awaitable[Result]]) -> Result:
+    from callsheet.fleet.fleet_tokens import FleetTokens
+    from callsheet.fleet.fleets import Fleets
+    from callsheet.plumbing.databases import open_installation
+    from callsheet.scaling.drivers import open_drivers
+    from callsheet.scaling.rules import ScalingRules
+
+    settings = load_settings()
+    databases = await open_installation(settings)
+    try:
+        drivers = open_drivers(settings, FleetTokens(databases))
+        return await work(Fleets(databases), ScalingRules(databases, drivers))
+    finally:
+        await databases.close()
