@@ -47,6 +47,23 @@ class TestPolls:
         await shop.central("UPDATE workflows SET is_active = false WHERE slug = $1", shop.desk.workflow)
         assert (await worker.poll())["reason"] == "no_workflows"
 
+    async def test_the_capacity_that_is_shown_is_what_the_last_poll_said_and_never_more_than_registered(
+        self, shop: Workshop
+    ) -> None:
+        worker = await shop.worker(max_concurrency=3)
+        shown = []
+        for said in (
+            {"max_concurrency": 1},
+            {"max_concurrency": 2},
+            {"max_concurrency": 9},
+            {"max_concurrency": 1},
+            {},
+        ):
+            await worker.poll(**said)
+            [row] = await shop.central("SELECT max_concurrency FROM comfyui_workers")
+            shown.append(row["max_concurrency"])
+        assert shown == [1, 2, 3, 1, 3]
+
     async def test_g4_only_declared_providers_are_served(self, shop: Workshop) -> None:
         worker, cloud = await shop.worker(), await shop.worker(providers=["cloud"])
         await shop.engine_job(await shop.desk.person(tokens=10))

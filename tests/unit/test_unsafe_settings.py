@@ -203,6 +203,11 @@ WORKER_CASES: list[tuple[str, dict[str, Any], set[str]]] = [
         {"plain_provider"},
     ),
     ("an engine elsewhere", {"engine": {"url": "http://gpu.example.com:8188"}}, {"engine_on_another_machine"}),
+    (
+        "one of several engines elsewhere",
+        {"engine": {"urls": ["http://127.0.0.1:8188", "http://gpu.example.com:8188"]}},
+        {"engine_on_another_machine"},
+    ),
 ]
 
 

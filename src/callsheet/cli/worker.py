@@ -58,6 +58,8 @@ def worker(
     if any(value is not None for value in of_engines.values()):
         overrides["engine"] = {name: value for name, value in of_engines.items() if value is not None}
     settings = load_settings(**overrides)
+    if engines is not None and settings.engine.comfyui is None:
+        raise OperatorError("--engines says how many ComfyUI to start: give --comfyui with its directory.")
     if tasks:
         if fleet is not None or workflows is not None or "engine" in overrides or lightbox:
             raise OperatorError(

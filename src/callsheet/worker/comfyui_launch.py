@@ -61,8 +61,9 @@ class ComfyUIDirectory:
         folder = folder.absolute()
         try:
             (self.path / "input").mkdir(exist_ok=True)
-            for name in ("output", "user"):
-                (folder / name).mkdir(mode=0o700, parents=True, exist_ok=True)
+            # Of the worker's own directory, which may not be there yet. Results of users pass through these.
+            for made in (folder.parent.parent, folder.parent, folder, folder / "output", folder / "user"):
+                made.mkdir(mode=0o700, parents=True, exist_ok=True)
             _link(folder / "input", self.path / "input")
         except OSError as error:
             raise OperatorError(f"The folders of an engine cannot be made: {error}.") from None

@@ -81,7 +81,7 @@ class EngineProcess:
 
     async def stop(self) -> None:
         """Ends the process and its children. Safe to repeat."""
-        process, self._process = self._process, None
+        process = self._process
         if process is None:
             return
         _signal_group(process.pid, signal.SIGTERM)
@@ -102,6 +102,8 @@ class EngineProcess:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         with suppress(OSError):
             (self.launch.folder / NOTE_NAME).unlink()
+        # Not before: a stop that was cancelled half way is repeated.
+        self._process = None
 
     def _note(self, pid: int) -> None:
         agent = os.getpid()

@@ -20,7 +20,10 @@ class DrivenEngine:
         self.name = name
         self.engine = engine
         self.places = places
+        # Jobs that render, or are about to.
         self.busy = 0
+        # Jobs that need the engine in any way: theirs are files that were uploaded to it or wait to be fetched.
+        self.in_use = 0
         self.health = Health(engine, probe_seconds, changed, name)
         self._changed = changed
         self._is_resting = False
@@ -66,6 +69,7 @@ class Claim:
     busy with another job."""
 
     def __init__(self, engines: Engines, driven: DrivenEngine, wanted: frozenset[str], *, has_place: bool):
+        driven.in_use += 1
         self.driven = driven
         self._engines = engines
         self._wanted = wanted
@@ -81,9 +85,15 @@ class Claim:
             raise EngineUnreachable(self.driven.health.reason)
 
     def release(self) -> None:
+        """The run is over: the place is free for the next job."""
         if self._has_place:
             self._has_place = False
             self._engines.give_back(self.driven)
+
+    def end(self) -> None:
+        """Nothing more is needed of the engine. Once for each claim."""
+        self.release()
+        self.driven.in_use -= 1
 
 
 class Engines:

@@ -75,7 +75,8 @@ class Health:
             if self.warm_up is not None:
                 await self.warm_up.run()
         except (EngineError, TimeoutError) as error:
-            self.answers = self.is_stuck = isinstance(error, EngineStuck)
+            self.answers = not isinstance(error, EngineUnreachable | TimeoutError)
+            self.is_stuck = isinstance(error, EngineStuck)
             if isinstance(error, EngineUnreachable) and self.warm_up is not None:
                 self.warm_up.engine_was_away()
             self._set(False, str(error) or "does not answer")

@@ -40,7 +40,7 @@ from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.deliveries import Deliverable, deliver
 from callsheet.worker.engine_choice import models_in
-from callsheet.worker.engines import DrivenEngine, Engines
+from callsheet.worker.engines import Claim, DrivenEngine, Engines
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
 from callsheet.worker.plane import Refused
@@ -221,21 +221,27 @@ class JobRun:
         files = await self._all_downloaded(payload)
         self.stage = "waiting"
         claim = await self._place.engines.claim(self.job.provider, models_in(payload.graph))
-        self._driven, engine = claim.driven, claim.driven.engine
+        self._driven = claim.driven
         try:
-            names = await self._uploaded_to(engine, payload, files)
-            graph = with_files(payload.graph, names)
-            refuse_foreign_files(graph)
+            outputs = await self._run_at(claim, payload, files)
+            # Here the engine is free for the next. What is left to do is within the run limit, too.
+            self._keeper.counts()
+            if len(outputs) > MOST_DELIVERED:
+                message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
+                raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
+            return await self._fetched(claim.driven.engine, outputs, keep_metadata=payload.keep_metadata)
+        finally:
+            claim.end()
+
+    async def _run_at(self, claim: Claim, payload: EnginePayload, files: Sequence[Path]) -> Sequence[Output]:
+        names = await self._uploaded_to(claim.driven.engine, payload, files)
+        graph = with_files(payload.graph, names)
+        refuse_foreign_files(graph)
+        try:
             await claim.hold()
-            outputs = await self._rendered(claim.driven, graph, payload)
+            return await self._rendered(claim.driven, graph, payload)
         finally:
             claim.release()
-        # Here the engine is free for the next. What is left to do is within the run limit, too.
-        self._keeper.counts()
-        if len(outputs) > MOST_DELIVERED:
-            message = f"The run made {len(outputs)} files; a job delivers {MOST_DELIVERED} at most."
-            raise EngineError("too_many_outputs", message, details={"outputs": len(outputs)})
-        return await self._fetched(engine, outputs, keep_metadata=payload.keep_metadata)
 
     async def _rendered(self, driven: DrivenEngine, graph: Graph, payload: EnginePayload) -> Sequence[Output]:
         engine, health = driven.engine, driven.health

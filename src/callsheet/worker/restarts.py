@@ -44,7 +44,8 @@ class Signs:
     silent_since: float | None = None
     stuck_since: float | None = None
     memory_bytes: int | None = None
-    busy: int = 0
+    # Jobs that need it, also those whose results are still to be fetched.
+    in_use: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,5 +71,5 @@ def judge(rules: RestartRules, signs: Signs) -> Verdict | None:
     used, limit = signs.memory_bytes, rules.memory_bytes
     if used is not None and limit is not None and used > limit:
         message = f"It uses {used} bytes of memory, and the limit is {limit}."
-        return Verdict("rest" if signs.busy else "restart", message)
+        return Verdict("rest" if signs.in_use else "restart", message)
     return None

@@ -89,7 +89,7 @@ class Supervisor:
             silent_since=self._silent_since,
             stuck_since=self._stuck_since,
             memory_bytes=self._process.memory_bytes if self._rules.memory_bytes is not None else None,
-            busy=self._driven.busy,
+            in_use=self._driven.in_use,
         )
 
     async def _act(self, verdict: Verdict, now: float) -> None:

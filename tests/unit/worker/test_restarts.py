@@ -8,11 +8,11 @@ import os
 import sys
 from itertools import pairwise
 from pathlib import Path
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock, Mock, patch
 
 import pytest
 
-from callsheet.providers.engine import EngineStuck, EngineUnreachable
+from callsheet.providers.engine import EngineError, EngineStuck, EngineUnreachable
 from callsheet.settings import environment_for_programs, load_settings
 from callsheet.toolbox.errors import OperatorError
 from callsheet.worker.bounded_log import TAIL_BYTES, BoundedLog
@@ -43,7 +43,7 @@ RULES = RestartRules(start_seconds=60, absent_seconds=30, stuck_seconds=10, memo
         (Signs(now=130, started_at=0, has_answered=True, silent_since=100), None),
         (Signs(now=131, started_at=0, has_answered=True, silent_since=100), "restart"),
         (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1000), None),
-        (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001, busy=1), "rest"),
+        (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001, in_use=1), "rest"),
         (Signs(now=9, started_at=0, has_answered=True, memory_bytes=1001), "restart"),
         # Models are loaded before it answers; what it uses then is no growth.
         (Signs(now=9, started_at=0, memory_bytes=1001), None),
@@ -123,12 +123,41 @@ async def test_a_stuck_engine_is_restarted_and_one_over_its_memory_when_its_jobs
     await supervisor.tick()
     driven.engine.describe.side_effect = None  # type: ignore[attr-defined]
     await driven.health.look()
-    driven.busy, process.memory_bytes = 1, 1001
+    driven.in_use, process.memory_bytes = 1, 1001
     await supervisor.tick()
     assert (driven.takes_jobs, process.stop.await_count) == (False, 1)
-    driven.busy = 0
+    driven.in_use = 0
     await supervisor.tick()
     assert process.stop.await_count == 2
+
+
+async def test_an_engine_that_is_busy_for_others_is_left_alone(tmp_path: Path) -> None:
+    supervisor, driven, process, clock = supervised(tmp_path)
+    await supervisor.tick()
+    driven.engine.describe.side_effect = EngineError("engine_busy", "It has runs of others to do first.")  # type: ignore[attr-defined]
+    for _ in range(3):
+        await driven.health.look()
+        await supervisor.tick()
+        clock.now += RULES.start_seconds + RULES.absent_seconds
+    assert (driven.takes_jobs, process.stop.await_count) == (False, 0)
+
+
+async def test_a_stop_that_was_cancelled_is_repeated(tmp_path: Path) -> None:
+    script = "import signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf'); time.sleep(600)"
+    launch = Launch((sys.executable, "-uc", script), dict(os.environ), tmp_path, tmp_path, free_port())
+    process = EngineProcess(launch, 10_000)
+    await process.start()
+    while "deaf" not in process.log.tail:
+        await asyncio.sleep(0.01)
+    stopping = asyncio.create_task(process.stop())
+    await asyncio.sleep(0)
+    stopping.cancel()
+    await asyncio.gather(stopping, return_exceptions=True)
+    assert process.is_running
+    with patch("callsheet.worker.engine_process.STOP_SECONDS", 0.2):
+        await process.stop()
+    assert not process.is_running
+    assert process.exit_code == -9
 
 
 async def test_an_engine_whose_port_is_taken_says_so_and_is_tried_again(tmp_path: Path) -> None:

@@ -131,3 +131,12 @@ async def test_the_earliest_deadline_counts() -> None:
     assert departure.reason == "spot interruption"
     assert left is not None
     assert left <= 60
+
+
+def test_comfy_cloud_replaces_the_engine_unless_engines_are_named_beside_it() -> None:
+    def kinds(**engine: object) -> list[str]:
+        settings = load_settings(worker={"cloud_api_key": "key"}, engine=engine)
+        return [each.provider for each in engines_of(settings)]
+
+    assert kinds(url="http://127.0.0.1:8188") == ["cloud"]
+    assert kinds(urls=["http://127.0.0.1:8188", "http://127.0.0.1:8189"]) == ["self_hosted", "self_hosted", "cloud"]

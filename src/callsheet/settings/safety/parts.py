@@ -136,10 +136,12 @@ def keys(settings: Settings) -> Iterator[Unsafe]:
 
 
 def engine(settings: Settings) -> Iterator[Unsafe]:
-    if is_plain(settings.engine.url):
+    given = settings.engine
+    plain = [] if given.comfyui is not None else [url for url in given.urls or (given.url,) if is_plain(url)]
+    if plain:
         yield Unsafe(
             "engine_on_another_machine",
-            f"ComfyUI is reached at {settings.engine.url}: it has no login, and files of users travel without TLS.",
+            f"ComfyUI is reached at {', '.join(plain)}: it has no login, and files of users travel without TLS.",
             "Run the worker on the machine of ComfyUI and set CALLSHEET_ENGINE__URL=http://127.0.0.1:8188.",
         )
 
