@@ -21,8 +21,8 @@ FLOOD = 30
 
 
 @pytest.fixture
-async def core(databases: Databases) -> Core:
-    return await open_core(databases, active_per_user=1000).prepare()
+async def core(shared_databases: Databases) -> Core:
+    return await open_core(shared_databases, active_per_user=1000).prepare()
 
 
 async def flooded(core: Core, jobs: int = FLOOD) -> Member:
@@ -127,8 +127,8 @@ async def test_a_priority_goes_before_every_share(core: Core) -> None:
     assert await whose(core, 3) == [flood.tenant_id, flood.tenant_id, newcomer.tenant_id]
 
 
-async def test_in_the_order_of_arrival_where_that_is_the_setting(databases: Databases) -> None:
-    core = await open_core(databases, active_per_user=1000, order="first_in_first_out").prepare()
+async def test_in_the_order_of_arrival_where_that_is_the_setting(shared_databases: Databases) -> None:
+    core = await open_core(shared_databases, active_per_user=1000, order="first_in_first_out").prepare()
     flood = await flooded(core, 5)
     newcomer = await core.member()
     job = await core.submit(newcomer)
@@ -136,10 +136,10 @@ async def test_in_the_order_of_arrival_where_that_is_the_setting(databases: Data
     assert await whose(core, 6) == [flood.tenant_id] * 5 + [newcomer.tenant_id]
 
 
-async def test_another_control_plane_hears_of_a_newcomer(databases: Databases) -> None:
-    far = open_core(databases, active_per_user=1000)
+async def test_another_control_plane_hears_of_a_newcomer(shared_databases: Databases) -> None:
+    far = open_core(shared_databases, active_per_user=1000)
     told: list[tuple[str, str]] = []
-    core = await open_core(databases, lambda *message: told.append(message), active_per_user=1000).prepare()
+    core = await open_core(shared_databases, lambda *message: told.append(message), active_per_user=1000).prepare()
     far.workflow = core.workflow
     await flooded(core)
     await leased(far, 2)
@@ -153,10 +153,10 @@ async def test_another_control_plane_hears_of_a_newcomer(databases: Databases) -
 
 
 async def test_one_that_missed_the_notification_finds_out_when_it_runs_short_or_looks_again(
-    databases: Databases,
+    shared_databases: Databases,
 ) -> None:
-    core = await open_core(databases, active_per_user=1000).prepare()
-    far = open_core(databases, active_per_user=1000)
+    core = await open_core(shared_databases, active_per_user=1000).prepare()
+    far = open_core(shared_databases, active_per_user=1000)
     far.workflow = core.workflow
     await flooded(core, 3)
     await leased(far)
@@ -199,8 +199,8 @@ async def test_a_tenant_runs_no_more_at_once_than_it_may(core: Core) -> None:
     assert len(await leased(core, 5)) == 5
 
 
-async def test_a_user_runs_no_more_at_once_than_the_setting_says(databases: Databases) -> None:
-    core = await open_core(databases, active_per_user=1000, running_per_user=2, running_per_tenant=3).prepare()
+async def test_a_user_runs_no_more_at_once_than_the_setting_says(shared_databases: Databases) -> None:
+    core = await open_core(shared_databases, active_per_user=1000, running_per_user=2, running_per_tenant=3).prepare()
     one = await flooded(core, 5)
     assert len(await leased(core, 9)) == 2
     two = await core.member(tenant=one)
@@ -212,14 +212,16 @@ async def test_a_user_runs_no_more_at_once_than_the_setting_says(databases: Data
     assert (standing.max_running_per_user, standing.user_running) == (2, 1)
 
 
-async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_limit(databases: Databases) -> None:
-    cores = [open_core(databases, active_per_user=1000, running_per_tenant=3) for _ in range(2)]
+async def test_two_control_planes_that_lease_at_once_keep_a_tenant_within_its_limit(
+    shared_databases: Databases,
+) -> None:
+    cores = [open_core(shared_databases, active_per_user=1000, running_per_tenant=3) for _ in range(2)]
     workflow = (await cores[0].prepare()).workflow
     cores[1].workflow = workflow
     flood = await flooded(cores[0], 8)
     lock = "SELECT 1 FROM tenants WHERE id = $1 FOR UPDATE"
-    async with holding(databases.central, lock, flood.tenant_id):
-        tasks = await waiting(databases.central, *(leased(core, 2) for core in cores))
+    async with holding(shared_databases.central, lock, flood.tenant_id):
+        tasks = await waiting(shared_databases.central, *(leased(core, 2) for core in cores))
     assert sorted(map(len, await asyncio.gather(*tasks))) == [1, 2]
     assert [await leased(core, 2) for core in cores] == [[], []]
 
