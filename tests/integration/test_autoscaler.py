@@ -65,6 +65,19 @@ async def test_from_nothing_to_one_at_the_first_job_and_back_when_it_is_done(
     assert [event for event in events if event in ("drain", "ending")] == ["drain", "ending"]
 
 
+async def test_an_order_that_was_never_filled_is_taken_back_when_the_work_is_gone(
+    scaling: ScalingHarness, core: Core, ann: Member
+) -> None:
+    scaling.cloud.ordered = 0
+    await scaling.fleet(maximum=3, warm_up_seconds=0)
+    await queue(core, ann, 3)
+    await scaling.look()
+    assert (scaling.cloud.ordered, scaling.cloud.calls) == (3, [("want", 3, 0)])
+    await scaling.rows("DELETE FROM ai_job_dispatches")
+    await scaling.look()
+    assert scaling.cloud.ordered == 0, "machines that come hours later would have nothing to do"
+
+
 async def test_measured_run_times_say_how_much_work_waits(scaling: ScalingHarness, core: Core, ann: Member) -> None:
     fleet = await scaling.fleet(maximum=10, target_seconds=120)
     await queue(core, ann, 4)

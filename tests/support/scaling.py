@@ -40,6 +40,8 @@ class Cloud:
     most: int = 0
     fault: Callable[[str, str], None] = lambda call, when: None
     knows_ids: bool = True
+    # What it was told to have, where it keeps that; it then starts nothing by itself.
+    ordered: int | None = None
     _numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
@@ -51,13 +53,15 @@ class Cloud:
     async def actual(self, fleet: ScaledFleet) -> Actual:
         self.fault("actual", "before")
         here = self.of(fleet.id)
-        return Actual(len(here), frozenset(here) if self.knows_ids else None)
+        return Actual(len(here), frozenset(here) if self.knows_ids else None, ordered=self.ordered)
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         self.fault("want", "before")
         self.calls.append(("want", wanted, on_demand))
         here = self.of(fleet.id)
-        while len(here) < wanted:
+        if self.ordered is not None:
+            self.ordered = max(wanted, len(here))
+        while len(here) < wanted and self.ordered is None:
             here.append(f"{fleet.slug}-{next(self._numbers)}")
         self.most = max(self.most, len(here))
         self.fault("want", "after")

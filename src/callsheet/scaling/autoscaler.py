@@ -109,7 +109,8 @@ class Autoscaler(Loop):
         to_order, ending = recorded
         await hit(Failpoint.SCALING_RECORDED_BEFORE_DRIVER)
         try:
-            if to_order > actual.count:
+            is_too_much = actual.ordered is not None and actual.ordered > max(to_order, actual.count)
+            if to_order > actual.count or is_too_much:
                 await self._called(driver.want(fleet, to_order, fleet.policy.on_demand(to_order)))
                 await hit(Failpoint.SCALING_ORDERED_BEFORE_END)
             if ending:

@@ -47,6 +47,8 @@ class Actual:
     # Where workers can only go one after the other, in this order: a StatefulSet ends its highest pod first. Empty
     # where each of them can go.
     ending_order: tuple[str, ...] = ()
+    # How many it was last told to have, where what it drives keeps that number and starts the rest as soon as it can.
+    ordered: int | None = None
 
 
 class Driver(Protocol):
@@ -70,7 +72,7 @@ class Driver(Protocol):
         """Makes so many workers exist, `on_demand` of them on-demand: an absolute number, at most the maximum.
 
         Draining workers that have not been ended are part of the number. Where more exist, nothing is ended: only `end`
-        ends workers, and names them.
+        ends workers, and names them. Where more were ordered than exist, the rest is taken back.
         """
 
     async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:

@@ -111,7 +111,8 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
     starting = len([name for name in since if name not in overdue and name not in ending])
     orders, start_seconds = _orders(policy, memory, now, [worker for worker in here if worker.id in ours])
     idle_since = {worker.id: memory.idle_since.get(worker.id, now) for worker in here if worker.busy == 0}
-    workers = [_seen(worker, worker.id in ours, idle_since.get(worker.id)) for worker in here]
+    may_go = ours if not actual.ending_order else _next_to_go(actual.ending_order, here)
+    workers = [_seen(worker, worker.id in may_go, idle_since.get(worker.id)) for worker in here]
     workers += [_absent(name, now) for name in since if name in overdue or name in ending]
     serving = [worker for worker in workers if not worker.is_draining]
     return Look(
@@ -126,8 +127,8 @@ def look(policy: Policy, memory: Memory, now: float, registered: Sequence[Regist
         ),
         workers=workers,
         coming=max(len(orders), starting),
-        strangers=sum(not worker.can_be_ended for worker in serving),
-        resting=sum(worker.is_draining and worker.can_be_ended for worker in workers),
+        strangers=sum(worker.id not in ours for worker in serving),
+        resting=sum(worker.is_draining and (worker.id in ours or worker.id in since) for worker in workers),
         overdue=overdue if len(ours) == len(here) else (),
         done=tuple(
             worker.id
@@ -159,17 +160,27 @@ def _orders(
     return tuple(moment for moment in left if now - moment <= policy.warm_up_seconds), average
 
 
-def _seen(worker: Registered, is_ours: bool, idle_since: float | None) -> Worker:
-    is_serving = worker.is_usable and not worker.is_drained
+def _next_to_go(order: Sequence[str], here: Sequence[Registered]) -> set[str]:
+    """Where workers go in a fixed order: the first of them that serves, and those before it."""
+    serving = {worker.id for worker in here if _is_serving(worker)}
+    first = next((place for place, name in enumerate(order) if name in serving), len(order))
+    return set(order[: first + 1])
+
+
+def _is_serving(worker: Registered) -> bool:
+    return worker.is_usable and not worker.is_drained
+
+
+def _seen(worker: Registered, may_go: bool, idle_since: float | None) -> Worker:
     return Worker(
         id=worker.id,
         slots=worker.slots,
         busy=worker.busy,
-        is_draining=not is_serving,
+        is_draining=not _is_serving(worker),
         is_spot=worker.is_spot,
         started_at=worker.registered_at,
         idle_since=idle_since,
-        can_be_ended=is_ours,
+        can_be_ended=may_go,
         can_be_undrained=worker.is_usable and worker.is_retired and not worker.is_ending,
     )
 

@@ -124,3 +124,15 @@ def test_since_when_a_worker_is_idle_is_kept_until_it_has_a_job() -> None:
     seen = look(POLICY, seen.memory, 6.0, [a_worker("a", busy=1)], exists("a"))
     assert seen.workers[0].idle_since is None
     assert look(POLICY, seen.memory, 9.0, [a_worker("a")], exists("a")).workers[0].idle_since == 9.0
+
+
+def test_where_workers_go_in_a_fixed_order_only_the_next_one_may() -> None:
+    pods = Actual(3, frozenset({"pod-0", "pod-1", "pod-2"}), ("pod-2", "pod-1", "pod-0"))
+    workers = [a_worker("pod-0"), a_worker("pod-1"), a_worker("pod-2", busy=1)]
+    seen = look(POLICY, Memory(), 0.0, workers, pods)
+    assert [worker.id for worker in seen.workers if worker.can_be_ended] == ["pod-2"]
+    assert (seen.strangers, seen.resting) == (0, 0), "the others are the driver's all the same"
+    workers[2] = a_worker("pod-2", is_drained=True, is_retired=True)
+    seen = look(POLICY, Memory(), 0.0, workers, pods)
+    assert [worker.id for worker in seen.workers if worker.can_be_ended] == ["pod-1", "pod-2"]
+    assert (seen.done, seen.resting) == (("pod-2",), 1)

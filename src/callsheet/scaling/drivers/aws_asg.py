@@ -130,7 +130,8 @@ class AwsAsg:
     async def actual(self, fleet: ScaledFleet) -> Actual:
         groups = await self._groups(read_options(AwsAsgOptions, fleet))
         ids = frozenset().union(*(group.living for group in groups))
-        return Actual(len(ids), ids)
+        # An order that AWS cannot fill, because it has no such instance to give, would be filled at any time later.
+        return Actual(len(ids), ids, ordered=sum(group.desired for group in groups))
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         options = read_options(AwsAsgOptions, fleet)

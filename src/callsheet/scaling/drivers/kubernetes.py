@@ -82,11 +82,10 @@ class Kubernetes:
 
     async def actual(self, fleet: ScaledFleet) -> Actual:
         options = read_options(KubernetesOptions, fleet)
-        pods = (await self._workload(options)).pods
-        ids = frozenset(pod.name for pod in pods)
-        if options.kind == "statefulset":
-            return Actual(len(pods), ids, ending_order=tuple(ending_order(pods)))
-        return Actual(len(pods), ids)
+        workload = await self._workload(options)
+        ids = frozenset(pod.name for pod in workload.pods)
+        order = tuple(ending_order(workload.pods)) if options.kind == "statefulset" else ()
+        return Actual(len(ids), ids, order, ordered=workload.replicas)
 
     async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
         options = read_options(KubernetesOptions, fleet)
