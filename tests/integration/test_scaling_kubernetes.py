@@ -68,6 +68,8 @@ async def test_a_deployment_grows_to_the_wanted_number_and_never_above_the_maxim
 async def test_exactly_the_drained_pods_of_a_deployment_go(deployment: Cluster, driver: Kubernetes) -> None:
     [first, drained, third, also] = deployment.grow(4)
     await driver.end(fleet(), [drained, also])
+    assert deployment.replicas == 4, "the controller may not have seen the marks yet"
+    await driver.end(fleet(), [drained, also])
     assert deployment.replicas == 2
     # Repeated before the controller has acted, it asks for nothing more.
     await driver.end(fleet(), [drained, also])
@@ -104,7 +106,8 @@ async def test_no_pod_is_ordered_while_one_that_was_ended_is_still_there(
     deployment: Cluster, driver: Kubernetes
 ) -> None:
     [stays, drained] = deployment.grow(2)
-    await driver.end(fleet(), [drained])
+    for _ in range(2):
+        await driver.end(fleet(), [drained])
     await driver.want(fleet(), 2, 0)
     assert deployment.replicas == 1, "two would say that the drained one may stay"
     deployment.reconcile()
@@ -120,6 +123,7 @@ async def test_a_pod_that_is_not_ready_is_never_ended_in_place_of_a_drained_one(
 ) -> None:
     [busy, drained] = deployment.grow(2)
     deployment.run_pods(busy, ready=False)
+    await driver.end(fleet(), [drained])
     with pytest.raises(DriverError, match=f"The pod {busy} is not ready, so Kubernetes would end it before {drained}"):
         await driver.end(fleet(), [drained])
     await driver.want(fleet(), 1, 0)
@@ -128,6 +132,22 @@ async def test_a_pod_that_is_not_ready_is_never_ended_in_place_of_a_drained_one(
     await driver.end(fleet(), [drained])
     deployment.reconcile()
     assert list(deployment.pods) == [busy]
+
+
+async def test_a_cluster_that_ends_other_pods_than_the_marked_ones_loses_one_and_no_more(
+    deployment: Cluster, driver: Kubernetes
+) -> None:
+    deployment.ignores_cost = True
+    [*others, drained] = deployment.grow(4)
+    for _ in range(2):
+        await driver.end(fleet(), [drained])
+    deployment.reconcile()
+    assert drained in deployment.pods
+    for _ in range(2):
+        with pytest.raises(DriverError, match=f"Kubernetes ended other pods and kept {drained}"):
+            await driver.end(fleet(), [drained])
+        deployment.reconcile()
+    assert len(set(others) & set(deployment.pods)) == 2
 
 
 async def test_a_change_of_somebody_else_in_between_is_seen(deployment: Cluster, driver: Kubernetes) -> None:
@@ -183,7 +203,8 @@ async def test_the_documented_role_is_all_it_needs_and_each_right_is_needed(
     deployment: Cluster, driver: Kubernetes
 ) -> None:
     [first, _] = deployment.grow(2)
-    await driver.end(fleet(), [first])
+    for _ in range(2):
+        await driver.end(fleet(), [first])
     used = set(deployment.requests)
     allowed = {
         (verb, resource)

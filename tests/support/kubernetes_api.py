@@ -41,6 +41,8 @@ class Cluster:
         self.requests: list[tuple[str, str]] = []
         # Writers that are quicker than the next so many writes of the scale.
         self.others = 0
+        # As versions before 1.22 do.
+        self.ignores_cost = False
         # Where it is not set, a write of the scale is done and its answer does not come.
         self.answers = asyncio.Event()
         self.answers.set()
@@ -60,7 +62,8 @@ class Cluster:
             return
         for _ in range(self.replicas - len(active)):
             self._create(f"{NAME}-5d9c7-{next(self._numbers):05}")
-        for pod in sorted(active, key=_deletion_order)[: max(0, len(active) - self.replicas)]:
+        order = (lambda pod: _deletion_order(pod)[:3]) if self.ignores_cost else _deletion_order
+        for pod in sorted(active, key=order)[: max(0, len(active) - self.replicas)]:
             del self.pods[pod["metadata"]["name"]]
 
     def run_pods(self, *names: str, ready: bool = True) -> None:

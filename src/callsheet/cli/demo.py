@@ -16,6 +16,9 @@ DEMO_HOST = "127.0.0.1"
 def demo(
     leave: bool = typer.Option(False, "--exit", help="Run one job, print one line of JSON and exit."),
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
+    scale: bool = typer.Option(
+        False, "--scale", help="Start without a worker, submit ten jobs, and watch the fleet grow and shrink."
+    ),
 ) -> None:
     """Start everything on this machine, render a sample clip and keep running. Ctrl-C stops it."""
     given = {"port": port} if port is not None else {}
@@ -31,6 +34,7 @@ def demo(
             "Leave CALLSHEET_DATABASE__DSN out, or run: callsheet serve"
         )
     configure_logs("warning" if settings.log.level == "info" else settings.log.level, settings.log.format)
-    from callsheet.cli.demo_run import run_demo  # with httpx and the whole catalog: 100 ms that others need not wait
+    # With httpx and the whole catalog: 100 ms that others need not wait.
+    from callsheet.cli.demo_run import run_demo
 
-    run(run_demo, settings, leave)
+    run(run_demo, settings, leave, scale)

@@ -10,7 +10,7 @@ import asyncio
 import fcntl
 import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from dataclasses import asdict
 from importlib import import_module
 from importlib.util import find_spec
@@ -38,6 +38,7 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import make_private
 from callsheet.web.files import STATIC, read_files
+from callsheet.wire.errors import NotFound
 from callsheet.wire.jobs import JobStatus
 
 if TYPE_CHECKING:
@@ -47,10 +48,16 @@ SHOWN_EFFECT = "negative"
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
-async def run_demo(settings: Settings, leave: bool) -> None:
+async def run_demo(settings: Settings, leave: bool, scale: bool = False) -> None:
     from callsheet.app import running_control_plane, with_free_port
 
     _require_engine()
+    if scale:
+        from callsheet.cli.demo_scaling import run_scaling_demo
+
+        with _alone(settings.home):
+            await run_scaling_demo(settings, leave)
+        return
     started = time.perf_counter()
     stop = stop_requested()
     settings = await _with_engine(await with_free_port(settings))
@@ -67,6 +74,7 @@ async def run_demo(settings: Settings, leave: bool) -> None:
         client = await parts.enter_async_context(Client(login.url, login.api_key))
         err.print("Starting Lightbox and a worker …", style="dim")
         effects = await seed_catalog(plane, client)
+        await _stop_scaling(plane)
         await fill_wallet(client, user)
         await preparing
         agent = await parts.enter_async_context(_engine_and_agent(plane))
@@ -84,6 +92,13 @@ async def run_demo(settings: Settings, leave: bool) -> None:
             err.print("\nStopping …", style="dim")
     if failed:
         raise typer.Exit(1)
+
+
+async def _stop_scaling(plane: ControlPlane) -> None:
+    """The fleet has one worker, which is in this process; a `demo --scale` that was killed left it scaled."""
+    fleet = await plane.fleet.fleets.find(FLEET, STAGE)
+    with suppress(NotFound):
+        await plane.scaling.rules.remove(fleet.id, OPERATOR)
 
 
 async def _stay(plane: ControlPlane, stop: asyncio.Event) -> None:

@@ -18,7 +18,7 @@ import pytest
 from callsheet.scaling.driver import DriverError, ScaledFleet
 from callsheet.scaling.drivers.process import KILL_SECONDS, RETRY_SECONDS, ProcessDriver
 from callsheet.scaling.policy import Policy
-from callsheet.settings import Settings
+from callsheet.settings import Settings, load_settings
 from callsheet.wire.fleet import CreatedFleetToken
 from tests.support.waiting import until
 
@@ -254,7 +254,15 @@ async def test_an_agent_gets_its_settings_and_none_of_the_control_planes_secrets
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/cuda/lib64")
     monkeypatch.setenv("FLEET_SLUG", "another")
     driver = machine.driver(
-        worker={"max_concurrency": 2, "fleet": "another", "cloud_api_key": "key-of-comfy"},
+        worker={
+            "max_concurrency": 2,
+            "fleet": "another",
+            "cloud_api_key": "key-of-comfy",
+            "metadata_url": None,
+            "capabilities": {"gpu": "none"},
+            "queues": ["a", "b"],
+            "prefetch": False,
+        },
         engine={"directory": str(machine.home)},
     )
     await driver.want(machine.fleet(), 1, 0)
@@ -263,9 +271,25 @@ async def test_an_agent_gets_its_settings_and_none_of_the_control_planes_secrets
     given = dict(line.split("=", 1) for line in _environment(pid).split("\0") if line)
     assert given["FLEET_SECRET"] == "csf_1"
     assert given["LD_LIBRARY_PATH"] == "/opt/cuda/lib64"
-    assert json.loads(given["CALLSHEET_WORKER"]) == {"max_concurrency": 2, "cloud_api_key": "key-of-comfy"}
-    assert json.loads(given["CALLSHEET_ENGINE"]) == {"directory": str(machine.home)}
-    assert not [name for name in given if name.startswith("CALLSHEET_DATABASE") or name == "FLEET_SLUG"]
+    ours = {name: value for name, value in given.items() if name.startswith("CALLSHEET_") and name != "CALLSHEET_HOME"}
+    assert ours == {
+        "CALLSHEET_WORKER__MAX_CONCURRENCY": "2",
+        "CALLSHEET_WORKER__CLOUD_API_KEY": "key-of-comfy",
+        "CALLSHEET_WORKER__METADATA_URL": "null",
+        "CALLSHEET_WORKER__CAPABILITIES": '{"gpu": "none"}',
+        "CALLSHEET_WORKER__QUEUES": "a,b",
+        "CALLSHEET_WORKER__PREFETCH": "false",
+        "CALLSHEET_ENGINE__DIRECTORY": str(machine.home),
+    }
+    assert "FLEET_SLUG" not in given
+    # What an agent makes of it.
+    for name in [name for name in os.environ if name.startswith(("CALLSHEET_", "FLEET_"))]:
+        monkeypatch.delenv(name)
+    for name, value in ours.items():
+        monkeypatch.setenv(name, value)
+    read = load_settings()
+    assert read.worker == driver._settings.worker.model_copy(update={"fleet": None})
+    assert read.engine == driver._settings.engine
 
 
 async def test_a_revoked_registration_token_is_replaced(machine: Machine) -> None:

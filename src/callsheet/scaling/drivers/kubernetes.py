@@ -19,13 +19,17 @@ from pydantic import BaseModel, ConfigDict, Field
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
 from callsheet.scaling.drivers.options import checked_options, read_options
 from callsheet.scaling.drivers.pods import (
-    MARK,
+    DELETION_COST,
+    LOWERED,
+    MARKED,
     Pod,
     deployment_replicas,
     ending_order,
     in_the_way,
+    mark,
     stateful_replicas,
     stateful_replicas_without,
+    staying,
 )
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.logs import get_logger
@@ -94,8 +98,7 @@ class Kubernetes:
         def replicas(workload: Workload) -> int:
             if options.kind == "statefulset":
                 return stateful_replicas(workload.pods, most)
-            number = deployment_replicas(workload.pods, most)
-            return max(number, workload.replicas) if in_the_way(workload.pods) else number
+            return deployment_replicas(workload.pods, workload.replicas, most)
 
         await self._scale(options, replicas)
 
@@ -112,23 +115,18 @@ class Kubernetes:
             await client.close()
 
     async def _end_marked(self, options: KubernetesOptions, worker_ids: Sequence[str]) -> None:
-        for pod in (await self._workload(options)).pods:
-            if pod.name in worker_ids and not pod.is_marked:
-                await self._mark(options, pod)
-
-        def replicas(workload: Workload) -> int:
-            marked = [pod.name for pod in workload.pods if pod.is_marked]
-            if not marked:
-                return workload.replicas
-            before = in_the_way(workload.pods)
-            if before is not None:
-                raise DriverError(
-                    f"The pod {before.name} is not ready, so Kubernetes would end it before {', '.join(marked)}. The "
-                    "fleet gets smaller when it is ready."
-                )
-            return deployment_replicas(workload.pods, 0)
-
-        await self._scale(options, replicas)
+        pods = (await self._workload(options)).pods
+        new = [pod for pod in pods if pod.name in worker_ids and not pod.is_marked]
+        for pod in new:
+            await self._mark(options, pod, MARKED)
+        if new:
+            # The controller may not have seen the marks yet. The next look lowers the number.
+            return
+        after = await self._scale(options, _without_marked)
+        if after.replicas < len(after.pods):
+            for pod in after.pods:
+                if pod.is_marked and not pod.is_lowered:
+                    await self._mark(options, pod, LOWERED)
 
     async def _end_highest(self, options: KubernetesOptions, worker_ids: Sequence[str]) -> None:
         after = await self._scale(
@@ -175,8 +173,8 @@ class Kubernetes:
         listed = await self._call(options, "list_namespaced_pod", namespace, label_selector=selector)
         return Workload(scale, tuple(pod for each in listed.items if (pod := Pod.read(each)) is not None))
 
-    async def _mark(self, options: KubernetesOptions, pod: Pod) -> None:
-        body = {"metadata": {"annotations": MARK}}
+    async def _mark(self, options: KubernetesOptions, pod: Pod, state: str) -> None:
+        body = {"metadata": {"annotations": mark(state)}}
         await self._call(options, "patch_namespaced_pod", pod.name, _namespace(options), body, accepts=NOT_FOUND)
 
     async def _call(
@@ -219,6 +217,26 @@ class Kubernetes:
             await asyncio.to_thread(import_module, "kubernetes.aio.client")
             self._clients[context] = await _connect(context)
         return self._clients[context]
+
+
+def _without_marked(workload: Workload) -> int:
+    """What to set so that exactly the marked pods go."""
+    marked = [pod.name for pod in workload.pods if pod.is_marked]
+    if not marked or workload.replicas < len(workload.pods):
+        # Nothing to do, or the controller is at work.
+        return workload.replicas
+    if any(pod.is_lowered for pod in workload.pods):
+        raise DriverError(
+            f"Kubernetes ended other pods and kept {', '.join(marked)}, so no more pods are ended. Its controller must "
+            f"follow {DELETION_COST}, which it does from version 1.22 on. Delete these pods by hand."
+        )
+    before = in_the_way(workload.pods)
+    if before is not None:
+        raise DriverError(
+            f"The pod {before.name} is not ready, so Kubernetes would end it before {', '.join(marked)}. The fleet "
+            "gets smaller when it is ready."
+        )
+    return staying(workload.pods)
 
 
 async def _connect(context: str | None) -> Any:

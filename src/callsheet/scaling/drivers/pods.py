@@ -1,9 +1,10 @@
 """How many replicas keep every pod that may hold a job, and end those that shall go. Rules without a cluster.
 
 Kubernetes chooses which pods of a Deployment go when it has too many: first those without a node, then those that are
-not ready, then those with the lowest deletion cost. So the pods that shall go are marked with the lowest cost there
-is, and the number is lowered only while no pod that stays would come before them. A StatefulSet always ends the pod
-with the highest ordinal.
+not ready, then those with the lowest deletion cost. So the pods that shall go are marked with the lowest cost there is.
+The number is lowered a look later, when the controller has seen the mark, and only while no pod that stays would come
+before the marked ones. The controller promises nothing: a marked pod that outlives the lowering stops it, instead of
+costing one pod after the other. A StatefulSet always ends the pod with the highest ordinal.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from typing import Any
 DELETION_COST = "controller.kubernetes.io/pod-deletion-cost"
 # The lowest that Kubernetes accepts. Others use it too, such as Karpenter, so a pod that was ended here also says so.
 LOWEST_COST = "-2147483648"
-MARK = {DELETION_COST: LOWEST_COST, "callsheet/ended": "true"}
+ENDED = "callsheet/ended"
+MARKED, LOWERED = "marked", "lowered"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,18 +28,23 @@ class Pod:
     is_ready: bool = True
     # It was ended by this driver, which gave it the lowest deletion cost.
     is_marked: bool = False
+    # And lowered the number of replicas for it.
+    is_lowered: bool = False
 
     @classmethod
     def read(cls, described: Any) -> Pod | None:
         """None for a pod that has ended, or is ending: its controller does not count it either."""
         if described.metadata.deletion_timestamp is not None or described.status.phase in ("Succeeded", "Failed"):
             return None
+        annotations = described.metadata.annotations or {}
+        ended = annotations.get(ENDED) if annotations.get(DELETION_COST) == LOWEST_COST else None
         conditions = {each.type: each.status for each in described.status.conditions or ()}
         return cls(
             name=described.metadata.name,
             has_node=bool(described.spec.node_name),
             is_ready=conditions.get("Ready") == "True",
-            is_marked=MARK.items() <= (described.metadata.annotations or {}).items(),
+            is_marked=ended in (MARKED, LOWERED),
+            is_lowered=ended == LOWERED,
         )
 
     @property
@@ -47,16 +54,25 @@ class Pod:
         return int(number) if number.isdigit() else -1
 
 
-def deployment_replicas(pods: Collection[Pod], wanted: int) -> int:
-    """What to set so that no pod goes that is not marked and may hold a job.
-
-    While marked pods are there, no new ones are ordered: the number would say that they may stay.
-    """
-    staying = sum(pod.has_node and not pod.is_marked for pod in pods)
-    return staying if any(pod.is_marked for pod in pods) else max(wanted, staying)
+def staying(pods: Iterable[Pod]) -> int:
+    """Pods of a Deployment that may hold a job and were not ended."""
+    return sum(pod.has_node and not pod.is_marked for pod in pods)
 
 
-def in_the_way(pods: Iterable[Pod]) -> Pod | None:
+def deployment_replicas(pods: Collection[Pod], replicas: int, wanted: int) -> int:
+    """What to set so that no pod goes that may hold a job. While ended pods are there, nothing changes: a higher number
+    would say that they may stay."""
+    if any(pod.is_marked for pod in pods):
+        return replicas
+    number = max(wanted, staying(pods))
+    return max(number, replicas) if in_the_way(pods) else number
+
+
+def mark(state: str) -> dict[str, str]:
+    return {DELETION_COST: LOWEST_COST, ENDED: state}
+
+
+def in_the_way(pods: Collection[Pod]) -> Pod | None:
     """A pod that stays, and that Kubernetes would end before the marked ones."""
     return next((pod for pod in pods if pod.has_node and not pod.is_ready and not pod.is_marked), None)
 

@@ -22,7 +22,7 @@ from callsheet.scaling.drivers.local_agents import COMMAND, LocalAgent, LocalAge
 from callsheet.scaling.drivers.options import checked_options, read_options
 from callsheet.settings import Settings, environment_for_programs, variable_name
 from callsheet.toolbox.logs import get_logger
-from callsheet.toolbox.sections import WebAddress
+from callsheet.toolbox.sections import NULLS, WebAddress
 from callsheet.wire.base import Line
 from callsheet.wire.fleet import CreatedFleetToken
 
@@ -213,8 +213,7 @@ class ProcessDriver:
         for name in SECTIONS:
             section: BaseModel = getattr(self._settings, name)
             given = section.model_dump(exclude_unset=True, exclude=OWN if name == "worker" else None)
-            if given:
-                variables[variable_name([name])] = json.dumps(given, default=_plain)
+            variables |= {variable_name([name, field]): as_variable(value) for field, value in given.items()}
         return {**environment_for_programs(), **variables}
 
     async def _token(self, fleet: ScaledFleet) -> str:
@@ -228,5 +227,16 @@ class ProcessDriver:
         return token
 
 
-def _plain(value: Any) -> Any:
-    return value.get_secret_value() if isinstance(value, SecretStr) else str(value)
+def as_variable(value: Any) -> str:
+    """A setting as a variable says it."""
+    match value:
+        case None:
+            return NULLS[0]
+        case SecretStr():
+            return value.get_secret_value()
+        case tuple() | list():
+            return ",".join(map(str, value))
+        case bool() | dict():
+            return json.dumps(value)
+        case _:
+            return str(value)
