@@ -288,3 +288,37 @@ def test_its_effects_get_previews_once(callsheet: Callsheet, home: Path) -> None
     callsheet.run("demo", "--exit", "--port", "0")
     assert versions == {each["slug"]: each["version"] for each in callsheet.call("effects", "list", "--json").json}
     assert processes_naming(home) == []
+
+
+@pytest.fixture(scope="module")
+def scaled(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Result]:
+    home = tmp_path_factory.mktemp("scaled") / "home"
+    return home, Callsheet(home.parent, HOME=str(home)).run("demo", "--scale", "--exit", "--port", "0")
+
+
+def test_a_fleet_without_workers_grows_to_three_agents_and_shrinks_to_none(scaled: tuple[Path, Result]) -> None:
+    home, result = scaled
+    printed = summary(result)
+    timeline = printed["timeline"]
+    assert (printed["status"], printed["jobs"]) == ("ready", 10)
+    assert 1 <= printed["most_workers"] <= 3
+    first, last = timeline[0], timeline[-1]
+    assert (first["workers"], first["done"]) == (0, 0)
+    assert (last["workers"], last["coming"], last["draining"], last["leaving"], last["done"]) == (0, 0, 0, 0, 10)
+    assert all(each["workers"] + each["draining"] + each["leaving"] <= 3 for each in timeline)
+    assert processes_naming(home) == []
+    callsheet = Callsheet(home.parent, HOME=str(home))
+    assert callsheet.succeed("wallet", "audit").out.startswith("Every wallet")
+    [fleet] = callsheet.call("fleets", "list", "--json").json
+    assert fleet["scaling"] is None
+
+
+def test_agents_of_a_demo_that_was_killed_leave_and_the_next_demo_works(scaled: tuple[Path, Result]) -> None:
+    home, _ = scaled
+    callsheet = Callsheet(home.parent, HOME=str(home))
+    with callsheet.running("demo", "--scale", "--port", "0") as demo:
+        demo.wait_for("3 workers")
+        assert demo.end(signal.SIGKILL).code == -signal.SIGKILL
+    wait_until_nothing_runs_in(home / "scaling")
+    assert summary(callsheet.run("demo", "--exit", "--port", "0"))["status"] == "ready"
+    assert processes_naming(home) == []
