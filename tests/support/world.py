@@ -20,6 +20,13 @@ from tests.support.people import PASSWORD, People, Person, session_of
 from tests.support.stage import principal_of
 from tests.support.trees import Tree
 
+# Set up in another database, so that nothing is started for it.
+SCALED = """INSERT INTO fleet_scaling (
+        fleet_id, driver, providers, minimum, maximum, target_seconds, warm_up_seconds, scale_out_cooldown_seconds,
+        scale_in_cooldown_seconds, idle_seconds, on_demand_minimum, spot_share, installation_id, central_system,
+        central_database, updated_by)
+    VALUES ($1, 'command', '{self_hosted}', 0, 1, 120, 180, 30, 300, 300, 0, 1, gen_random_uuid(), 1, 1, 'operator')"""
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -49,6 +56,7 @@ class World:
         job = await studio.submit(owner, effect, video_id=video_id)
         lease = (await client.post("/api/worker/poll", json={}, headers=worker.headers)).json()["job"]
         fleet = await studio.made("/api/admin/fleets", {"slug": slug, "stage": "production", "name": "A fleet"})
+        await crew.rows(SCALED, fleet["id"])
         tokens = f"/api/admin/fleets/{fleet['id']}/tokens"
         fleet_token, dead_token = [await studio.made(tokens, {"name": "machines"}) for _ in range(2)]
         assert (await crew.admin("POST", f"fleets/{fleet['id']}/tokens/{dead_token['id']}/revoke")).is_success
