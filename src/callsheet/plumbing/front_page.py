@@ -36,6 +36,7 @@ HOW_TO_PAGES = (
     ("Use Replicate", "use-replicate.md"),
     ("Put it behind your shop", "put-it-behind-your-shop.md"),
     ("Run a fleet of workers", "run-a-fleet.md"),
+    ("Scale workers with the queue", "scale-workers.md"),
     ("Manage users", "manage-users.md"),
     ("Store objects in S3", "use-s3-storage.md"),
     ("Run with your own PostgreSQL", "run-with-your-own-postgresql.md"),
