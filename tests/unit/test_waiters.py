@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from uuid import uuid4
 
+from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.arrivals import CHANNEL, Arrival, arrivals
 from callsheet.dispatch.facts import Criteria, Lane
 from callsheet.dispatch.waiters import WOKEN_PER_ARRIVAL, Waiters
@@ -47,6 +48,27 @@ async def test_one_arrival_wakes_the_two_who_wait_longest() -> None:
     waiters.received(Arrival(1, "production", "self_hosted").write())
     assert await woken(tasks) == [0, 1]
     assert len(waiters) == 0
+
+
+async def test_who_has_the_models_loaded_is_told_before_those_who_wait_longer() -> None:
+    waiters, said = Waiters(), []
+
+    async def poll(number: int, cold: Cold | None) -> None:
+        with waiters.expecting(GPU, cold) as arrival:
+            if await arrival.within(600):
+                said.append(number)
+
+    colds: list[Cold | None] = [None, {1: 1.0, 2: 0.0}, {1: 0.5, 2: 1.0}, {1: 0.0}]
+    tasks = [asyncio.create_task(poll(number, cold)) for number, cold in enumerate(colds)]
+    while len(waiters) < len(colds):
+        await asyncio.sleep(0)
+    waiters.received(Arrival(1, "production", "self_hosted").write())
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert said == [2, 0]
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def test_each_arrival_wakes_others() -> None:
@@ -127,7 +149,7 @@ async def test_what_arrives_between_an_empty_answer_and_the_wait_is_not_missed()
             self.asked = 0
 
         async def lease_and_start(
-            self, criteria: Criteria, worker_id: str, poll_id: str | None = None
+            self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
         ) -> StartedLease | None:
             self.asked += 1
             if self.asked == 1:

@@ -37,3 +37,6 @@ SELECT pg_notify('assignments', worker_id) FROM comfyui_workers WHERE environmen
 DELETE FROM worker_environments e
 WHERE e.last_used_at < clock_timestamp() - make_interval(secs => :seconds)
   AND NOT EXISTS (SELECT FROM comfyui_workers w WHERE w.environment = e.digest)
+
+-- name: models_of_workflows
+SELECT id, models FROM workflows WHERE models <> '{}'

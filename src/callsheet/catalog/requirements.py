@@ -51,19 +51,22 @@ def required_of(graph: Graph | None, properties: Sequence[Property], requirement
     classes: list[str] = []
     models: dict[str, str | None] = {}
     if requirements.from_graph:
-        placeholders = [each.placeholder for each in properties]
         ignored = set(requirements.ignore)
         classes = [name for name in classes_of_graph(graph) if name not in ignored]
-        for name in models_of_graph(graph):
-            # What a job fills in is not known before there is a job.
-            if name not in ignored and not any(placeholder in name for placeholder in placeholders):
-                models[name] = None
+        models = {name: None for name in loaded_by(graph, properties) if name not in ignored}
     models |= {model.name: model.sha256 for model in requirements.models}
     return Required(
         node_classes=sorted({*classes, *requirements.node_classes}),
         models=[RequiredModel(name=name, sha256=sha256) for name, sha256 in sorted(models.items())],
         engine_version=requirements.engine_version,
     )
+
+
+def loaded_by(graph: Graph | None, properties: Sequence[Property]) -> list[str]:
+    """The model files that every job of the workflow loads, not those whose names a job fills in."""
+    placeholders = [each.placeholder for each in properties]
+    found = models_of_graph(graph) if graph is not None else []
+    return [name for name in found if not any(placeholder in name for placeholder in placeholders)]
 
 
 def lacks(required: Required, inventory: Inventory) -> list[Lack]:

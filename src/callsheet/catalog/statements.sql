@@ -3,10 +3,10 @@
 -- name: create_workflow
 INSERT INTO workflows (slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id,
     output_extension, output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts,
-    refund_on_cancel, requirements, required)
+    refund_on_cancel, requirements, required, models)
 VALUES (:slug, :name, :description, :is_active, :comfyui_workflow_path, :properties, :output_node_id,
     :output_extension, :output_mime_type, :keep_metadata, :run_limit_seconds, :lease_seconds, :max_attempts,
-    :refund_on_cancel, :requirements, :required)
+    :refund_on_cancel, :requirements, :required, :models)
 ON CONFLICT (slug) DO NOTHING
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,
     output_mime_type, keep_metadata, run_limit_seconds, lease_seconds, max_attempts, refund_on_cancel, requirements,
@@ -37,6 +37,7 @@ UPDATE workflows SET name = :name, description = :description, is_active = :is_a
     output_extension = :output_extension, output_mime_type = :output_mime_type, keep_metadata = :keep_metadata,
     run_limit_seconds = :run_limit_seconds, lease_seconds = :lease_seconds, max_attempts = :max_attempts,
     refund_on_cancel = :refund_on_cancel, requirements = :requirements, required = :required,
+    models = :models,
     updated_at = clock_timestamp()
 WHERE id = :id
 RETURNING id, slug, name, description, is_active, comfyui_workflow_path, properties, output_node_id, output_extension,

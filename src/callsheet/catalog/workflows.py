@@ -13,7 +13,7 @@ from callsheet.catalog.graph_store import LARGEST_GRAPH, GraphStore, encoded
 from callsheet.catalog.graphs import Graph, check_graph, normalized
 from callsheet.catalog.properties import check_output, check_overrides, check_properties
 from callsheet.catalog.reach import check_reach
-from callsheet.catalog.requirements import required_of
+from callsheet.catalog.requirements import loaded_by, required_of
 from callsheet.identity.audit import record
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.failpoints import Failpoint, hit
@@ -66,7 +66,12 @@ class Workflows:
         async with self._databases.central.transaction() as connection:
             await _require_assets(connection, request.properties)
             row = await SQL["create_workflow"].row(
-                connection, slug=request.slug, comfyui_workflow_path=path, required=_stored(required), **values
+                connection,
+                slug=request.slug,
+                comfyui_workflow_path=path,
+                required=_stored(required),
+                models=loaded_by(graph, request.properties),
+                **values,
             )
             if row is None:
                 problem = FieldProblem("slug", "is taken already")
@@ -103,7 +108,12 @@ class Workflows:
                 await _require_assets(connection, properties)
                 await _require_effects_fit(connection, row["id"], properties)
             changed = await SQL["update_workflow"].row(
-                connection, id=row["id"], comfyui_workflow_path=path, required=_stored(required), **values
+                connection,
+                id=row["id"],
+                comfyui_workflow_path=path,
+                required=_stored(required),
+                models=loaded_by(graph, properties),
+                **values,
             )
             assert changed is not None
             if _stored(required) != row["required"]:

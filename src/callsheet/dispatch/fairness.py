@@ -32,6 +32,8 @@ class Share:
     served: int = 0
     # The id of its oldest job when it came with work.
     oldest: int = 0
+    # How often in a row others that were equally due went before it, for the sake of warm models (`affinity`).
+    passed: int = 0
 
     def order(self) -> Order:
         return self.in_flight / self.weight, self.turn, self.served, self.oldest
@@ -59,6 +61,7 @@ class Turn:
         self._now = share.turn - step
         self._draws += count
         share.served = self._draws
+        share.passed = 0
         share.in_flight += count
 
     def take_back(self, share: Share, count: int = 1) -> None:
@@ -124,6 +127,22 @@ class Contest(Generic[Name]):
                 return present, member.name
             heapreplace(heap, (present, number, member))
         return None
+
+    def equally_due(self, most: int) -> list[Name]:
+        """The first, and those behind it with as little in flight and the same turn, in their order."""
+        taken: list[tuple[Order, int, Member[Name]]] = []
+        due: list[Name] = []
+        equal: tuple[float, float] | None = None
+        while len(due) < most and (first := self.first()) is not None:
+            order, name = first
+            if equal is not None and order[:2] != equal:
+                break
+            equal = order[:2]
+            due.append(name)
+            taken.append(heappop(self._heap))
+        for entry in taken:
+            heappush(self._heap, entry)
+        return due
 
     def _push(self, member: Member[Name]) -> None:
         self._number = member.number = self._number + 1

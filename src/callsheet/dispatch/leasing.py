@@ -164,6 +164,21 @@ class Leasing:
             await self.sweep()
             self._leased.clear()
 
+    async def sure_arena(self, criteria: Criteria) -> Arena:
+        """What these workers may be given, read from the database where notifications may have been missed."""
+        if self._terms is None:
+            await self.read_terms()
+        arena = self.turns.arena(criteria)
+        self._used[criteria] = time.monotonic()
+        if arena.is_unsure:
+            await self._look(arena)
+        return arena
+
+    def started(self, dispatch_id: int, lane: Lane, drawn_in: Arena) -> None:
+        """A lease of the lane was given, which was drawn in this arena."""
+        self.turns.start(dispatch_id, lane, drawn_in=drawn_in)
+        self._leased[lane.lane_id] += 1
+
     async def raise_low_water(self, lane_ids: Sequence[int] | None = None) -> None:
         """Moves the lanes' marks up to their first queued row. Two statements: the second must see what the first
         one's locks waited for."""
@@ -195,7 +210,7 @@ class Leasing:
             return None
         bounded = {bound for seat, _ in drawn for bound in seat.bounds}
         if not bounded:
-            async with _given_back_on_error(arena, drawn), self._central.connection() as connection:
+            async with given_back_on_error(arena, drawn), self._central.connection() as connection:
                 # Shared by the seats: looking at as many rows of each as of one would cost most of the statement.
                 return await self._take(connection, arena, drawn, moment, asking, spare // len(drawn), now)
         for seat, count in drawn:
@@ -206,7 +221,7 @@ class Leasing:
             drawn = arena.draw(len(asking), room)
             if not drawn:
                 return Round(len(asking), {}, learned=True)
-            async with _given_back_on_error(arena, drawn):
+            async with given_back_on_error(arena, drawn):
                 return await self._take(connection, arena, drawn, moment, asking, 0, now)
 
     async def _take(
@@ -353,7 +368,7 @@ class Leasing:
         return bounds(entry.concurrency_identifier, entry.tenant_id, entry.user_id, terms)
 
 
-class _given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
+class given_back_on_error:  # noqa: N801 (a context manager, as in contextlib)
     """What was drawn counts as in flight only where the statement was answered."""
 
     def __init__(self, arena: Arena, drawn: Sequence[tuple[Seat, int]]):

@@ -5,6 +5,7 @@ Leases, heartbeats, look-ups and closings that arrive together share one stateme
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from functools import partial
@@ -13,6 +14,7 @@ from uuid import UUID
 
 import asyncpg
 
+from callsheet.dispatch.affinity import Cold, Limits
 from callsheet.dispatch.arrivals import Arrival
 from callsheet.dispatch.facts import (
     Beat,
@@ -32,6 +34,7 @@ from callsheet.dispatch.facts import (
 )
 from callsheet.dispatch.leasing import SQL, Answer, Asking, Leasing, lane_of, new_tokens, unless_all_none
 from callsheet.dispatch.turns import Terms
+from callsheet.dispatch.warm_leasing import Chosen, WarmLeasing
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.sql import Connection, Row, Statement
 from callsheet.toolbox.batching import Batcher
@@ -45,12 +48,19 @@ Birth = tuple[Entry, str]
 
 class Queue:
     def __init__(
-        self, central: Database, arrived: Arrived | None = None, *, fair: bool = True, terms: Terms | None = None
+        self,
+        central: Database,
+        arrived: Arrived | None = None,
+        *,
+        fair: bool = True,
+        terms: Terms | None = None,
+        affinity: Limits | None = None,
     ):
         self._central = central
         # Called after the commit of everything that put work into a lane, for the other control planes.
         self._arrived = arrived or (lambda workflow_id, stage, provider, lane: None)
         self.leasing = Leasing(central, fair=fair, terms=terms)
+        self.warm = WarmLeasing(central, self.leasing, affinity or Limits())
         self._asking: dict[Criteria, Batcher[Asking, Answer]] = {}
         # Those who asked together with others, who got all that one statement could give.
         self._asking_on: dict[Criteria, Batcher[Asking, Lease | None]] = {}
@@ -100,10 +110,16 @@ class Queue:
             raise InvalidRequest.field("workflow", f"there is no active workflow {slug!r}")
         return Workflow(*(row[name] for name in Workflow.__slots__))
 
-    async def lease(self, criteria: Criteria, worker_id: str, poll_id: str | None = None) -> Lease | None:
+    async def lease(
+        self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
+    ) -> Lease | None:
+        """`cold`: what the worker would have to load for each workflow; None where it does not say."""
         if not criteria.workflow_ids:
             return None
         asking = worker_id, poll_id
+        chosen = await self.warm.choose(criteria, cold) if cold else None
+        if chosen is not None and (warm := await self._lease_warm(chosen, asking)) is not None:
+            return warm
         first = self._asking.get(criteria)
         if first is None:
             run = partial(self.leasing.first_leases, criteria)
@@ -115,6 +131,15 @@ class Queue:
             if first.is_idle:
                 self._asking.pop(criteria, None)
         return lease if is_final else await self._ask_on(criteria, asking)
+
+    async def _lease_warm(self, chosen: Chosen, asking: Asking) -> Lease | None:
+        """A worker that is gone when the lease comes does not keep it."""
+        leasing = asyncio.ensure_future(self.warm.lease(chosen, asking))
+        try:
+            return await asyncio.shield(leasing)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._give_up(asking, await leasing))
+            raise
 
     async def _ask_on(self, criteria: Criteria, asking: Asking) -> Lease | None:
         batcher = self._asking_on.get(criteria)

@@ -13,6 +13,7 @@ from itertools import product
 from typing import NamedTuple
 from uuid import UUID
 
+from callsheet.dispatch.affinity import Cold, Limits, pass_over, reachable, warm_workflows, warmest
 from callsheet.dispatch.facts import Criteria, Lane, Route
 from callsheet.dispatch.fairness import Contest, Order, Share, Turn
 
@@ -82,6 +83,8 @@ class Seat:
     oldest: int = 0
     # How many of its jobs the present draw wants.
     wanted: int = 0
+    # How often in a row not its oldest job was asked for, but one whose models are loaded.
+    passed: int = 0
 
     @property
     def tenant_id(self) -> UUID:
@@ -133,6 +136,12 @@ class Bench:
         first = self._contest.first()
         assert first is not None
         return self.seats[first[1]]
+
+    def equally_due(self, most: int) -> list[Seat]:
+        """The first and those who are as due, in their order."""
+        if self._contest is None:
+            return [self.first()]
+        return [self.seats[user_id] for user_id in self._contest.equally_due(most)]
 
     def _compete(self) -> None:
         self._contest = Contest()
@@ -232,6 +241,7 @@ class Arena:
             count = wanted if not seat.bounds and seat.line.seats == len(self._levels[seat.line.priority]) == 1 else 1
             wanted -= count
             seat.wanted += count
+            seat.passed = 0
             self._turn.serve(seat.tenant.share, count)
             seat.tenant.turn.serve(seat.user, count)
         counts = [(seat, seat.wanted) for seat in drawn]
@@ -240,6 +250,41 @@ class Arena:
             if uncounted:
                 self.take_back(seat, count)
         return [] if uncounted else counts
+
+    def draw_warm(self, cold: Cold, limits: Limits) -> tuple[Seat, dict[int, Lane]] | None:
+        """One job, of those that are equally due, whose models are loaded (see `affinity`): whose it is, and the lanes
+        to take it from. It counts as in flight from now on. None, and nothing is drawn, where it is the turn of
+        something bounded, or where the choice is that of `draw`."""
+        first = self._first()
+        if first is None or first.bounds:
+            return None
+        seat = self._warmest(first, cold, limits)
+        wanted = warm_workflows([lane.workflow_id for lane in seat.lanes.values()], cold)
+        if seat.passed >= limits.most_passed:
+            wanted = None
+        if seat is first and wanted is None:
+            return None
+        seat.passed = 0 if wanted is None else seat.passed + 1
+        self._turn.serve(seat.tenant.share)
+        seat.tenant.turn.serve(seat.user)
+        lanes = seat.lanes.items()
+        return seat, {key: lane for key, lane in lanes if wanted is None or lane.workflow_id in wanted}
+
+    def _warmest(self, first: Seat, cold: Cold, limits: Limits) -> Seat:
+        line = first.line
+        tenants = [self._tenants[tenant_id] for tenant_id in line.tenants.equally_due(limits.look_ahead)]
+        tenants_due = reachable([tenant.share for tenant in tenants], limits.most_passed)
+        candidates: list[Seat] = []
+        for tenant in tenants[: len(tenants_due)]:
+            seats = line.benches[tenant.tenant_id].equally_due(limits.look_ahead - len(candidates))
+            reached = reachable([seat.user for seat in seats], limits.most_passed)
+            candidates += [seat for seat in seats[: len(reached)] if not seat.bounds]
+            if len(candidates) >= limits.look_ahead:
+                break
+        chosen = warmest(candidates, _workflows_of, cold)
+        pass_over(tenants_due, chosen.tenant.share)
+        pass_over([seat.user for seat in candidates if seat.tenant is chosen.tenant], chosen.user)
+        return chosen
 
     def take_back(self, seat: Seat, count: int) -> None:
         """So many that were drawn did not get a job."""
@@ -517,6 +562,10 @@ class Turns:
     def terms_changed(self) -> None:
         for arena in self._arenas.values():
             arena.terms_changed()
+
+
+def _workflows_of(seat: Seat) -> Iterable[int]:
+    return (lane.workflow_id for lane in seat.lanes.values())
 
 
 def _routes(criteria: Criteria) -> Iterable[Route]:

@@ -6,20 +6,28 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import islice
 
 from callsheet.dispatch import arrivals
+from callsheet.dispatch.affinity import COLDEST, Cold
 from callsheet.dispatch.facts import Criteria
 
 # Two, because the first may be gone or be beaten to it by a poller of another process.
 WOKEN_PER_ARRIVAL = 2
+# How many of those who wait are asked whether they have the models of a job loaded.
+MOST_ASKED = 64
 
 
 class Arrival:
     """What one poller is told: there may be work for you."""
 
-    def __init__(self) -> None:
+    def __init__(self, cold: Cold | None = None) -> None:
         self._told = asyncio.get_running_loop().create_future()
         self._heard = False
+        self._cold = cold
+
+    def is_warm_for(self, workflow_id: int) -> bool:
+        return self._cold is not None and self._cold.get(workflow_id, COLDEST) < COLDEST
 
     def tell(self) -> None:
         if not self._told.done():
@@ -51,9 +59,9 @@ class Waiters:
         self.received(None)
 
     @contextmanager
-    def expecting(self, criteria: Criteria) -> Iterator[Arrival]:
+    def expecting(self, criteria: Criteria, cold: Cold | None = None) -> Iterator[Arrival]:
         """For a poller: entered before it asks the queue, so that nothing can arrive unnoticed in between."""
-        arrival = Arrival()
+        arrival = Arrival(cold)
         self._waiting.setdefault(criteria, OrderedDict())[arrival] = None
         try:
             yield arrival
@@ -76,6 +84,7 @@ class Waiters:
         left = WOKEN_PER_ARRIVAL
         for criteria in tuple(self._waiting):
             if left and criteria.matches(*route):
+                self._warm_first(criteria, route[0])
                 left -= self._wake(criteria, left)
 
     def provider_is_back(self, provider: str) -> None:
@@ -94,6 +103,15 @@ class Waiters:
         for other in tuple(self._waiting):
             if other.overlaps(criteria):
                 self._wake(other, 1)
+
+    def _warm_first(self, criteria: Criteria, workflow_id: int) -> None:
+        """One who has the models of the workflow loaded is told before those who have waited longer. No job waits for
+        this: whoever is told looks at once."""
+        queue = self._waiting[criteria]
+        for arrival in islice(queue, MOST_ASKED):
+            if arrival.is_warm_for(workflow_id):
+                queue.move_to_end(arrival, last=False)
+                return
 
     def _wake(self, criteria: Criteria, count: int) -> int:
         queue = self._waiting.get(criteria, OrderedDict())

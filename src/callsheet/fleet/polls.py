@@ -12,6 +12,7 @@ from uuid import UUID
 
 from starlette.types import Receive
 
+from callsheet.catalog.warmth import Warmth
 from callsheet.dispatch.facts import Criteria
 from callsheet.fleet.audit import Audit, Event, taken_back_as
 from callsheet.fleet.authentication import WorkerAuthentication
@@ -65,6 +66,7 @@ class Polls:
         deliveries: Deliveries,
         audit: Audit,
         has_spare_work: HasSpareWork,
+        warmth: Warmth,
         gate: ProviderGate | None = None,
     ):
         self._authentication = authentication
@@ -72,6 +74,7 @@ class Polls:
         self._deliveries = deliveries
         self._audit = audit
         self._has_spare_work = has_spare_work
+        self._warmth = warmth
         self._gate = gate or EveryProvider()
         # Polls under way, by token: a client that gave up and asks again may have two.
         self._under_way: dict[str | None, list[_Asking]] = {}
@@ -131,11 +134,14 @@ class Polls:
         if reason is not None:
             return _answer(worker, reason)
         asking.worker_id, asking.criteria = worker.worker_id, criteria
+        # Of nothing but what it may be given anyway: what a worker says it has loaded opens no other queue to it.
+        loaded = request.loaded_models
+        cold = await self._warmth.cold(criteria.workflow_ids, loaded) if loaded else None
         until = asking.since + (request.wait_seconds or 0.0)
         while True:
             wait = max(0.0, until - time.monotonic())
             finding = self._room.polling.next_job(
-                criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated
+                criteria, worker.worker_id, wait, request.poll_id, lambda: asking.is_outdated, cold
             )
             started = await (unless_client_leaves(receive, finding, self._give_up) if wait else finding)
             if started is None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 from prometheus_client import CollectorRegistry
 
+from callsheet.catalog.warmth import Warmth
 from callsheet.fleet.deliveries import Deliveries
 from callsheet.fleet.envelope import Envelope
 from callsheet.fleet.outputs import OutputInspection
@@ -44,7 +45,7 @@ def open_protocol(
     gate = gate or EveryProvider()
     deliveries = Deliveries(storage, jobs.execution, settings.storage.max_upload_bytes)
     spare = SpareWork(databases, fleet.capacity)
-    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, gate)
+    polls = Polls(fleet.authentication, jobs, deliveries, fleet.audit, spare.exists, Warmth(databases), gate)
     inspection = OutputInspection(storage, settings.fleet.output_validation, registry)
     reports = Reports(
         jobs.execution, jobs.progress, deliveries, inspection, fleet.audit, disk=settings.storage.backend, gate=gate

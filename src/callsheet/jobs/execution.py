@@ -12,6 +12,7 @@ from random import Random
 from typing import Any, cast
 from uuid import UUID
 
+from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Beat, Criteria, Ending, EndStatus, Entry, Extended, JobEnd, Known, Lease, PutBack
 from callsheet.dispatch.queue import Queue
 from callsheet.jobs.mover import Mover, ended_in
@@ -39,11 +40,11 @@ class Execution:
         self._free_requeues = free_requeues
 
     async def lease_and_start(
-        self, criteria: Criteria, worker_id: str, poll_id: str | None = None
+        self, criteria: Criteria, worker_id: str, poll_id: str | None = None, cold: Cold | None = None
     ) -> StartedLease | None:
         """The next job for this worker, or None. A dispatch whose job has ended is closed on the way."""
         while True:
-            lease = await self._queue.lease(criteria, worker_id, poll_id)
+            lease = await self._queue.lease(criteria, worker_id, poll_id, cold)
             if lease is None:
                 return None
             try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
+from callsheet.dispatch.affinity import Cold
 from callsheet.dispatch.facts import Criteria
 from callsheet.dispatch.waiters import Waiters
 from callsheet.jobs.execution import Execution
@@ -26,15 +27,18 @@ class Polling:
         wait_seconds: float,
         poll_id: str | None = None,
         is_outdated: Callable[[], bool] = lambda: False,
+        cold: Cold | None = None,
     ) -> StartedLease | None:
         """Issues no query while it waits. A wait without work answers None when it is over, or outdated when woken."""
         until = time.monotonic() + wait_seconds
         while not is_outdated():
-            with self._waiters.expecting(criteria) as arrival:
+            with self._waiters.expecting(criteria, cold) as arrival:
                 # What is paused may have changed while it waited.
                 allowed = self.gate.narrowed(criteria)
                 started = (
-                    await self._execution.lease_and_start(allowed, worker_id, poll_id) if allowed.providers else None
+                    await self._execution.lease_and_start(allowed, worker_id, poll_id, cold)
+                    if allowed.providers
+                    else None
                 )
                 left = 0.0 if self._waiters.closed or is_outdated() else until - time.monotonic()
                 if started is not None or left <= 0 or not await arrival.within(left):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from callsheet.dispatch.affinity import Limits
 from callsheet.dispatch.arrivals import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.arrivals import arrivals
 from callsheet.dispatch.overview import Overview
@@ -93,6 +94,7 @@ def open_jobs(
         arrivals(notify),
         fair=settings.order == "fair",
         terms=Terms(max_running=settings.running_per_tenant, max_running_per_user=settings.running_per_user),
+        affinity=Limits(settings.warm_look_ahead, settings.warm_most_passed),
     )
     overview = Overview(databases.central, queue)
     routing = TenantRouting(databases)

@@ -298,6 +298,19 @@ class JobSettings(Section):
         le=1_000_000,
         description="Most jobs of one user that run at once. A tenant may have its own number. Default: no limit.",
     )
+    warm_look_ahead: int = Field(
+        8,
+        ge=0,
+        le=100,
+        description="How many jobs that are equally due are looked at for one whose models the worker has loaded. 0 "
+        "turns warm models off. Only with the order `fair`.",
+    )
+    warm_most_passed: int = Field(
+        4,
+        ge=1,
+        le=1000,
+        description="How often in a row a job may be passed over for one whose models are loaded.",
+    )
     lease_seconds: int = Field(
         900,
         ge=15,

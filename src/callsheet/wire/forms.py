@@ -37,6 +37,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     _EXTENSION: "should be lower-case letters and digits without a dot, such as mp4",
     _PROVIDER: "should be lower-case letters, digits, underscores and dashes, 63 at most, beginning with a letter",
     _WORKER_ID: "should be letters, digits and . _ : @ -, 200 at most, beginning with a letter or digit",
+    r"^[0-9a-f]{16}$": "should be 16 lower-case hexadecimal digits",
     _SHA256: "should be 64 lower-case hexadecimal digits",
 }
 

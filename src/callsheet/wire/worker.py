@@ -36,6 +36,7 @@ MOST_ANNOUNCED = 100
 # Frames of a film, one by one.
 MOST_DELIVERED = 2000
 MOST_ACTIVE_LEASES = 1000
+MOST_LOADED_MODELS = 64
 LARGEST_SIZE = 2**53
 # Printed as base64, with room for the padding.
 LONGEST_PREVIEW = -(-MOST_PREVIEW_BYTES // 3) * 4
@@ -108,6 +109,7 @@ FileName = Annotated[
     BeforeValidator(printable),
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
 ]
+ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
 Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="In bytes.")]
 Picture = Annotated[
     bytes,
@@ -157,6 +159,12 @@ class PollRequest(WorkerRequest):
         None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
     )
     prefetch: bool | None = Field(None, description="Asks for one lease beyond its capacity.")
+    loaded_models: list[ShortHash] | None = Field(
+        None,
+        max_length=MOST_LOADED_MODELS,
+        description="Models that its engines have loaded, each as the first 16 hexadecimal digits of the SHA-256 of "
+        "its name in the graph. Among jobs that are equally due it gets one that needs them.",
+    )
 
 
 class InputFile(Answer):

@@ -34,6 +34,7 @@ from callsheet.worker.protection import Protection
 from callsheet.worker.reports import Report, ReportBox, RunOf, lease_of
 from callsheet.worker.supervisor import UNSUPERVISED, Supervised, supervision_of
 from callsheet.worker.transfers import Transfers
+from callsheet.worker.warm_models import WarmModels
 from callsheet.worker.warm_up import WarmUp
 
 log = get_logger(__name__)
@@ -63,6 +64,7 @@ class Agent:
             ]
         )
         self._environment = EnvironmentWatch(self._engines.that_take_jobs, config.model_hashes)
+        self._warm = WarmModels()
         if config.warm_up is not None:
             for driven in self._engines:
                 driven.health.warm_up = WarmUp(driven.engine, dict(config.warm_up), driven.name)
@@ -135,6 +137,7 @@ class Agent:
             AssetCache(directory / "cache", self.config.cache_bytes),
             Transfers(),
             ReportBox(directory / "reports", self._plane),
+            self._warm,
         )
 
     async def _work(self, place: Workplace) -> None:
@@ -179,6 +182,7 @@ class Agent:
     def _engines_changed(self) -> None:
         """One went away, or came back, perhaps with other nodes and models."""
         self._environment.doubt()
+        self._warm.forget()
         self._engines.serve()
         self._changed.set()
 
@@ -203,6 +207,7 @@ class Agent:
             poll_id=self._poll_id,
             active_leases=[run.job.lease_token for run in self._runs],
             prefetch=self._is_full and not self._wants_nothing,
+            loaded_models=self._warm.hashes() or None,
         )
         asking = asyncio.create_task(self._plane.poll(request))
         try:

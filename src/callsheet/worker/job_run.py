@@ -9,7 +9,7 @@ import traceback
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from random import Random
@@ -46,6 +46,7 @@ from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refr
 from callsheet.worker.plane import Refused
 from callsheet.worker.reports import ContentMismatch, Report, ReportBox, RunOf, failure, lease_of
 from callsheet.worker.transfers import TransferFailed, Transfers
+from callsheet.worker.warm_models import WarmModels
 
 log = get_logger(__name__)
 
@@ -75,6 +76,7 @@ class Workplace:
     cache: AssetCache
     transfers: Transfers
     reports: ReportBox
+    warm: WarmModels = field(default_factory=WarmModels)
 
 
 class JobRun:
@@ -254,6 +256,7 @@ class JobRun:
         )
         self.stage = "rendering"
         self._submitted = True
+        self._place.warm.ran(run.graph)
         try:
             return await engine.run(run, self._keeper)
         except asyncio.CancelledError:

@@ -1,0 +1,45 @@
+"""What a worker would have to load for each workflow, from the models it says are loaded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping, Sequence
+
+from callsheet.catalog.environments import SQL
+from callsheet.plumbing.databases import Databases
+from callsheet.providers.models import short_hash
+
+# A workflow that was changed counts as it was for this long.
+KNOWN_SECONDS = 30.0
+
+
+class Warmth:
+    def __init__(self, databases: Databases):
+        self._databases = databases
+        # The models of each workflow that has some, by their short hashes.
+        self._models: Mapping[int, frozenset[str]] = {}
+        self._due = 0.0
+
+    async def cold(self, workflow_ids: Sequence[int], loaded: Collection[str]) -> Mapping[int, float]:
+        """By workflow, of these: the share of its models that is not loaded. Empty where none of them is."""
+        if time.monotonic() >= self._due:
+            await self._read()
+        return cold_shares(workflow_ids, self._models, frozenset(loaded))
+
+    async def _read(self) -> None:
+        # Before the answer: polls that come meanwhile do not ask as well.
+        self._due = time.monotonic() + KNOWN_SECONDS
+        async with self._databases.central.connection() as connection:
+            rows = await SQL["models_of_workflows"].rows(connection)
+        self._models = {row["id"]: frozenset(map(short_hash, row["models"])) for row in rows}
+
+
+def cold_shares(
+    workflow_ids: Sequence[int], models: Mapping[int, frozenset[str]], loaded: frozenset[str]
+) -> dict[int, float]:
+    shares = {
+        workflow_id: len(models[workflow_id] - loaded) / len(models[workflow_id])
+        for workflow_id in workflow_ids
+        if workflow_id in models
+    }
+    return shares if any(share < 1 for share in shares.values()) else {}

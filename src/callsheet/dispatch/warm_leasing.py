@@ -1,0 +1,87 @@
+"""Leases that follow warm models.
+
+Beside the ordinary way, and only where another job is chosen: a worker that does not say what it has loaded, or for
+which nothing would change, is served as if there were no affinity.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from callsheet.dispatch.affinity import Cold, Limits
+from callsheet.dispatch.facts import Criteria, Lane, Lease
+from callsheet.dispatch.leasing import (
+    LEASE_WIDTH,
+    SPARE_ROWS,
+    SQL,
+    Asking,
+    Leasing,
+    given_back_on_error,
+    new_tokens,
+)
+from callsheet.dispatch.turns import Arena, Seat
+from callsheet.plumbing.database import Database
+
+
+class Chosen(NamedTuple):
+    arena: Arena
+    seat: Seat
+    # Where the job is taken from: all lanes of the seat, or those of some workflows.
+    lanes: Mapping[int, Lane]
+    # When it was drawn, as the arenas count.
+    moment: int
+
+
+class WarmLeasing:
+    def __init__(self, central: Database, leasing: Leasing, limits: Limits):
+        self._central = central
+        self._leasing = leasing
+        self._limits = limits
+        # Leases that another job was preferred for.
+        self.preferred = 0
+
+    async def choose(self, criteria: Criteria, cold: Cold) -> Chosen | None:
+        """A job that goes before others that are equally due, which is drawn with this. None where none does."""
+        if not self._limits.look_ahead or not self._leasing.is_fair:
+            return None
+        # Reads nothing that the ordinary way would not read next, and waits for nothing else: who asks first is first.
+        arena = await self._leasing.sure_arena(criteria)
+        moment = self._leasing.turns.moment
+        drawn = arena.draw_warm(cold, self._limits)
+        return None if drawn is None else Chosen(arena, *drawn, moment)
+
+    async def lease(self, chosen: Chosen, asking: Asking) -> Lease | None:
+        """None where others took it at this moment: the ordinary way gives what there is."""
+        arena, seat, lanes, moment = chosen
+        async with given_back_on_error(arena, [(seat, 1)]):
+            lease, rows_seen = await self._take(arena, lanes, asking)
+        if lease is None:
+            arena.take_back(seat, 1)
+        # Nothing is left in these, or others are taking what is left at this moment.
+        if rows_seen <= (lease is not None) or (lease is None and rows_seen <= SPARE_ROWS):
+            self._leasing.turns.leave(tuple(lanes.values()), moment)
+        self.preferred += lease is not None
+        return lease
+
+    async def _take(self, arena: Arena, lanes: Mapping[int, Lane], asking: Asking) -> tuple[Lease | None, int]:
+        """The lease, and how many rows were seen in the lanes."""
+        worker_id, poll_id = asking
+        async with self._central.connection() as connection:
+            [row] = await SQL["take"].rows(
+                connection,
+                lane_ids=list(lanes),
+                seats=[0] * len(lanes),
+                wanted=[1] * len(lanes),
+                workers=[worker_id],
+                poll_ids=[poll_id] if poll_id is not None else [],
+                tokens=new_tokens(1),
+                spare=SPARE_ROWS,
+                now=None,
+            )
+        rows_seen = sum(row["found_counts"] or ())
+        if row["dispatch_id"] is None:
+            return None, rows_seen
+        lease = Lease._make(row[:LEASE_WIDTH])
+        self._leasing.started(lease.dispatch_id, lanes[row["lane_id"]], arena)
+        return lease, rows_seen

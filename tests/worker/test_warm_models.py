@@ -1,0 +1,69 @@
+"""The whole way of warm models: an agent says what its engine has loaded, and is given a job that needs just that."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from callsheet.app import ControlPlane
+from callsheet.providers.comfyui import ComfyUI, Patience
+from tests.support.lightbox import lightbox_process
+from tests.support.waiting import until
+from tests.worker.harness import Site, open_site
+
+
+def graph(model: str) -> dict[str, Any]:
+    """Lightbox loads no models, and ignores inputs that a node does not know, as ComfyUI does."""
+    picture = {"width": 8, "height": 8, "batch_size": 1, "color": 0, "ckpt_name": model}
+    return {
+        "4": {"class_type": "EmptyImage", "inputs": picture},
+        "2": {"class_type": "SaveImage", "inputs": {"images": ["4", 0], "filename_prefix": "mine"}},
+    }
+
+
+async def workflow(site: Site, slug: str, model: str) -> None:
+    body = {
+        "slug": slug,
+        "name": slug,
+        "graph": graph(model),
+        "output_node_id": "2",
+        "output_extension": "png",
+        "output_mime_type": "image/png",
+        "requirements": {"from_graph": False},
+    }
+    answer = await site.shop.client.post("/api/admin/workflows", json=body, headers=site.shop.desk.admin.headers)
+    assert answer.status_code == 201, answer.text
+
+
+async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
+    plane: ControlPlane, tmp_path: Path
+) -> None:
+    async with (
+        lightbox_process(tmp_path / "lightbox") as lightbox,
+        open_site(plane, tmp_path / "agent") as site,
+    ):
+        for slug, model in (("warm-one", "one.safetensors"), ("warm-two", "two.safetensors")):
+            await workflow(site, slug, model)
+        person = await site.person()
+
+        async def submit(slug: str, model: str) -> str:
+            payload = {"workflow": graph(model), "output_node_id": "2", "assets": []}
+            return str((await site.shop.desk.submit(person, workflow=slug, payload=payload, cost=1))["id"])
+
+        engine = ComfyUI(lightbox.url, patience=Patience(stall=60, absent=30, poll=0.2))
+        site.agent(engines=[engine], workflows=("warm-one", "warm-two"), prefetch=False)
+        await until(site.workers)
+        await site.ends(person, await submit("warm-one", "one.safetensors"))
+        worker_id = (await site.workers())[0]["worker_id"]
+        # While it is drained the next jobs come, the cold ones first.
+        await plane.fleet.workers.drain(worker_id, "operator")
+        colds = [await submit("warm-two", "two.safetensors") for _ in range(2)]
+        warm = await submit("warm-one", "one.safetensors")
+        await plane.fleet.workers.undrain(worker_id, "operator")
+        for job_id in (*colds, warm):
+            await site.ends(person, job_id)
+        started = await site.shop.central(
+            "SELECT tenant_job_id FROM dispatch_history ORDER BY last_leased_at DESC LIMIT 3"
+        )
+        assert [str(row["tenant_job_id"]) for row in reversed(started)] == [warm, *colds]
+        assert plane.jobs.queue.warm.preferred >= 1
