@@ -23,6 +23,7 @@ from bench import (
     jobs_full,
     pipelines_engine_idle,
     pipelines_select,
+    scaling_simulate,
     sse_fanout,
     startup_demo,
     storage_presign,
@@ -61,6 +62,7 @@ MODULES = (
     worker_memory,
     pipelines_select,
     pipelines_engine_idle,
+    scaling_simulate,
     web_gallery,
 )
 BENCHMARKS = {module.name: module for module in MODULES}

@@ -310,3 +310,20 @@ async def test_an_operator_exports_the_history_as_a_trace_that_can_be_replayed(
     assert [submitted for submitted, _, _ in found] == sorted(submitted for submitted, _, _ in found)
     replayed = (await terminal.run("simulate", "--trace", str(file), "--json")).json
     assert replayed["arrivals"]["jobs"] == 4
+
+
+async def test_a_simulation_uses_the_policy_that_a_fleet_has(desk: Desk, terminal: Terminal) -> None:
+    await terminal.login(desk.admin)
+    made = ("--jobs-per-day", "100", "--days", "1", "--json", "--fleet", "gpu")
+    assert "There is no fleet 'gpu'" in (await terminal.run("simulate", *made[:-3], *made[-2:])).sentence
+    fleet = (await desk.post("/api/admin/fleets", {"slug": "gpu"})).json()
+    assert "is not scaled" in (await terminal.run("simulate", *made[:-3], *made[-2:])).sentence
+    rules = {"driver": "process", "maximum": 3, "target_seconds": 77.0}
+    scaling = f"/api/admin/fleets/{fleet['id']}/scaling"
+    answer = await desk.client.put(scaling, json=rules, headers=desk.admin.headers)
+    assert answer.status_code == 200, answer.text
+    found = (await terminal.run("simulate", *made, "--max", "4")).json["policies"]
+    assert [(each["name"], each["policy"]["maximum"], each["policy"]["target_seconds"]) for each in found] == [
+        ("gpu, max 4", 4, 77.0)
+    ]
+    assert (await desk.client.delete(scaling, headers=desk.admin.headers)).status_code == 204

@@ -137,7 +137,7 @@ class NaiveSimulation:
                 return
             job = self.next_job()
             if free:
-                self.begin(chosen, job)
+                self.begin(chosen, job, self.conditions.pickup_seconds)
                 self.asks += 1
                 chosen.asked = self.asks
             else:
@@ -161,10 +161,11 @@ class NaiveSimulation:
         self.waiting.remove(job)
         return job
 
-    def begin(self, machine: NaiveMachine, job: int) -> None:
+    def begin(self, machine: NaiveMachine, job: int, pickup: float = 0.0) -> None:
         self.scheduled += 1
-        machine.runs[job] = self.now, self.now + self.trace.run_seconds[job], self.scheduled
-        self.waits[job] = self.now - self.trace.submitted[job]
+        start = self.now + pickup
+        machine.runs[job] = start, start + self.trace.run_seconds[job], self.scheduled
+        self.waits[job] = start - self.trace.submitted[job]
 
     def order(self, on_demand: int, start_seconds: float) -> NaiveMachine:
         have = sum(not each.is_spot for each in self.there() if not each.is_draining)
@@ -177,8 +178,7 @@ class NaiveSimulation:
     def look(self) -> None:
         policy, now = self.policy, self.now
         started = [each for each in self.there() if each.asked]
-        late = now - policy.warm_up_seconds
-        coming = sum(1 for each in self.there() if not each.asked and each.ordered_at > late)
+        coming = sum(1 for each in self.there() if not each.asked)
         seconds = sum(self.averages.get(self.keys[job].workflow, (60.0, 0))[0] for job in self.waiting)
         done = [each for each in started if each.is_draining and not each.runs]
         workers = [

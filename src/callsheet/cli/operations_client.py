@@ -8,7 +8,9 @@ from typing import TypeVar
 from urllib.parse import quote, urlencode
 from uuid import UUID
 
-from callsheet.cli.client import Client, Model
+import httpx
+
+from callsheet.cli.client import Client, Model, Refused
 from callsheet.cli.login import login_for
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.base import Page
@@ -16,6 +18,7 @@ from callsheet.wire.fleet import Fleet
 from callsheet.wire.identity import Me, Tenant
 from callsheet.wire.jobs import Job, JobEvent
 from callsheet.wire.operations import AdminJob, Alerts, Dispatch, Metrics
+from callsheet.wire.scaling import FleetScaling
 
 Result = TypeVar("Result")
 PAGE = 100
@@ -78,6 +81,15 @@ class OperationsClient(Client):
         for found in (await self._ask(Page[Fleet], "GET", f"/api/admin/fleets?{query}")).items:
             return found
         raise OperatorError(f"There is no fleet {slug!r} in {stage}, or you may not see it.")
+
+    async def scaling(self, slug: str, stage: str) -> FleetScaling:
+        fleet = await self.fleet(slug, stage)
+        try:
+            return await self._ask(FleetScaling, "GET", f"/api/admin/fleets/{fleet.id}/scaling")
+        except Refused as refused:
+            if refused.status != httpx.codes.NOT_FOUND:
+                raise
+            raise OperatorError(f"Fleet {slug} in {stage} is not scaled, so it has no policy.") from None
 
     async def _tenant_id(self, tenant: str) -> UUID:
         try:

@@ -12,10 +12,12 @@ import typer
 
 from callsheet.cli.console import out, print_json
 from callsheet.cli.simulation_display import print_reports, read_with_progress, replay_with_progress
+from callsheet.cli.submit import URL
 from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
     from callsheet.scaling.simulation.policies import NamedPolicy
+    from callsheet.wire.scaling import FleetScaling
 
 ARRIVALS, POLICIES, CONDITIONS, RESULTS = "Arrivals", "Policies", "Conditions", "Results"
 
@@ -60,6 +62,15 @@ def simulate(
         help="TOML file with the rules of a policy, for example maximum = 4. Can be repeated.",
         rich_help_panel=POLICIES,
     ),
+    fleets: list[str] = typer.Option(
+        None,
+        "--fleet",
+        metavar="SLUG",
+        help="Use the current policy of this fleet of your installation. Can be repeated.",
+        rich_help_panel=POLICIES,
+    ),
+    stage: str = typer.Option("production", help="Stage of these fleets.", rich_help_panel=POLICIES),
+    url: str | None = URL,
     minimum: list[int] = typer.Option(
         None,
         "--min",
@@ -70,41 +81,41 @@ def simulate(
     maximum: list[int] = typer.Option(None, "--max", metavar="<int>", help="Most workers.", rich_help_panel=POLICIES),
     target_seconds: list[float] = typer.Option(
         None,
-        "--target-seconds",
+        "--target",
         metavar="<float>",
         help="Wanted backlog per slot, in seconds of work.",
         rich_help_panel=POLICIES,
     ),
     idle_seconds: list[float] = typer.Option(
         None,
-        "--idle-seconds",
+        "--idle",
         metavar="<float>",
         help="A worker that was not needed for so long goes.",
         rich_help_panel=POLICIES,
     ),
     warm_up_seconds: list[float] = typer.Option(
         None,
-        "--warm-up-seconds",
+        "--warm-up",
         metavar="<float>",
         help="A worker is expected so long after its order.",
         rich_help_panel=POLICIES,
     ),
     scale_out_cooldown_seconds: list[float] = typer.Option(
         None,
-        "--scale-out-cooldown-seconds",
+        "--scale-out-cooldown",
         metavar="<float>",
         help="Shortest time between two orders.",
         rich_help_panel=POLICIES,
     ),
     scale_in_cooldown_seconds: list[float] = typer.Option(
         None,
-        "--scale-in-cooldown-seconds",
+        "--scale-in-cooldown",
         metavar="<float>",
         help="Shortest time from a change of the fleet until workers go.",
         rich_help_panel=POLICIES,
     ),
     on_demand_minimum: list[int] = typer.Option(
-        None, "--on-demand-minimum", metavar="<int>", help="So many workers are on-demand.", rich_help_panel=POLICIES
+        None, "--on-demand-min", metavar="<int>", help="So many workers are on-demand.", rich_help_panel=POLICIES
     ),
     spot_share: list[float] = typer.Option(
         None,
@@ -124,6 +135,11 @@ def simulate(
     ),
     start_spread: float = typer.Option(
         0.0, help="Standard deviation of that time, relative to its mean.", rich_help_panel=CONDITIONS
+    ),
+    pickup_seconds: float = typer.Option(
+        0.0,
+        help="From the moment a free worker is given a job to the start of its run: it fetches the files first.",
+        rich_help_panel=CONDITIONS,
     ),
     run_noise: float = typer.Option(
         0.0, help="Vary each run time, with this relative standard deviation.", rich_help_panel=CONDITIONS
@@ -165,6 +181,7 @@ def simulate(
         slots=slots,
         start_seconds=start_seconds,
         start_spread=start_spread,
+        pickup_seconds=pickup_seconds,
         run_noise=run_noise,
         interruptions_per_hour=interruptions_per_hour,
         prefetch=prefetch,
@@ -184,7 +201,7 @@ def simulate(
     }
     if written_trace is not None:
         check_name(written_trace)
-    policies = variants(_policies(policy_files or []), changes)
+    policies = variants(_policies(policy_files or [], fleets or [], stage, url), changes)
     if trace_file is not None:
         trace = read_with_progress(trace_file)
     else:
@@ -203,9 +220,20 @@ def simulate(
         print_reports(trace, reports)
 
 
-def _policies(files: Sequence[Path]) -> list[NamedPolicy]:
+def _policies(files: Sequence[Path], fleets: Sequence[str], stage: str, url: str | None) -> list[NamedPolicy]:
     """The usual policy where none is named."""
     from callsheet.scaling.policy import Policy
-    from callsheet.scaling.simulation.policies import NamedPolicy, read_policy
+    from callsheet.scaling.simulation.policies import NamedPolicy, policy_of, read_policy, rules_in
 
-    return [read_policy(file) for file in files] or [NamedPolicy("", Policy())]
+    named = [read_policy(file) for file in files]
+    if fleets:
+        from callsheet.cli.operations_client import OperationsClient, with_operations
+
+        async def ask(client: OperationsClient) -> list[FleetScaling]:
+            return [await client.scaling(fleet, stage) for fleet in fleets]
+
+        found = with_operations(url, ask)
+        named += [
+            NamedPolicy(each.fleet_slug, policy_of(rules_in(each.model_dump()), each.fleet_slug)) for each in found
+        ]
+    return named or [NamedPolicy("", Policy())]

@@ -16,6 +16,7 @@ from callsheet.scaling.simulation.conditions import Conditions
 from callsheet.scaling.simulation.crew import Crew, Machine
 from callsheet.scaling.simulation.replay import MOST_INTERRUPTIONS, Outcome, Replay
 from callsheet.scaling.simulation.trace import LaneKey, Trace
+from callsheet.settings import ScalingSettings
 from callsheet.toolbox.errors import OperatorError
 from tests.support.naive_simulation import NaiveSimulation
 
@@ -57,7 +58,8 @@ conditions = st.builds(
     Conditions,
     interval_seconds=st.sampled_from([1.0, 5.0, 7.5]),
     slots=st.integers(1, 3),
-    start_seconds=st.sampled_from([None, 0.0, 13.0, 90.0]),
+    start_seconds=st.sampled_from([None, 0.0]),
+    pickup_seconds=st.sampled_from([0.0, 0.0, 4.0]),
     prefetch=st.booleans(),
 )
 
@@ -99,7 +101,7 @@ class WatchedReplay(Replay):
         def watched(machine: Machine, now: float) -> None:
             assert not machine.running
             assert machine.ahead is None
-            assert not machine.takes_work
+            assert not machine.takes_work or machine.started_at is None
             self.removed.append(machine)
             remove(machine, now)
 
@@ -141,6 +143,7 @@ def test_every_job_is_served_once_and_no_busy_worker_is_ended(
         conditions.interval_seconds,
         conditions.slots,
         conditions.start_seconds,
+        conditions.pickup_seconds,
         prefetch=conditions.prefetch,
         interruptions_per_hour=interruptions,
         notice_seconds=notice,
@@ -244,6 +247,20 @@ def test_a_crew_does_not_end_a_worker_that_holds_jobs() -> None:
     machine.running[1] = 1.0
     with pytest.raises(AssertionError, match="never ended"):
         crew.remove(machine, 2.0)
+
+
+def test_a_worker_that_takes_longer_to_start_than_the_warm_up_is_ended_and_paid_for() -> None:
+    trace = steady(HOUR, 60.0, 24)
+    slow = Conditions(start_seconds=100.0, start_spread=1.0)
+    outcome = Replay(trace, Policy(maximum=1), slow).run()
+    assert outcome.ordered_workers > len(trace)
+    assert max(outcome.waits) > 180.0
+    with pytest.raises(OperatorError, match=r"Workers take 200 s to start, .* its warm-up of 180 s"):
+        Replay(trace, Policy(maximum=1), Conditions(start_seconds=200.0))
+
+
+def test_the_fleet_is_looked_at_as_often_as_by_the_autoscaler() -> None:
+    assert Conditions().interval_seconds == ScalingSettings().interval_seconds
 
 
 def test_progress_is_told_to_the_end() -> None:

@@ -16,6 +16,9 @@ class Conditions:
     slots: int = 1
     # From the order of a worker until it takes jobs. None: as long as the policy's warm-up.
     start_seconds: float | None = None
+    # From the moment at which a free worker is given a job to the start of its run: it fetches the files first. A job
+    # that is fetched in advance starts at once.
+    pickup_seconds: float = 0.0
     # Standard deviation relative to the mean.
     start_spread: float = 0.0
     run_noise: float = 0.0

@@ -98,6 +98,12 @@ class Crew:
         machine.started_at = machine.idle_since = now
         self.free[machine] = None
 
+    def end_overdue(self, now: float, warm_up_seconds: float) -> None:
+        """Those that did not start in time are not waited for."""
+        for machine in [each for each in self.starting if now - each.ordered_at > warm_up_seconds]:
+            del self.starting[machine]
+            self.remove(machine, now)
+
     def drain(self, machine: Machine) -> None:
         machine.is_draining = True
         machine.seen = None

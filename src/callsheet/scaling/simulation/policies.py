@@ -39,6 +39,11 @@ def read_policy(file: Path) -> NamedPolicy:
     return NamedPolicy(file.stem, policy_of(rules, str(file)))
 
 
+def rules_in(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a policy, among others."""
+    return {name: values[name] for name in RULES if name in values}
+
+
 def policy_of(rules: Mapping[str, Any], where: str) -> Policy:
     """`where` the rules come from, for the sentence about one that is wrong."""
     for name, value in rules.items():

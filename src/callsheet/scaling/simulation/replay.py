@@ -69,6 +69,11 @@ class Replay:
         self._averages = Averages(self._line.workflows)
         random = Random(conditions.seed)  # noqa: S311 (a simulation)
         start = policy.warm_up_seconds if conditions.start_seconds is None else conditions.start_seconds
+        if start > policy.warm_up_seconds:
+            raise OperatorError(
+                f"Workers take {start:g} s to start, and the policy ends those that take longer than its warm-up of "
+                f"{policy.warm_up_seconds:g} s. Use a longer warm-up."
+            )
         self._start_times = Spread(start, conditions.start_spread, random)
         self._noise = Spread(1.0, conditions.run_noise, random)
         self._random = random
@@ -131,7 +136,7 @@ class Replay:
         while line.length:
             if crew.free:
                 machine, _ = crew.free.popitem(last=False)
-                self._begin(machine, line.take())
+                self._begin(machine, line.take(), self._now + self._conditions.pickup_seconds)
                 crew.offer(machine)
             elif crew.fetching:
                 machine, _ = crew.fetching.popitem(last=False)
@@ -142,11 +147,11 @@ class Replay:
         if line.length > self._outcome.longest_queue:
             self._outcome.longest_queue = line.length
 
-    def _begin(self, machine: Machine, job: int) -> None:
-        now = self._now
-        machine.running[job] = now
-        self._outcome.waits[job] = now - self._submitted[job]
-        self._schedule(now + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
+    def _begin(self, machine: Machine, job: int, moment: float) -> None:
+        """The run starts at this moment; until then the worker fetches what it needs."""
+        machine.running[job] = moment
+        self._outcome.waits[job] = moment - self._submitted[job]
+        self._schedule(moment + self._trace.run_seconds[job] * self._noise.draw(), self._end_run, (machine, job))
 
     def _end_run(self, subject: tuple[Machine, int]) -> None:
         machine, job = subject
@@ -161,7 +166,7 @@ class Replay:
         self._left -= 1
         if machine.ahead is not None:
             following, machine.ahead = machine.ahead, None
-            self._begin(machine, following)
+            self._begin(machine, following, self._now)
         elif not machine.running:
             machine.idle_since = self._now
         self._crew.offer(machine)
@@ -171,6 +176,9 @@ class Replay:
     # Workers
 
     def _start(self, machine: Machine) -> None:
+        if machine not in self._crew.starting:
+            # It was ended because it took too long.
+            return
         self._crew.start(machine, self._now)
         if machine.is_spot and self._conditions.interruptions_per_hour:
             lives = self._random.expovariate(self._conditions.interruptions_per_hour / HOUR)
@@ -194,7 +202,7 @@ class Replay:
         if machine not in self._crew.machines:
             return
         for job, started in machine.running.items():
-            self._outcome.run_seconds += self._now - started
+            self._outcome.run_seconds += max(0.0, self._now - started)
             self._outcome.repeated_runs += 1
             self._interrupted[job] += 1
             if self._interrupted[job] >= MOST_INTERRUPTIONS:
@@ -212,11 +220,12 @@ class Replay:
     def _look_at_fleet(self) -> None:
         crew, line = self._crew, self._line
         machines = [machine for machine in crew.machines if machine.started_at is not None]
-        late = self._now - self._policy.warm_up_seconds
-        coming = sum(machine.ordered_at > late for machine in crew.starting)
+        crew.end_overdue(self._now, self._policy.warm_up_seconds)
         seconds = self._averages.of_queue(line.by_workflow) if line.length else 0.0
         workers = [machine.seen or machine.as_worker() for machine in machines]
-        decision = decide(self._policy, Situation(self._now, line.length, seconds, workers, coming, self._history))
+        decision = decide(
+            self._policy, Situation(self._now, line.length, seconds, workers, len(crew.starting), self._history)
+        )
         self._history = decision.history
         self._follow(decision, machines)
         self._look += 1

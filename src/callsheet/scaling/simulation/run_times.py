@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from random import Random
 
+from callsheet.scaling.sharing import UNMEASURED_SECONDS
+
 # A mean of the first ten runs, then each run weighs a tenth, as in the table workflow_timings.
 LEAST_WEIGHT = 0.1
-# What a job of a workflow that never ran is taken for.
-UNMEASURED_SECONDS = 60.0
 
 
 class Spread:
