@@ -34,6 +34,8 @@ async def test_made_up_requests_never_break_the_server_nor_the_document(started:
             await connection.execute(KEEP_ALL_KEYS)
         # A stream that ends only with its job would be waited for, for ever.
         plane.jobs.feeds.close()
+        # Made once, by whoever asks first: it waits for its document no longer than ten seconds.
+        paths = (await client.get("/openapi.json", timeout=300)).json()["paths"]
         process = await asyncio.create_subprocess_exec(
             *(sys.executable, "-m", "schemathesis.cli", "--no-color", "--config-file", str(CONFIG)),
             *("run", f"{plane.settings.public_url}/openapi.json", "--header", f"Authorization: Bearer {person.key}"),
@@ -44,7 +46,6 @@ async def test_made_up_requests_never_break_the_server_nor_the_document(started:
         output = (await process.communicate())[0].decode()
         assert process.returncode == 0, output
 
-        paths = (await client.get("/openapi.json")).json()["paths"]
         operations = sum(len(methods) for methods in paths.values())
         assert f"Selected: {operations}/{operations}\n  Tested: {operations}\n" in output, output
         metrics = (await client.get("/metrics")).text

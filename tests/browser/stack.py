@@ -8,7 +8,7 @@ import json
 import os
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,8 @@ class Account:
 class Stack:
     home: Path
     port: int = field(default_factory=free_port)
+    # Settings that differ from those of every demo.
+    settings: Mapping[str, str] = field(default_factory=dict)
     _process: asyncio.subprocess.Process | None = None
 
     @property
@@ -57,7 +59,7 @@ class Stack:
                 stdout=output,
                 stderr=output,
                 cwd=self.home.parent,
-                env={**kept, "CALLSHEET_HOME": str(self.home)},
+                env={**kept, **self.settings, "CALLSHEET_HOME": str(self.home)},
             )
 
         def is_running() -> bool:
@@ -135,8 +137,8 @@ async def _posted(client: httpx.AsyncClient, path: str, body: dict[str, object])
 
 
 @asynccontextmanager
-async def running_stack(directory: Path) -> AsyncIterator[Stack]:
-    stack = Stack(directory / "home")
+async def running_stack(directory: Path, settings: Mapping[str, str] | None = None) -> AsyncIterator[Stack]:
+    stack = Stack(directory / "home", settings=settings or {})
     await stack.start()
     try:
         yield stack

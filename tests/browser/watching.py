@@ -23,6 +23,8 @@ class Watch:
     """Console errors, errors of scripts, violations of the content security policy, requests to other hosts."""
 
     url: str
+    # Where the files are, if that is another server.
+    storage_url: str | None = None
     problems: list[str] = field(default_factory=list)
     # The test has taken the server away: what cannot be reached is no mistake of the page.
     is_server_away: bool = False
@@ -52,5 +54,6 @@ class Watch:
         self.problems.append(f"script: {error.error}")
 
     def _on_request(self, request: Request) -> None:
-        if not request.url.startswith(self.url) and urlsplit(request.url).scheme not in LOCAL_SCHEMES:
+        own = tuple(url for url in (self.url, self.storage_url) if url is not None)
+        if not request.url.startswith(own) and urlsplit(request.url).scheme not in LOCAL_SCHEMES:
             self.problems.append(f"request to another host: {request.url}")

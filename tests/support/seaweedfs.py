@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import os
 import secrets
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape
 
 import httpx
 from botocore.auth import S3SigV4QueryAuth
@@ -51,10 +55,32 @@ class S3Server:
         }
 
     def create_bucket(self, name: str) -> None:
-        request = AWSRequest("PUT", f"{self.url}/{name}")
+        self._put(f"{self.url}/{name}")
+
+    def allow_pages(self, name: str, rules: Sequence[Mapping[str, Any]]) -> None:
+        """Sets CORS rules on a bucket, as `callsheet doctor` prints them: what `aws s3api put-bucket-cors` does."""
+        self._put(f"{self.url}/{name}?cors=", cors_document(rules).encode())
+
+    def _put(self, url: str, content: bytes = b"") -> None:
+        request = AWSRequest("PUT", url)
         credentials = ReadOnlyCredentials(self.access_key_id, self.secret_access_key, None)
         S3SigV4QueryAuth(credentials, "s3", REGION).add_auth(request)
-        httpx.put(request.url, timeout=60).raise_for_status()
+        checksum = {"content-md5": base64.b64encode(hashlib.md5(content, usedforsecurity=False).digest()).decode()}
+        answer = httpx.put(request.url, content=content, headers=checksum if content else {}, timeout=60)
+        assert answer.is_success, answer.text
+
+
+def cors_document(rules: Sequence[Mapping[str, Any]]) -> str:
+    """The rules as S3's API takes them."""
+    names = {"AllowedOrigins": "AllowedOrigin", "AllowedMethods": "AllowedMethod", "AllowedHeaders": "AllowedHeader"}
+    names["ExposeHeaders"] = "ExposeHeader"
+    written = [
+        "".join(f"<{name}>{escape(str(value))}</{name}>" for member, name in names.items() for value in rule[member])
+        + f"<MaxAgeSeconds>{rule['MaxAgeSeconds']}</MaxAgeSeconds>"
+        for rule in rules
+    ]
+    inner = "".join(f"<CORSRule>{rule}</CORSRule>" for rule in written)
+    return f'<CORSConfiguration xmlns="http://s3.amazonaws.com/doc/2006-03-01/">{inner}</CORSConfiguration>'
 
 
 class SeaweedFS:

@@ -1,4 +1,5 @@
 import type { ReactNode } from "react";
+import { classes } from "./classes";
 
 interface Props {
   title: ReactNode;
@@ -6,17 +7,19 @@ interface Props {
   /** Above the title: a badge, or where one comes from. */
   above?: ReactNode;
   actions?: ReactNode;
+  /** The actions are few and short: they stand beside the title on a phone, too. */
+  isTight?: boolean;
 }
 
-export function PageHead({ title, text, above, actions }: Props) {
+export function PageHead({ title, text, above, actions, isTight = false }: Props) {
   return (
-    <div className="mb-6 flex flex-col gap-4 md:flex-row md:items-end md:justify-between">
+    <div className={classes("mb-6 flex gap-4", isTight ? "items-start justify-between md:items-end" : "flex-col lg:flex-row lg:items-end lg:justify-between")}>
       <div className="min-w-0">
         {above !== undefined && <div className="mb-2">{above}</div>}
         <h1 className="break-words">{title}</h1>
         {text !== undefined && <p className="mt-1 text-muted">{text}</p>}
       </div>
-      {actions !== undefined && <div className="flex flex-wrap gap-2">{actions}</div>}
+      {actions !== undefined && <div className={classes("flex shrink-0 gap-2", isTight ? "justify-end" : "flex-wrap")}>{actions}</div>}
     </div>
   );
 }

@@ -30,7 +30,7 @@ export function Frame() {
       <div className="flex min-w-0 flex-col">
         <ReconnectingBar />
         <TopBar onSearch={() => setPaletteOpen(true)} />
-        <main id="content" tabIndex={-1} className="mx-auto w-full max-w-7xl grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12">
+        <main id="content" tabIndex={-1} className="mx-auto w-full max-w-page grow px-4 pt-5 pb-28 outline-none md:px-8 md:pt-7 md:pb-12 2xl:max-w-wide">
           <Outlet />
         </main>
       </div>

@@ -47,7 +47,7 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
                 {PLACES.map((place) => (
                   <PaletteItem key={place.to} value={place.label} icon={<place.icon size={16} />} onSelect={run(() => navigate({ to: place.to }))}>
                     {place.label}
-                    <span className="ml-auto flex gap-1">
+                    <span className="ml-auto flex gap-1 touch:hidden">
                       <kbd>G</kbd>
                       <kbd>{place.key.toUpperCase()}</kbd>
                     </span>

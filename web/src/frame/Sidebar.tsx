@@ -42,7 +42,7 @@ function Entry({ place }: { place: Place }) {
   return (
     <Link
       to={place.to}
-      className="flex min-h-8.5 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
+      className="flex min-h-8.5 touch:min-h-11 items-center gap-2.5 rounded-s px-2 text-muted transition-colors duration-100 hover:bg-hover hover:text-text"
       activeProps={{ className: "bg-hover text-text! font-[550]", "aria-current": "page" }}
     >
       <place.icon size={16} strokeWidth={1.8} aria-hidden />

@@ -15,7 +15,8 @@ export function AccountPage() {
   const navigate = useNavigate({ from: "/account" });
   const me = useQuery(meQuery);
   return (
-    <>
+    // No wider than a line of a list is read across.
+    <div className="max-w-4xl">
       <PageHead title={accountTexts.title} text={me.data?.email} />
       <Tabs
         label={accountTexts.tabs}
@@ -28,6 +29,6 @@ export function AccountPage() {
           { value: "appearance", label: accountTexts.appearance, content: <AppearanceTab /> },
         ]}
       />
-    </>
+    </div>
   );
 }

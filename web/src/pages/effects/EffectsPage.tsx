@@ -30,7 +30,7 @@ export function EffectsPage() {
   return (
     <>
       <PageHead title={effectTexts.title} text={effectTexts.text} />
-      <div className="mb-6 flex flex-col gap-3 md:flex-row md:items-center">
+      <div className="mb-6 flex flex-col gap-3 lg:flex-row lg:items-center">
         <SearchBox value={q} onChange={(next) => go({ q: next || undefined, category: category || undefined })} />
         {effects.isPending && <Skeleton className="my-1 h-8 touch:h-11 w-64 max-w-full rounded-full!" />}
         <Categories names={categoriesOf(all)} value={category} onChange={(next) => go({ q: q || undefined, category: next || undefined })} />

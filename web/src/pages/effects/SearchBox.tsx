@@ -25,7 +25,7 @@ export function SearchBox({ value, onChange }: { value: string; onChange: (value
     onChange(next);
   };
   return (
-    <div className="relative w-full shrink-0 md:w-64">
+    <div className="relative w-full shrink-0 lg:w-64">
       <Search size={16} aria-hidden className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" />
       <Input
         ref={input}

@@ -1,12 +1,12 @@
 import { Link } from "@tanstack/react-router";
 import { Download, Link2, MoreHorizontal, Share2, SlidersHorizontal, Trash2 } from "lucide-react";
-import { useState } from "react";
+import { useState, type MouseEvent } from "react";
 import type { Job, JobSummary } from "@/api/types";
 import { Button, Dialog, Menu, MenuItem } from "@/design";
 import { ShareDialog } from "@/parts/ShareDialog";
 import { notify } from "@/parts/notify";
 import { jobTexts } from "@/texts/job";
-import { useDeleteJob } from "./useJobActions";
+import { useDeleteJob, useSaveFile } from "./useJobActions";
 
 /** What can be done with a job that has ended. */
 export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) {
@@ -40,13 +40,19 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
 function DownloadButton({ job }: { job: Job }) {
   const outputs = job.outputs ?? [];
   const [first] = outputs;
+  const save = useSaveFile();
   const isOne = outputs.length === 1 && first?.url;
   const url = isOne ? (first.url ?? "") : `/api/library/download?job_id=${job.id}`;
-  // A browser saves what comes from here; what comes from a bucket elsewhere it may show instead, then not in this tab.
+  // A browser saves what a link of ours leads to. What is in a bucket elsewhere it would show instead.
   const isHere = new URL(url, window.location.origin).origin === window.location.origin;
+  const onClick = (event: MouseEvent) => {
+    if (isHere || !isOne) return;
+    event.preventDefault();
+    save.mutate(first.file_id);
+  };
   return (
     <Button look="go" asChild>
-      <a href={url} download={isOne ? first.name : true} target={isHere ? undefined : "_blank"} rel="noreferrer">
+      <a href={url} download={isOne ? first.name : true} onClick={onClick} rel="noreferrer">
         <Download size={16} aria-hidden />
         {isOne ? jobTexts.download : jobTexts.downloadAll}
       </a>
@@ -58,7 +64,9 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   const inner = (
     <>
       <SlidersHorizontal size={16} aria-hidden />
-      {jobTexts.again}
+      <span>
+        {jobTexts.again} <span className="max-lg:sr-only">{jobTexts.withChanges}</span>
+      </span>
     </>
   );
   const look = isFirst && summary.status === "completed" ? "go" : "plain";

@@ -10,7 +10,7 @@ import { StatusTabs } from "./StatusTabs";
 
 const ANY = "any";
 // Side by side on a phone, too.
-const SIZE = "w-auto! min-w-28 max-sm:min-w-0! max-sm:max-w-none! max-sm:grow max-sm:basis-0 max-sm:px-2! max-sm:text-s!";
+const SIZE = "w-auto! min-w-28 max-sm:min-w-0! max-lg:max-w-none! max-lg:grow max-lg:basis-0 max-sm:gap-1! max-sm:px-2! max-sm:text-s!";
 const KINDS: readonly Choice[] = [{ value: ANY, label: jobsTexts.anyKind }, ...Object.entries(jobsTexts.kinds).map(([value, label]) => ({ value, label }))];
 const TIMES: readonly Choice<TimeFilter>[] = TIME_FILTERS.map((value) => ({ value, label: jobsTexts.times[value] }));
 

@@ -25,7 +25,7 @@ export function JobsPage() {
   const selection = useSelection(jobs);
   return (
     <>
-      <PageHead title={jobsTexts.title} text={jobsTexts.text} actions={jobs.length > 0 && <SelectButton selection={selection} />} />
+      <PageHead isTight title={jobsTexts.title} text={jobsTexts.text} actions={jobs.length > 0 && <SelectButton selection={selection} />} />
       <FilterBar search={search} />
       {query.isError && jobs.length === 0 ? (
         <ProblemPanel error={query.error} onRetry={() => void query.refetch()} />

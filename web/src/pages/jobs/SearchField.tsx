@@ -25,7 +25,7 @@ export function SearchField({ value, onChange }: { value: string; onChange: (val
     return () => clearTimeout(timer);
   }, [typed, onChange]);
   return (
-    <div className="relative min-w-52 grow basis-full sm:basis-64">
+    <div className="relative min-w-52 grow basis-full lg:basis-64">
       <Search size={16} className="pointer-events-none absolute top-1/2 left-3 -translate-y-1/2 text-muted" aria-hidden />
       <Input
         ref={input}

@@ -15,7 +15,7 @@ interface Props {
 }
 
 /** The frame around media of one shape: portrait media are as high as fits, not as wide as the page. */
-export function MediaBox({ ratio, maxHeight = "min(68dvh, 46rem)", isDark = true, controls, ref, className, children }: Props) {
+export function MediaBox({ ratio, maxHeight = "68dvh", isDark = true, controls, ref, className, children }: Props) {
   const style = { "--ratio": ratio, "--most": maxHeight } as CSSProperties;
   return (
     <div ref={ref} style={style} className={classes("media-box panel mx-auto flex flex-col overflow-hidden", className)}>
