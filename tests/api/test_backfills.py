@@ -13,6 +13,7 @@ from callsheet.jobs.description_backfill import DescriptionBackfill
 from callsheet.media.previews.backfill import PreviewBackfill
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint
+from callsheet.wire.errors import Unavailable
 from tests.support.catalog import Studio
 from tests.support.crashes import crashed_at
 from tests.support.holding import stalled_at
@@ -143,6 +144,32 @@ async def test_a_job_whose_effect_is_gone_is_found_by_the_name_of_its_file(
     [row] = (await descriptions_of(pool, ann)).values()
     assert (row["title"], row["prompt"], row["search_text"]) == ("Claymation", None, "claymation fox.mp4")
     assert (await studio.shown(ann, "/api/library/jobs?q=fox"))["items"][0]["id"] == job["id"]
+
+
+async def test_storage_that_is_away_is_waited_for_and_a_graph_that_is_gone_is_not(
+    studio: Studio, ann: Person, plane: ControlPlane, pool: Database, descriptions: Descriptions
+) -> None:
+    job = await studio.submit(ann, await studio.effect(name="Claymation"), input_file_id=await studio.file(ann))
+    await undo(pool, ann)
+
+    async def away(*_: object) -> Any:
+        raise Unavailable("Storage does not answer.")
+
+    async def gone(*_: object) -> Any:
+        return None
+
+    # What is remembered of the graph would answer for storage.
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(type(plane.catalog.payloads), "find_graph", away)
+        with pytest.raises(Unavailable):
+            await descriptions.step(pool)
+        assert await descriptions_of(pool, ann) == {}
+        broken.setattr(type(plane.catalog.payloads), "find_graph", gone)
+        while await descriptions.step(pool):
+            pass
+    found = await descriptions_of(pool, ann)
+    assert found[UUID(job["id"])]["title"] == "Claymation"
+    assert found[UUID(job["id"])]["prompt"] is None
 
 
 async def test_files_from_before_become_due_for_previews_behind_newer_ones(

@@ -37,12 +37,19 @@ class GraphStore:
 
     async def read(self, key: str) -> dict[str, Any]:
         """The graph; whoever gets it must not change it."""
+        found = await self.find(key)
+        if found is None:
+            raise Unavailable("The graph of this workflow is not in storage any more.")
+        return found
+
+    async def find(self, key: str) -> dict[str, Any] | None:
+        """The same; None where it is not in storage."""
         found = self._kept.get(key)
         if found is None:
             try:
                 found = json.loads(await self._storage.read(key, LARGEST_GRAPH))
             except NotFound:
-                raise Unavailable("The graph of this workflow is not in storage any more.") from None
+                return None
             self._kept[key] = found
             if len(self._kept) > KEPT_GRAPHS:
                 self._kept.popitem(last=False)

@@ -160,6 +160,10 @@ class Payloads:
         """As it was written, with its placeholders; whoever gets it must not change it."""
         return await self._graphs.read(recipe.graph_path)
 
+    async def find_graph(self, recipe: Recipe) -> Graph | None:
+        """The same; None where it is not in storage."""
+        return await self._graphs.find(recipe.graph_path)
+
     async def build(
         self, recipe: Recipe, resolved: Resolved, primary: InputFile | None, user_files: Mapping[UUID, InputFile]
     ) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from callsheet.plumbing.database import Database
 from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.plumbing.sql import Row, statements
 from callsheet.wire.catalog import PropertyType
-from callsheet.wire.errors import Refusal
 
 SQL = statements("callsheet.jobs", "backfill_statements.sql")
 BATCH = 100
@@ -65,10 +64,8 @@ class DescriptionBackfill(Backfill):
     async def _source(self, effect_id: UUID) -> tuple[Recipe, Graph] | None:
         """What jobs of this effect are made from today; None where that is gone."""
         recipe = await self._catalog.effects.recipe(str(effect_id))
-        try:
-            return None if recipe is None else (recipe, await self._catalog.payloads.graph(recipe))
-        except Refusal:
-            return None
+        graph = None if recipe is None else await self._catalog.payloads.find_graph(recipe)
+        return None if recipe is None or graph is None else (recipe, graph)
 
 
 def title_of(row: Row) -> str:
