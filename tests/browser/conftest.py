@@ -19,7 +19,7 @@ from tools.chromium import ARGUMENTS, ROOT, chromium_path
 
 DESKTOP = {"width": 1440, "height": 900}
 # A page that is slow on a busy machine is not wrong.
-PATIENCE_MS = 30_000
+PATIENCE_MS = 180_000
 expect.set_options(timeout=PATIENCE_MS)
 
 

@@ -21,6 +21,8 @@ from tests.support.waiting import until
 
 _numbers = itertools.count(1)
 PASSWORD = "correct horse battery"
+# A dozen processes and a rendering: minutes on a machine that has much else to do.
+START_SECONDS = 900.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class Stack:
             assert self._process.returncode is None, log.read_text()
             return "Callsheet is running" in log.read_text()
 
-        await until(is_running)
+        await until(is_running, START_SECONDS)
 
     @property
     def link(self) -> str:
