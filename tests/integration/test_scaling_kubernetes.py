@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.scaling.driver import DriverError, ScaledFleet
+from callsheet.scaling.driver import DriverError, OptionError, ScaledFleet
 from callsheet.scaling.drivers.kubernetes import Kubernetes
 from callsheet.scaling.policy import Policy
 from tests.support.kubernetes_api import COST, NAME, NAMESPACE, Cluster, serving, write_kubeconfig
@@ -240,3 +240,9 @@ async def test_a_failure_is_one_sentence(deployment: Cluster, driver: Kubernetes
     with pytest.raises(DriverError, match="The Kubernetes API cannot be reached"):
         await other.actual(fleet())
     await other.close()
+
+
+def test_an_option_that_cannot_be_is_named_in_words(driver: Kubernetes) -> None:
+    with pytest.raises(OptionError, match="name: should be lower-case letters, digits, dots and dashes"):
+        driver.checked({"name": "Face_Swap"})
+    assert driver.checked({"name": "face-swap"}) == {"kind": "deployment", "name": "face-swap"}

@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
-from callsheet.scaling.drivers.options import checked_options, read_options
+from callsheet.scaling.drivers.options import checked_options, fits, read_options
 from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
 from callsheet.toolbox.logs import get_logger
@@ -44,7 +44,7 @@ class AwsAsgOptions(BaseModel):
     on_demand_group: Line | None = Field(
         None, description="Second group for the on-demand workers; the first one then holds the spot workers."
     )
-    region: Annotated[str, Field(pattern=r"^[a-z0-9-]{1,32}$")] | None = Field(
+    region: Annotated[str, AfterValidator(fits(r"[a-z0-9-]{1,32}", "should be like eu-central-1"))] | None = Field(
         None, description="Region of the groups. Default: fleet.asg_region, or that of the AWS chain."
     )
     sets_distribution: bool = Field(

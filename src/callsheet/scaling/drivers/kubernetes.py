@@ -14,10 +14,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
-from callsheet.scaling.drivers.options import checked_options, read_options
+from callsheet.scaling.drivers.options import checked_options, fits, read_options
 from callsheet.scaling.drivers.pods import (
     DELETION_COST,
     LOWERED,
@@ -45,7 +45,15 @@ TRIES = 5
 ANSWER_SECONDS = 10.0
 LONGEST_MESSAGE = 300
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?$")]
+Name = Annotated[
+    str,
+    AfterValidator(
+        fits(
+            r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
+            "should be lower-case letters, digits, dots and dashes, 253 at most, as names in Kubernetes are",
+        )
+    ),
+]
 
 
 class KubernetesOptions(BaseModel):

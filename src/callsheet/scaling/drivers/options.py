@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -11,6 +12,17 @@ from callsheet.scaling.driver import DriverError, OptionError, ScaledFleet
 from callsheet.wire.forms import reason_of
 
 Options = TypeVar("Options", bound=BaseModel)
+
+
+def fits(pattern: str, sentence: str) -> Callable[[str], str]:
+    """A validator that says in words what the text must be."""
+
+    def check(value: str) -> str:
+        if re.fullmatch(pattern, value) is None:
+            raise ValueError(sentence)
+        return value
+
+    return check
 
 
 def checked_options(model: type[Options], options: Mapping[str, object]) -> Options:

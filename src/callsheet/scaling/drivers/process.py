@@ -15,11 +15,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Annotated, Any, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field, SecretStr
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr
 
 from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
 from callsheet.scaling.drivers.local_agents import COMMAND, LocalAgent, LocalAgents, worker_prefix
-from callsheet.scaling.drivers.options import checked_options, read_options
+from callsheet.scaling.drivers.options import checked_options, fits, read_options
 from callsheet.settings import Settings, environment_for_programs, variable_name
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sections import NULLS, WebAddress
@@ -66,8 +66,10 @@ class ProcessOptions(BaseModel):
     engine_urls: tuple[WebAddress, ...] = Field(
         (), max_length=1000, description="URL of the engine of each agent. Default: engine.url for all of them."
     )
-    gpus: tuple[Annotated[str, Field(pattern=r"^[A-Za-z0-9,./-]{1,200}$")], ...] = Field(
-        (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
+    gpus: tuple[Annotated[str, AfterValidator(fits(r"[A-Za-z0-9,./-]{1,200}", "should be like 0 or 0,1"))], ...] = (
+        Field(
+            (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
+        )
     )
     leaves_with_control_plane: bool = Field(False, description="End the agents when the control plane ends.")
 
