@@ -1,0 +1,197 @@
+"""Control planes killed, frozen and doubled in the middle of decisions, and a program that hangs after it acted.
+
+Whatever happens: never more workers than the maximum, no worker ended that holds a job, every job done once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+
+from callsheet.app import with_free_port
+from callsheet.plumbing.databases import Databases
+from callsheet.plumbing.failpoints import Failpoint
+from callsheet.scaling.drivers.command import CommandDriver
+from callsheet.scaling.rules import ScalingRules
+from callsheet.settings import ScalingSettings, Settings
+from callsheet.wire.fleet import CreateFleetRequest, Fleet
+from callsheet.wire.scaling import ScalingRequest
+from tests.support.control_plane_process import ControlPlaneProcess
+from tests.support.core import Core, Member, open_core
+from tests.support.fleet import join, registry
+from tests.support.scaling import AT_ONCE
+from tests.support.stopping_plane import ROOT, program
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.thorough
+
+MAXIMUM = 2
+JOBS = 4
+# A cloud in a directory: a file for each worker, and a line for each call. `slow` in the directory: it acts and hangs.
+CLOUD = """
+import os, pathlib, sys, time
+here = pathlib.Path(sys.argv[1]); workers = here / "workers"; workers.mkdir(exist_ok=True)
+action, *rest = sys.argv[2:]
+def log(line):
+    with (here / "calls").open("a") as file: file.write(line + "\\n")
+if action == "list":
+    print("\\n".join(sorted(os.listdir(workers))))
+elif action == "want":
+    for number in range(1, 1000):
+        if len(os.listdir(workers)) >= int(rest[0]): break
+        if not any((here / kind / f"gpu-{number}").exists() for kind in ("workers", "ended")):
+            (workers / f"gpu-{number}").touch()
+    log(f"want {rest[0]} exist {len(os.listdir(workers))}")
+elif action == "end":
+    (here / "ended").mkdir(exist_ok=True)
+    for name in rest:
+        if (workers / name).exists(): (workers / name).rename(here / "ended" / name)
+        log(f"end {name}")
+if action != "list" and (here / "slow").exists():
+    (here / "slow").unlink()
+    time.sleep(60)
+"""
+
+
+class Scene:
+    """An installation with one scaled fleet, whose workers are played here, and control planes that are processes."""
+
+    def __init__(self, settings: Settings, core: Core, ann: Member, fleet: Fleet, directory: Path, cloud: Path):
+        self.settings = settings
+        self.core = core
+        self.ann = ann
+        self.fleet = fleet
+        self.directory = directory
+        self.cloud = cloud
+        self.room = registry(core.databases, core.room.execution)
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        return (sys.executable, "-c", CLOUD, str(self.cloud))
+
+    async def plane(self, undo: AsyncExitStack, **more: object) -> ControlPlaneProcess:
+        settings = await with_free_port(
+            self.settings.model_copy(
+                update={"server": self.settings.server.model_copy(update={"port": 0})},
+            )
+        )
+        commands = ScalingSettings(commands={"rent": self.command}).model_dump_json(include={"commands"})
+        variables = {
+            "CALLSHEET_SCALING__COMMANDS": commands.removeprefix('{"commands":').removesuffix("}"),
+            "CALLSHEET_SCALING__INTERVAL_SECONDS": "1",
+            "CALLSHEET_SCALING__DRIVER_SECONDS": "3",
+            "CALLSHEET_TASKS__IN_PROCESS": "0",
+            "CALLSHEET_SERVER__WEB_APPLICATION": "false",
+            "PYTHONPATH": str(ROOT),
+        }
+        plane = ControlPlaneProcess(settings, self.directory, variables, **more)  # type: ignore[arg-type]
+        undo.push_async_callback(plane.kill)
+        await plane.start()
+        return plane
+
+    def names(self, kind: str = "workers") -> list[str]:
+        directory = self.cloud / kind
+        return sorted(file.name for file in directory.iterdir()) if directory.exists() else []
+
+    def calls(self) -> list[str]:
+        file = self.cloud / "calls"
+        return file.read_text().splitlines() if file.exists() else []
+
+    async def work(self) -> None:
+        """All that exist and are not registered do so; each does jobs as long as it is given any."""
+        for name in self.names():
+            rows = await self.core.rows(
+                self.core.databases.central, "SELECT FROM comfyui_workers WHERE worker_id = $1", name
+            )
+            if not rows:
+                await join(self.room, name, fleet_slug=self.fleet.slug, stage=self.fleet.stage)
+            started = await self.core.lease(name)
+            if started is not None:
+                assert name in self.names(), "a worker that was ended is given no job"
+                await self.core.complete(started)
+        for name in self.names("ended"):
+            await self.core.rows(self.core.databases.central, "DELETE FROM comfyui_workers WHERE worker_id = $1", name)
+
+    async def until_done(self) -> None:
+        """Every job is done, and every worker that was started is ended."""
+
+        async def is_done() -> bool:
+            await self.work()
+            rows = await self.core.rows(self.core.databases.central, "SELECT FROM ai_job_dispatches")
+            return not rows and self.names() == [] and self.names("ended") != []
+
+        await until(is_done, every=0.2)
+        for line in self.calls():
+            if line.startswith("want"):
+                assert int(line.split()[-1]) <= MAXIMUM
+        rows = await self.core.rows(self.core.databases.central, "SELECT status FROM dispatch_history")
+        assert [row["status"] for row in rows] == ["completed"] * JOBS
+        await self.core.check_drained()
+
+
+@pytest.fixture
+async def scene(databases: Databases, settings: Settings, tmp_path: Path) -> Scene:
+    core = await open_core(databases).prepare()
+    ann = await core.member("pool_1")
+    room = registry(databases, core.room.execution)
+    [row] = await core.rows(databases.central, "SELECT slug FROM workflows WHERE id = $1", core.workflow)
+    fleet = await room.fleets.create(CreateFleetRequest(slug="gpu", workflow_slugs=[row["slug"]]), "operator")
+    cloud = tmp_path / "cloud"
+    cloud.mkdir()
+    scene = Scene(settings, core, ann, fleet, tmp_path, cloud)
+    driver = CommandDriver(ScalingSettings(commands={"rent": scene.command}))
+    request = ScalingRequest(driver="command", options={"command": "rent"}, maximum=MAXIMUM, **AT_ONCE)
+    await ScalingRules(databases, {"command": driver}).put(fleet.id, request, "operator")
+    return scene
+
+
+async def submit(scene: Scene) -> None:
+    for _ in range(JOBS):
+        await scene.core.submit(scene.ann)
+
+
+@pytest.mark.parametrize("point", [Failpoint.SCALING_RECORDED_BEFORE_DRIVER, Failpoint.SCALING_ORDERED_BEFORE_END])
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+async def test_a_control_plane_that_dies_or_freezes_in_a_decision_is_followed(
+    scene: Scene, point: Failpoint, number: signal.Signals
+) -> None:
+    async with AsyncExitStack() as undo:
+        await submit(scene)
+        first = await scene.plane(undo, program=program(number, [point]))
+        await until(lambda: first.is_over if number is signal.SIGKILL else first.is_stopped())
+        await scene.plane(undo)
+        await scene.until_done()
+        if number is signal.SIGSTOP:
+            # It wakes up with an old decision in hand, and must do nothing that is wrong now.
+            before = len(scene.names("ended"))
+            first.send(signal.SIGCONT)
+            await submit(scene)
+            await until(lambda: scene.names() != [] or len(scene.names("ended")) > before)
+            for line in scene.calls():
+                assert not line.startswith("want") or int(line.split()[-1]) <= MAXIMUM
+
+
+async def test_two_control_planes_with_a_program_that_hangs_after_it_acted(scene: Scene) -> None:
+    async with AsyncExitStack() as undo:
+        (scene.cloud / "slow").touch()
+        await submit(scene)
+        for _ in range(2):
+            await scene.plane(undo)
+        await until(lambda: bool(scene.names()))
+        await scene.until_done()
+
+
+async def test_control_planes_that_are_killed_again_and_again(scene: Scene) -> None:
+    async with AsyncExitStack() as undo:
+        await submit(scene)
+        steady = await scene.plane(undo)
+        for _ in range(3):
+            other = await scene.plane(undo)
+            await scene.work()
+            await steady.kill()
+            steady = other
+        await scene.until_done()
