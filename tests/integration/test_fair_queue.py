@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import Counter
+from typing import Any
 from uuid import UUID
 
 import pytest
 
 from callsheet.dispatch.arrivals import CHANNEL
 from callsheet.dispatch.facts import Ending, Lease
+from callsheet.dispatch.leasing import Round
 from callsheet.dispatch.turns import Arena
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.shares import ChangeShare
@@ -59,6 +61,32 @@ async def test_workers_that_ask_together_are_shared_out_too(core: Core) -> None:
     members = [await flooded(core, 20) for _ in range(3)]
     given = Counter(lease.tenant_id for lease in await leased(core, 12))
     assert given == {member.tenant_id: 4 for member in members}
+
+
+async def test_a_lease_looks_behind_what_another_statement_of_this_process_takes(
+    core: Core, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await flooded(core, 40)
+    await leased(core)
+    leasing = core.room.queue.leasing
+    arena = leasing.turns.arena(core.criteria())
+    [(seat, _)] = arena.draw(1)
+    arena.take_back(seat, 1)
+    statements = 0
+    round_of = leasing._round
+
+    async def count(*values: Any) -> Round | None:
+        nonlocal statements
+        statements += 1
+        return await round_of(*values)
+
+    monkeypatch.setattr(leasing, "_round", count)
+    first = "SELECT FROM ai_job_dispatches WHERE status = 'queued' ORDER BY dispatch_id LIMIT 20 FOR UPDATE"
+    async with holding(core.databases.central, first):
+        seat.taking = 20
+        assert len(await leased(core, 15)) == 15
+    assert statements == 1
+    assert seat.taking == 20
 
 
 async def test_a_tenant_with_little_work_leaves_the_rest_to_others(core: Core) -> None:

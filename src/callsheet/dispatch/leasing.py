@@ -241,17 +241,25 @@ class Leasing:
             of |= seat.lanes
             seats += [number] * len(seat.lanes)
             wanted += [count] * len(seat.lanes)
-        rows = await SQL["take"].rows(
-            connection,
-            lane_ids=list(of),
-            seats=seats,
-            wanted=wanted,
-            workers=[worker_id for worker_id, _ in asking],
-            poll_ids=unless_all_none([poll_id for _, poll_id in asking]),
-            tokens=new_tokens(len(asking)),
-            spare=spare,
-            now=now,
-        )
+        # Behind the rows that another statement of this process is about to take.
+        spare += max(seat.taking for seat, _ in drawn)
+        for seat, count in drawn:
+            seat.taking += count
+        try:
+            rows = await SQL["take"].rows(
+                connection,
+                lane_ids=list(of),
+                seats=seats,
+                wanted=wanted,
+                workers=[worker_id for worker_id, _ in asking],
+                poll_ids=unless_all_none([poll_id for _, poll_id in asking]),
+                tokens=new_tokens(len(asking)),
+                spare=spare,
+                now=now,
+            )
+        finally:
+            for seat, count in drawn:
+                seat.taking -= count
         given = [0] * len(drawn)
         leases: dict[int, Lease] = {}
         for row in rows if rows[0]["dispatch_id"] is not None else ():

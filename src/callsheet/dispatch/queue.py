@@ -42,6 +42,9 @@ from callsheet.wire.errors import InvalidRequest
 
 # A route, and the lane that has work now; without, something that waited for a slot may be possible now.
 Arrived = Callable[[int, str, str, Lane | None], None]
+# Statements that lease for the same workers. The second is under way while the leases of the first are handed out, which
+# takes as long as the statement: with one, the database waits for Python and Python for the database.
+LEASES_AT_ONCE = 2
 # What is leased as soon as it is there, and to whom.
 Birth = tuple[Entry, str]
 
@@ -123,7 +126,7 @@ class Queue:
         first = self._asking.get(criteria)
         if first is None:
             run = partial(self.leasing.first_leases, criteria)
-            first = self._asking[criteria] = Batcher(run, abandoned=self._give_up_answer)
+            first = self._asking[criteria] = Batcher(run, at_once=LEASES_AT_ONCE, abandoned=self._give_up_answer)
         try:
             lease, is_final = await first(asking)
         finally:

@@ -85,6 +85,8 @@ class Seat:
     wanted: int = 0
     # How often in a row not its oldest job was asked for, but one whose models are loaded.
     passed: int = 0
+    # How many are being taken by statements of this process that are under way.
+    taking: int = 0
 
     @property
     def tenant_id(self) -> UUID:

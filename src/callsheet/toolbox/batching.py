@@ -17,8 +17,10 @@ class Batcher(Generic[Item, Result]):
     """`await batcher(item)` runs `run([item, …])` with whatever else has arrived, and answers this item's result.
 
     One batch runs at a time: what arrives meanwhile makes the next one, so batches grow with the load and no timer is
-    needed. When a batch fails with an error of `isolate`, its items are run one by one, so that a poisoned item fails
-    alone. A caller that went away while its item was in work is told to `abandoned`, with the result nobody took.
+    needed. With `at_once`, further batches run beside it, each of half the limit at least: the next statement is under
+    way while the results of the last are handed out, and batches stay large. When a batch fails with an error of
+    `isolate`, its items are run one by one, so that a poisoned item fails alone. A caller that went away while its item
+    was in work is told to `abandoned`, with the result nobody took.
     """
 
     def __init__(
@@ -26,27 +28,29 @@ class Batcher(Generic[Item, Result]):
         run: Callable[[Sequence[Item]], Awaitable[Sequence[Result]]],
         *,
         limit: int = 100,
+        at_once: int = 1,
         isolate: tuple[type[Exception], ...] = (),
         abandoned: Callable[[Item, Result], Awaitable[None]] | None = None,
     ):
         self._run = run
         self._limit = limit
+        self._at_once = at_once
         self._isolate = isolate
         self._abandoned = abandoned
         self._waiting: list[tuple[Item, asyncio.Future[Result]]] = []
-        self._runner: asyncio.Task[None] | None = None
+        self._runners: set[asyncio.Task[None]] = set()
         self.batches = 0
         self.items = 0
 
     @property
     def is_idle(self) -> bool:
-        return self._runner is None and not self._waiting
+        return not self._runners and not self._waiting
 
     async def __call__(self, item: Item) -> Result:
         future: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
         self._waiting.append((item, future))
-        if self._runner is None:
-            self._runner = asyncio.create_task(self._work())
+        if not self._runners or self._is_worth_another(len(self._runners)):
+            self._runners.add(asyncio.create_task(self._work()))
         try:
             return await future
         except asyncio.CancelledError:
@@ -55,16 +59,23 @@ class Batcher(Generic[Item, Result]):
                 await asyncio.shield(self._tell(item, future.result()))
             raise
 
+    def _is_worth_another(self, running: int) -> bool:
+        """Whether one more batch should run beside so many."""
+        return running < self._at_once and 2 * len(self._waiting) >= self._limit
+
     async def _work(self) -> None:
+        runner = asyncio.current_task()
+        assert runner is not None
         try:
-            while self._waiting:
+            # What is too little for a batch beside others is left to those, which are at work and look again.
+            while self._waiting and (len(self._runners) == 1 or self._is_worth_another(len(self._runners) - 1)):
                 batch, self._waiting = self._waiting[: self._limit], self._waiting[self._limit :]
                 # Whoever left before the work began is simply not part of it.
                 batch = [(item, future) for item, future in batch if not future.cancelled()]
                 if batch:
                     await self._settle(batch)
         finally:
-            self._runner = None
+            self._runners.discard(runner)
 
     async def _settle(self, batch: list[tuple[Item, asyncio.Future[Result]]]) -> None:
         self.batches += 1

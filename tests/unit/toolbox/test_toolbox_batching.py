@@ -196,3 +196,33 @@ async def test_a_cancelled_worker_cancels_its_callers_instead_of_leaving_them_fo
         with pytest.raises(asyncio.CancelledError):
             await work.batcher(1)
         assert await work.batcher(2) == 4
+
+
+async def test_a_second_batch_runs_beside_the_first_where_half_a_batch_waits() -> None:
+    work = Work(limit=4, at_once=2)
+    first = await work.busy()
+    others = [asyncio.create_task(work.batcher(1))]
+    await settle()
+    # One is too little for a batch of its own.
+    assert work.batches == [[0]]
+    others += [asyncio.create_task(work.batcher(number)) for number in (2, 3, 4, 5)]
+    await settle()
+    assert work.batches == [[0], [1, 2, 3, 4]]
+    others += [asyncio.create_task(work.batcher(number)) for number in (6, 7)]
+    await settle()
+    # Two run, and there is no third.
+    assert len(work.batches) == 2
+    work.gate.set()
+    assert await asyncio.gather(first, *others) == [2 * n for n in range(8)]
+    assert work.batches == [[0], [1, 2, 3, 4], [5, 6, 7]]
+    assert work.batcher.is_idle
+
+
+async def test_two_batches_at_once_leave_nothing_behind() -> None:
+    work = Work(limit=4, at_once=2)
+    work.poison[3] = ConnectionError("gone")
+    results = await asyncio.gather(*(work.batcher(number) for number in range(11)), return_exceptions=True)
+    assert [result for result in results if isinstance(result, int)] == [2 * n for n in range(4, 11)]
+    assert [type(result) for result in results[:4]] == [ConnectionError] * 4
+    assert work.batcher.is_idle
+    assert await work.batcher(20) == 40
