@@ -65,6 +65,8 @@ class PgQueuerPeer:
     async def drain(self, jobs: int) -> int:
         self._done = 0
         queuer = PgQueuer.from_asyncpg_pool(self._pool)
+        # A worker looks once at its start whether its tables are there; here one starts for every second of work.
+        queuer.qm.verify_structure = _do_nothing  # type: ignore[method-assign]
 
         @queuer.entrypoint("nothing")
         async def nothing(job: Job) -> None:
@@ -72,6 +74,10 @@ class PgQueuerPeer:
 
         await queuer.qm.run(dequeue_timeout=timedelta(seconds=1), batch_size=self._batch, mode=QueueExecutionMode.drain)
         return self._done
+
+
+async def _do_nothing() -> None:
+    return
 
 
 @asynccontextmanager

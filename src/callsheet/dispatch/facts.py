@@ -66,8 +66,7 @@ class Workflow:
     max_attempts: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class Criteria:
+class Criteria(NamedTuple):
     """What a worker may be given: only workflows assigned to it, of its stage, of providers it declared (G4)."""
 
     workflow_ids: tuple[int, ...]

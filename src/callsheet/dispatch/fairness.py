@@ -57,7 +57,9 @@ class Turn:
         """So many jobs of it, one after the other."""
         step = 1 / share.weight
         # From the present turn on: neither are turns saved up while a long job runs.
-        share.turn = max(self._now, share.turn) + count * step
+        if share.turn < self._now:
+            share.turn = self._now
+        share.turn += count * step
         self._now = share.turn - step
         self._draws += count
         share.served = self._draws

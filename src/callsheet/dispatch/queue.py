@@ -6,10 +6,11 @@ Leases, heartbeats, look-ups and closings that arrive together share one stateme
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from datetime import datetime
 from functools import partial
 from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 import asyncpg
@@ -42,8 +43,9 @@ from callsheet.wire.errors import InvalidRequest
 
 # A route, and the lane that has work now; without, something that waited for a slot may be possible now.
 Arrived = Callable[[int, str, str, Lane | None], None]
-# Statements that lease for the same workers. The second is under way while the leases of the first are handed out, which
-# takes as long as the statement: with one, the database waits for Python and Python for the database.
+CLOSED_WIDTH = len(Closed._fields)
+# Statements that lease for the same workers. The second is under way while the leases of the first are handed out,
+# which takes as long as the statement: with one, the database waits for Python and Python for the database.
 LEASES_AT_ONCE = 2
 # What is leased as soon as it is there, and to whom.
 Birth = tuple[Entry, str]
@@ -226,9 +228,9 @@ class Queue:
             )
         return row["held_seconds"] if row else None
 
-    async def close(self, ending: Ending) -> Closed | None:
+    def close(self, ending: Ending) -> Coroutine[Any, Any, Closed | None]:
         """To history; None where it was closed before, or the token does not hold it."""
-        return await self._closings(ending)
+        return self._closings(ending)
 
     async def close_many(self, endings: Sequence[Ending]) -> list[Closed | None]:
         return await self._close_batch(endings) if endings else []
@@ -388,12 +390,13 @@ class Queue:
                 # Nothing of the batch was done.
                 rows = await _close_rows(connection, SQL["close_returned"], endings)
         self._tell_closed(rows)
-        closed = {row["dispatch_id"]: Closed._make(row[: len(Closed._fields)]) for row in rows}
+        closed = {row[0]: Closed._make(row[:CLOSED_WIDTH]) for row in rows}
         return [closed.get(ending.dispatch_id) for ending in endings]
 
     def _tell_closed(self, closed: Sequence[Row]) -> None:
+        end = self.leasing.turns.end
         for row in closed:
-            self.leasing.turns.end(row["dispatch_id"])
+            end(row["dispatch_id"])
         self._tell_free_slots(closed)
 
     def _tell_free_slots(self, rows: Sequence[Row]) -> None:

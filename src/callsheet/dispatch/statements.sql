@@ -139,9 +139,11 @@ WITH asking AS MATERIALIZED (
         WHERE a.worker_id <> ALL ((SELECT drained_workers(:workers::text[]))::text[])
         ORDER BY a.asked) AS places
 ), lane AS MATERIALIZED (
-    SELECT s.lane_id, s.seat, s.wanted,
+    -- Without seats each lane is one of its own, and without numbers each gives one.
+    SELECT s.lane_id, coalesce(s.seat, s.place::integer - 1) AS seat, coalesce(s.wanted, 1) AS wanted,
         (SELECT l.low_water FROM dispatch_lanes l WHERE l.lane_id = s.lane_id) AS low_water
-    FROM unnest(:lane_ids::bigint[], :seats::integer[], :wanted::integer[]) AS s (lane_id, seat, wanted)
+    FROM unnest(:lane_ids::bigint[], :seats::integer[], :wanted::integer[]) WITH ORDINALITY
+        AS s (lane_id, seat, wanted, place)
 ), head AS MATERIALIZED (
     SELECT lane.seat, lane.wanted, first.dispatch_id, first.place_found,
         row_number() OVER (PARTITION BY lane.seat ORDER BY first.dispatch_id) AS place

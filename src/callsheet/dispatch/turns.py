@@ -134,7 +134,9 @@ class Bench:
 
     def first(self) -> Seat:
         if self._contest is None:
-            return next(iter(self.seats.values()))
+            for seat in self.seats.values():
+                return seat
+        assert self._contest is not None
         first = self._contest.first()
         assert first is not None
         return self.seats[first[1]]
@@ -219,9 +221,9 @@ class Arena:
     def end(self, lane: Lane) -> None:
         """A job of it that was in flight has ended, or is in the queue again."""
         tenant = self._tenant(lane.tenant_id)
-        user = tenant.user(lane.user_id)
-        tenant.share.in_flight = max(0, tenant.share.in_flight - 1)
-        user.in_flight = max(0, user.in_flight - 1)
+        for share in (tenant.share, tenant.user(lane.user_id)):
+            if share.in_flight:
+                share.in_flight -= 1
         self._moved_up(tenant, lane.user_id)
         if self.closed:
             self.open(Bound(tenant_id=lane.tenant_id))
@@ -234,18 +236,20 @@ class Arena:
         drawn: list[Seat] = []
         uncounted: list[Bound] = []
         while wanted:
-            seat = self._next(room, uncounted)
+            seat = self._first() if room is None else self._next(room, uncounted)
             if seat is None:
                 break
             if not seat.wanted:
                 drawn.append(seat)
+            line, tenant = seat.line, seat.tenant
             # The only one that waits at its priority is next again.
-            count = wanted if not seat.bounds and seat.line.seats == len(self._levels[seat.line.priority]) == 1 else 1
+            is_alone = line.seats == 1 and not seat.bounds and len(self._levels[line.priority]) == 1
+            count = wanted if is_alone else 1
             wanted -= count
             seat.wanted += count
             seat.passed = 0
-            self._turn.serve(seat.tenant.share, count)
-            seat.tenant.turn.serve(seat.user, count)
+            self._turn.serve(tenant.share, count)
+            tenant.turn.serve(seat.user, count)
         counts = [(seat, seat.wanted) for seat in drawn]
         for seat, count in counts:
             seat.wanted = 0
@@ -333,10 +337,10 @@ class Arena:
             if not tenant.lines and self._turn.is_like_new(tenant.share):
                 del self._tenants[tenant.tenant_id]
 
-    def _next(self, room: MutableMapping[Bound, int] | None, uncounted: list[Bound]) -> Seat | None:
+    def _next(self, room: MutableMapping[Bound, int], uncounted: list[Bound]) -> Seat | None:
         while True:
             seat = self._first()
-            if seat is None or room is None or not seat.bounds:
+            if seat is None or not seat.bounds:
                 return seat
             refused = [bound for bound in seat.bounds if room.get(bound, 0) <= 0]
             if not refused:
@@ -353,7 +357,7 @@ class Arena:
 
     def _first(self) -> Seat | None:
         for level in self._levels.values():
-            best: tuple[Order, int] | None = None
+            best: Order | None = None
             found: Seat | None = None
             for line in level.values():
                 if self.closed and line.bound in self.closed:
@@ -361,9 +365,10 @@ class Arena:
                 first = line.tenants.first()
                 if first is None:
                     continue
-                seat = line.benches[first[1]].first()
-                if best is None or (first[0], seat.oldest) < best:
-                    best, found = (first[0], seat.oldest), seat
+                order, tenant_id = first
+                seat = line.benches[tenant_id].first()
+                if best is None or found is None or (order, seat.oldest) < (best, found.oldest):
+                    best, found = order, seat
             if found is not None:
                 return found
         return None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from uuid import UUID
 
 from callsheet.dispatch.facts import Criteria, Lease
@@ -45,7 +44,7 @@ class CallGate:
         if not self._breakers.any_shut:
             return criteria
         called = tuple(provider for provider in criteria.providers if not self._breakers.is_shut(provider))
-        return criteria if len(called) == len(criteria.providers) else replace(criteria, providers=called)
+        return criteria if len(called) == len(criteria.providers) else criteria._replace(providers=called)
 
     def pause_of(self, provider: str, tenant_id: UUID) -> Pause | None:
         return self._breakers.pause_of(provider, tenant_id)
