@@ -1,0 +1,256 @@
+"""What the simulator says is what happens: 200 jobs at real time, on a fleet that the autoscaler scales, and replayed.
+
+The replay gets the arrivals and run times that the installation exports, so that it does not matter how fast this
+machine is. Both have the same policy; how long workers took to start is what the autoscaler measured.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+import pytest
+
+from callsheet.app import ControlPlane, running_control_plane
+from callsheet.cli.job_export import read_history
+from callsheet.cli.operations_client import OperationsClient
+from callsheet.plumbing.embedded import EmbeddedPostgres
+from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.scaling.driver import Actual, ScaledFleet
+from callsheet.scaling.policy import Policy
+from callsheet.scaling.simulation.conditions import Conditions
+from callsheet.scaling.simulation.replay import Replay
+from callsheet.scaling.simulation.report import waits
+from callsheet.scaling.simulation.trace import Trace
+from callsheet.wire.operations import Dispatch
+from callsheet.worker.agent import Agent
+from callsheet.worker.config import AgentConfig
+from tests.support.installation import isolated_installation
+from tests.support.lightbox import lightbox_here
+from tests.support.workshop import Workshop, engine_payload, open_workshop
+
+JOBS = 200
+INTERVAL_SECONDS, BOOT_SECONDS = 1.0, 2.0
+# Runs take seconds, so that what a busy machine adds to each is little against it.
+POLICY = Policy(
+    maximum=6,
+    target_seconds=6.0,
+    warm_up_seconds=60.0,
+    scale_out_cooldown_seconds=2.0,
+    scale_in_cooldown_seconds=8.0,
+    idle_seconds=8.0,
+)
+# Jobs per second, and for how many seconds: a rush, a calm, a pause in which workers go, and another rush.
+PHASES = ((1.4, 36), (0.35, 36), (0.0, 28), (1.7, 56), (0.7, 90))
+SHORTEST, LONGEST = 1.5, 4.5
+TOLERANCE = 0.2
+
+
+@dataclass(slots=True)
+class AgentDriver:
+    """Starts real agents, each with a Lightbox of its own, some seconds after they were ordered."""
+
+    shop: Workshop
+    directory: Path
+    name: str = "studio"
+    agents: dict[str, tuple[asyncio.Task[None], asyncio.Event]] = field(default_factory=dict)
+    started: int = 0
+
+    def checked(self, options: Mapping[str, object]) -> Mapping[str, object]:
+        return options
+
+    async def actual(self, fleet: ScaledFleet) -> Actual:
+        return Actual(len(self.agents), frozenset(self.agents))
+
+    async def want(self, fleet: ScaledFleet, wanted: int, on_demand: int) -> None:
+        while len(self.agents) < wanted:
+            self.started += 1
+            worker_id, over = f"studio-{self.started}", asyncio.Event()
+            self.agents[worker_id] = asyncio.create_task(self._live(worker_id, fleet, over)), over
+
+    async def end(self, fleet: ScaledFleet, worker_ids: Sequence[str]) -> None:
+        for worker_id in worker_ids:
+            if worker_id in self.agents:
+                task, over = self.agents.pop(worker_id)
+                over.set()
+                await task
+
+    async def close(self) -> None:
+        """Whatever they do: the control plane may be gone."""
+        tasks = [task for task, _ in self.agents.values()]
+        self.agents.clear()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _live(self, worker_id: str, fleet: ScaledFleet, over: asyncio.Event) -> None:
+        await asyncio.sleep(BOOT_SECONDS)
+        directory = self.directory / worker_id
+        directory.mkdir(parents=True)
+        async with lightbox_here(directory / "lightbox") as engine:
+            config = AgentConfig(
+                api_url=self.shop.plane.settings.public_url,
+                worker_id=worker_id,
+                secret=self.shop.secret,
+                directory=directory / "agent",
+                fleet=fleet.slug,
+                stage=fleet.stage,
+                heartbeat_seconds=5.0,
+                stop_seconds=0.0,
+                wait_seconds=5.0,
+                probe_seconds=1.0,
+            )
+            agent = Agent(config, [ComfyUI(engine.url, patience=Patience(stall=600, absent=60, poll=1.0))])
+            working = asyncio.create_task(agent.run())
+            try:
+                await over.wait()
+                agent.departure.begin("ended", 0)
+                await working
+            finally:
+                working.cancel()
+                await asyncio.gather(working, return_exceptions=True)
+
+
+@pytest.fixture
+async def plane(postgres: EmbeddedPostgres, templates: dict[str, str], tmp_path: Path) -> AsyncIterator[ControlPlane]:
+    async with isolated_installation(postgres, templates, tmp_path) as settings:
+        scaling = settings.scaling.model_copy(update={"interval_seconds": INTERVAL_SECONDS})
+        media = settings.media.model_copy(update={"previews": False})
+        jobs = settings.jobs.model_copy(update={"active_per_user": JOBS})
+        changed = settings.model_copy(update={"scaling": scaling, "media": media, "jobs": jobs})
+        async with running_control_plane(changed) as plane:
+            yield plane
+
+
+def graph(seconds: float, number: int) -> dict[str, Any]:
+    made = {"text": "", "seed": 1, "width": 64, "height": 64, "steps": 1}
+    return {
+        "make": {"class_type": "LightboxTextToImage", "inputs": made},
+        "sleep": {
+            "class_type": "ProbeSleep",
+            "inputs": {"image": ["make", 0], "seconds": seconds, "steps": 2, "preview": False, "salt": str(number)},
+        },
+        "save": {"class_type": "SaveImage", "inputs": {"images": ["sleep", 0], "filename_prefix": "job"}},
+    }
+
+
+def arrivals(random: Random) -> list[float]:
+    moments: list[float] = []
+    begin = 0.0
+    for rate, seconds in PHASES:
+        moment = begin
+        while rate and (moment := moment + random.expovariate(rate)) < begin + seconds:
+            moments.append(moment)
+        begin += seconds
+    return moments[:JOBS]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    waits: list[float]
+    trace: Trace
+    start_seconds: float
+    pickup_seconds: float
+    most_wanted: int
+    scale_ins: int
+
+
+async def measured(shop: Workshop, driver: AgentDriver, random: Random) -> Measured:
+    """All jobs, each at its time; then what the installation exports of them."""
+    people = [await shop.desk.person(tokens=10_000) for _ in range(4)]
+    made = {"slug": "studio", "workflow_slugs": [shop.desk.workflow]}
+    fleet = (await shop.desk.post("/api/admin/fleets", made)).json()
+    scaling, headers = f"/api/admin/fleets/{fleet['id']}/scaling", shop.desk.admin.headers
+    rules = {"driver": driver.name, **asdict(POLICY)}
+    answer = await shop.client.put(scaling, json=rules, headers=headers)
+    assert answer.status_code == 200, answer.text
+    moments = arrivals(random)
+    assert len(moments) == JOBS
+    clock = asyncio.get_running_loop().time
+    began = clock()
+    for number, moment in enumerate(moments):
+        await asyncio.sleep(began + moment - clock())
+        payload = {
+            **engine_payload("unused"),
+            "workflow": graph(random.uniform(SHORTEST, LONGEST), number),
+            "assets": [],
+            "output_node_id": "save",
+            "output_extension": "png",
+            "output_mime_type": "image/png",
+        }
+        await shop.desk.submit(random.choice(people), payload=payload)
+    while len(await shop.central("SELECT 1 FROM dispatch_history WHERE status = 'completed'")) < JOBS:
+        await asyncio.sleep(0.5)
+    [kept] = await shop.central("SELECT (memory ->> 'start_seconds')::float8 AS start_seconds FROM fleet_scaling")
+    query = "SELECT max(wanted) AS most, sum((cardinality(drained) > 0)::int) AS ins FROM scaling_decisions"
+    [counted] = await shop.central(query)
+    async with OperationsClient(shop.plane.settings.public_url, shop.desk.admin.key) as client:
+        trace = await read_history(client, datetime.now(UTC) - timedelta(hours=1), "production")
+        dispatches = [each async for page in client.finished_dispatches() for each in page]
+    dispatches.sort(key=lambda each: (each.created_at, each.dispatch_id))
+    runs = [_run(each) for each in dispatches]
+    pickup = occupied(trace, runs)
+    return Measured([run.wait for run in runs], trace, kept["start_seconds"], pickup, counted["most"], counted["ins"])
+
+
+class Run(NamedTuple):
+    worker_id: str
+    wait: float
+    leased: float
+    started: float
+    ended: float
+
+
+def _run(each: Dispatch) -> Run:
+    assert each.worker_id is not None
+    assert each.last_leased_at is not None
+    assert each.finished_at is not None
+    # As the queue has it for a run whose start was not told before its end.
+    started = each.run_started_at or each.last_leased_at
+    wait = (started - each.created_at).total_seconds()
+    moments = (each.last_leased_at, started, each.finished_at)
+    return Run(each.worker_id, wait, *(moment.timestamp() for moment in moments))
+
+
+def occupied(trace: Trace, runs: Sequence[Run]) -> float:
+    """Gives each job of the trace the time for which it kept its worker from the next run, and returns how long a free
+    worker took to start a run.
+
+    An agent uploads the result of one run beside the next run. What that takes depends on this machine, not on the
+    dispatch, and most of it on how busy the machine is.
+    """
+    pickups = []
+    for place, run in enumerate(runs):
+        same = [other for other in runs if other.worker_id == run.worker_id and other is not run]
+        following = min((other.started for other in same if other.started > run.started), default=run.ended)
+        trace.run_seconds[place] = min(run.ended, following) - run.started
+        if not any(other.leased <= run.leased < other.ended for other in same):
+            pickups.append(run.started - run.leased)
+    return statistics.fmean(pickups)
+
+
+@pytest.mark.thorough
+async def test_waits_of_200_jobs_at_real_time_are_those_of_the_simulator(plane: ControlPlane, tmp_path: Path) -> None:
+    async with open_workshop(plane) as shop:
+        driver = AgentDriver(shop, tmp_path / "agents")
+        assert isinstance(plane.scaling.drivers, dict)
+        plane.scaling.drivers[driver.name] = driver
+        try:
+            found = await measured(shop, driver, Random(4))
+        finally:
+            await driver.close()
+    assert len(found.trace) == JOBS
+    conditions = Conditions(INTERVAL_SECONDS, start_seconds=found.start_seconds, pickup_seconds=found.pickup_seconds)
+    outcome = Replay(found.trace, POLICY, conditions).run()
+    real, simulated = waits(found.waits, 60.0), waits(outcome.waits, 60.0)
+    for name in ("mean", "p50", "p90"):
+        assert getattr(simulated, name) == pytest.approx(getattr(real, name), rel=TOLERANCE), (name, real, simulated)
+    # It scaled in both directions, as far as in the simulation.
+    assert found.scale_ins >= 1
+    assert found.most_wanted == outcome.most_workers == POLICY.maximum
