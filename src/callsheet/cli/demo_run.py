@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 import httpx
 import typer
 
-from callsheet.cli.client import Client
+from callsheet.cli.client import Client, Refused
 from callsheet.cli.console import err, print_json
 from callsheet.cli.demo import DEMO_HOST
 from callsheet.cli.demo_account import DEMO_TENANT, fill_wallet, remembered_login, seed_account
@@ -38,13 +38,14 @@ from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.private_folders import make_private
 from callsheet.web.files import STATIC, read_files
-from callsheet.wire.errors import NotFound
-from callsheet.wire.jobs import JobStatus
+from callsheet.wire.errors import NotFound, TooManyActiveJobs
+from callsheet.wire.jobs import Job, JobStatus
 
 if TYPE_CHECKING:
     from callsheet.app import ControlPlane
 
 SHOWN_EFFECT = "negative"
+LEFT_OVER_SECONDS = 120.0
 ENGINE_PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
@@ -248,13 +249,25 @@ async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[N
             await asyncio.gather(running, return_exceptions=True)
 
 
+async def _send_sample(client: Client, sample: Path) -> Job:
+    """Waits for jobs that a demo left which was killed, as `demo --scale` may leave ten: the worker runs them first."""
+    effect, deadline = await find_effect(client, SHOWN_EFFECT), time.monotonic() + LEFT_OVER_SECONDS
+    while True:
+        try:
+            return await send(client, effect, sample, {})
+        except Refused as refused:
+            if refused.code != TooManyActiveJobs.code or time.monotonic() > deadline:
+                raise
+        await asyncio.sleep(1)
+
+
 async def _show(settings: Settings, client: Client) -> Shown:
     """A clip with sound goes through the public API, as anybody's would, and is looked at when it comes back."""
     from callsheet.cli.demo_clip import compare_negative
 
     sample = _sample(settings)
     result = sample.with_name(f"sample-{SHOWN_EFFECT}.mp4")
-    job = await send(client, await find_effect(client, SHOWN_EFFECT), sample, {})
+    job = await _send_sample(client, sample)
     display = JobDisplay(err)
     ended = await follow(client, job, display)
     if ended.status is not JobStatus.COMPLETED:
