@@ -309,7 +309,7 @@ class JobSettings(Section):
         4,
         ge=1,
         le=1000,
-        description="How often in a row a job may be passed over for one whose models are loaded.",
+        description="Most times in a row that a job is passed over for other jobs, whose models are loaded.",
     )
     lease_seconds: int = Field(
         900,
