@@ -1,7 +1,7 @@
 """What the engines of this machine can run: read from them, and reported when it is new.
 
-The list of an engine has megabytes, so it is read only at the start, after the engine was away, after a run that the
-engine refused, and every few minutes because somebody may have added a model file.
+The list of an engine has megabytes, so it is read only at the start, after the engine was away, and every few minutes
+because a model file may have been added.
 """
 
 from __future__ import annotations
