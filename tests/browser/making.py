@@ -52,6 +52,8 @@ async def sell(
         "output_node_id": "save",
         "output_extension": "png",
         "output_mime_type": "image/png",
+        # Otherwise a broken one waits for a worker that has its node, and never fails.
+        "requirements": {"from_graph": not is_broken},
     }
     effect = {"slug": slug, "name": name, "description": f"{name}, in words", "workflow": slug, "credits_cost": cost}
     effect["is_published"] = True
