@@ -9,10 +9,12 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from callsheet.scaling.driver import DriverError, ScaledFleet
@@ -23,8 +25,10 @@ from callsheet.wire.fleet import CreatedFleetToken
 from tests.support.waiting import until
 
 HOST = "studio"
-PATIENT = 'trap "exit 0" TERM; while :; do sleep 0.02; done'
-STUBBORN = 'trap "" TERM; echo "I stay."; while :; do sleep 0.02; done'
+# A minute at most: an agent outlives the process that started it, and so it would a test run that is interrupted.
+A_MINUTE = "n=0; while [ $n -lt 1200 ]; do sleep 0.05; n=$((n + 1)); done"
+PATIENT = f'trap "exit 0" TERM; {A_MINUTE}'
+STUBBORN = f'trap "" TERM; echo "I stay."; {A_MINUTE}'
 READING = "read -r line"
 FAILING = 'echo "There is no directory /opt/ComfyUI."; exit 1'
 
@@ -74,10 +78,12 @@ class Machine:
 async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
     machine = Machine(tmp_path / "home")
     yield machine
-    for pid in machine.pids():
-        if str(machine.home) in _environment(pid):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)  # noqa: ASYNC222
+    # By what they were started with, also where a test has removed or changed the file that names them.
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if any(str(machine.home) in value for value in process.environ().values()):
+                process.kill()
+                process.wait()
 
 
 def _environment(pid: int) -> str:
