@@ -124,6 +124,7 @@ BODIES: dict[str, Callable[[World], Body]] = {
     "POST /api/admin/fleets": lambda world: {"slug": _unique()},
     "PATCH /api/admin/fleets/{fleet_id}": lambda world: {"name": "Another name"},
     "PUT /api/admin/fleets/{fleet_id}/workflows": lambda world: {"workflow_slugs": [world.names["workflow"]]},
+    "PUT /api/admin/fleets/{fleet_id}/scaling": lambda world: {"driver": "process", "maximum": 2},
 }
 PREPARED: dict[str, Prepare] = {
     "POST /api/admin/workers/{worker_id}/undrain": _drained_worker,
@@ -188,6 +189,8 @@ LINES: dict[str, tuple[str, str | None]] = {
     "PATCH /api/admin/fleets/{fleet_id}": ("fleet.update", "fleet_id"),
     "DELETE /api/admin/fleets/{fleet_id}": ("fleet.delete", "fleet_id"),
     "PUT /api/admin/fleets/{fleet_id}/workflows": ("fleet.assign_workflows", "fleet_id"),
+    "PUT /api/admin/fleets/{fleet_id}/scaling": ("fleet.scale", "fleet_id"),
+    "DELETE /api/admin/fleets/{fleet_id}/scaling": ("fleet.stop_scaling", "fleet_id"),
     "POST /api/admin/fleets/{fleet_id}/tokens": ("fleet.create_token", "fleet_id"),
     "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/rotate": ("fleet.rotate_token", "fleet_id"),
     "POST /api/admin/fleets/{fleet_id}/tokens/{fleet_token_id}/revoke": ("fleet.revoke_token", "fleet_id"),

@@ -183,5 +183,6 @@ async def test_files_from_before_become_due_for_previews_behind_newer_ones(
         pass
     query = "SELECT file_id FROM file_previews WHERE status = 'pending' AND kind = $1 ORDER BY due_at DESC"
     due = [str(row["file_id"]) for row in await execute(pool, query, "video")]
-    assert due == [newer, *reversed(files)]
+    # Files of other tests that share the pool may be due as well.
+    assert [file_id for file_id in due if file_id in {newer, *files}] == [newer, *reversed(files)]
     assert await execute(pool, "SELECT FROM backfills WHERE name = $1", "file_previews") == []

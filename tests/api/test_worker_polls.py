@@ -60,7 +60,8 @@ class TestPolls:
             {},
         ):
             await worker.poll(**said)
-            [row] = await shop.central("SELECT max_concurrency FROM comfyui_workers")
+            query = "SELECT max_concurrency FROM comfyui_workers WHERE worker_id = $1"
+            [row] = await shop.central(query, worker.worker_id)
             shown.append(row["max_concurrency"])
         assert shown == [1, 2, 3, 1, 3]
 

@@ -37,6 +37,7 @@ HOW_TO_PAGES = (
     ("Put it behind your shop", "put-it-behind-your-shop.md"),
     ("Run a fleet of workers", "run-a-fleet.md"),
     ("Scale workers with the queue", "scale-workers.md"),
+    ("Choose a policy before it costs money", "choose-a-scaling-policy.md"),
     ("Manage users", "manage-users.md"),
     ("Store objects in S3", "use-s3-storage.md"),
     ("Run with your own PostgreSQL", "run-with-your-own-postgresql.md"),

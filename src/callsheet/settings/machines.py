@@ -192,7 +192,8 @@ class WorkerSettings(Section):
     )
     prefetch: bool = Field(
         True,
-        description="Whether it takes one job more for each that it runs at once, to fetch its files while the engine works.",
+        description="Whether it takes one job more for each that it runs at once, to fetch its files while the engine "
+        "works.",
     )
     model_hashes: Path | None = Field(
         None,
