@@ -90,6 +90,7 @@ async def test_the_keyboard_leads_everywhere(signed_in: Page, stack: Stack, scre
     await expect(palette).to_be_hidden()
 
 
+@pytest.mark.thorough
 async def test_the_palette_finds_a_job_by_its_words_and_by_its_id(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:
@@ -164,6 +165,7 @@ async def test_the_link_of_the_demo_opens_signed_in_once(page: Page, stack: Stac
     assert "once" not in page.url
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("target", ["//example.com/", "javascript:alert(1)"])
 async def test_signing_in_leads_to_no_other_site(page: Page, stack: Stack, account: Account, target: str) -> None:
     await page.goto(f"/sign-in?next={quote(target, safe='')}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.async_api import Page, expect
 
 from tests.browser.accessibility import assert_accessible
@@ -61,6 +62,7 @@ async def test_a_job_that_failed_says_why_and_that_the_tokens_came_back(
     await expect(timeline.get_by_text("Tried again")).to_be_visible()
 
 
+@pytest.mark.thorough
 async def test_somebody_cancels_a_job_that_waits_and_sees_the_tokens_come_back(
     signed_in: Page, stack: Stack, account: Account, screenshots: Screenshots
 ) -> None:

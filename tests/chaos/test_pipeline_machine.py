@@ -70,6 +70,7 @@ def ground(shared_settings: Settings) -> Iterator[Ground]:
     ground.close()
 
 
+@pytest.mark.thorough
 def test_every_tree_is_exact_in_one_life(ground: Ground, tmp_path: Path) -> None:
     play(lambda: PipelineMachine(ground, PipelineScene(ground.databases, tmp_path)), examples=1, steps=50)
 

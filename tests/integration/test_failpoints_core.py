@@ -339,6 +339,7 @@ def test_every_failpoint_of_the_core_is_crashed_at() -> None:
     assert {crash.point for crash in CRASHES} == CORE_FAILPOINTS
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("crash", CRASHES, ids=str)
 async def test_g1_g2_g12_a_crash_there_loses_nothing_and_charges_once(core: Core, crash: Crash) -> None:
     scene = await Scene.open(core)

@@ -28,6 +28,7 @@ WHEN (NEW.status = 'leased' AND NEW.lease_token IS DISTINCT FROM OLD.lease_token
 """
 
 
+@pytest.mark.thorough
 async def test_the_last_jobs_output_is_uploaded_while_the_engine_renders_the_next(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,8 +87,8 @@ class JobDisplay:
         self._bar.update(self._task, completed=place, note=note[:40])
 
     def _passed(self, stage: Stage) -> tuple[Stage, ...]:
-        """What a job that is done went through without a word: of its progress only the latest is told."""
-        return self.trail[self.trail.index(self._stage) + 1 : -1] if stage == "done" and self.stages else ()
+        """What the job went through unseen: of its progress only the latest is sent."""
+        return self.trail[self.trail.index(self._stage) + 1 : self.trail.index(stage)] if self.stages else ()
 
     def _reach(self, stage: Stage) -> None:
         seconds = time.monotonic() - self._began

@@ -71,6 +71,7 @@ def unwritten(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ended]:
     return ended
 
 
+@pytest.mark.few_forms
 @pytest.mark.parametrize("name", COMMANDS)
 def test_output_that_cannot_be_written_is_one_sentence(unwritten: dict[str, Ended], name: str) -> None:
     sentence = "What was to be printed cannot be written: Bad file descriptor."

@@ -81,6 +81,12 @@ def test_a_stage_that_was_over_before_it_was_told_is_shown_at_the_end() -> None:
     assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
 
 
+def test_a_stage_that_was_over_before_the_latest_word_is_shown_before_it() -> None:
+    written = StringIO()
+    display = watched(Console(file=written), WHOLE_LIFE[0], moved(JobStatus.PROCESSING), *WHOLE_LIFE[-2:])
+    assert list(display.stages) == ["queue", "lease", "render", "upload", "done"]
+
+
 def test_a_job_that_goes_back_to_the_queue_is_shown_there_again() -> None:
     written = StringIO()
     again = (moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING), moved(JobStatus.QUEUED), moved(JobStatus.PROCESSING))

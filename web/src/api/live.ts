@@ -104,9 +104,16 @@ function gathered(client: QueryClient): (key: readonly unknown[]) => void {
       setTimeout(() => {
         const due = [...waiting.values()];
         waiting.clear();
-        for (const each of due) void client.invalidateQueries({ queryKey: each });
+        for (const each of due) void askAgain(client, each);
       }, GATHER_MS);
     }
     waiting.set(JSON.stringify(key), key);
   };
+}
+
+/** A first answer that is still on its way may be older than what has happened: it is waited for, and asked for again. */
+export async function askAgain(client: QueryClient, queryKey: readonly unknown[]): Promise<void> {
+  const first = client.getQueryCache().findAll({ queryKey, fetchStatus: "fetching", predicate: (query) => query.state.data === undefined });
+  await client.invalidateQueries({ queryKey });
+  for (const query of first) void client.invalidateQueries({ queryKey: query.queryKey, exact: true });
 }
