@@ -126,6 +126,7 @@ async def test_an_image_has_thumbnails_and_no_clip(studio: Studio) -> None:
     assert opened((await load(studio, file["thumbnails"]["small"])).content).size == (384, 192)
 
 
+@pytest.mark.thorough
 async def test_a_url_opens_what_it_was_signed_for_and_nothing_else(studio: Studio, tmp_path: Path) -> None:
     job = await a_job(studio, tmp_path)
     url = job["poster_url"]

@@ -82,6 +82,7 @@ async def test_anyone_with_the_link_sees_the_result_and_nothing_else(ann: Studio
     assert (part.status_code, part.content) == (206, MADE[4:8])
 
 
+@pytest.mark.thorough
 async def test_a_link_shows_posters_that_end_with_it(ann: Studio, tmp_path: Path) -> None:
     job_id = await finished(ann, clip(tmp_path / "after.mp4", 24, width=640, height=480))
     others = "UPDATE file_previews SET status = 'none', due_at = NULL WHERE status = 'pending' AND tenant_id <> $1"

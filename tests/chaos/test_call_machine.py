@@ -316,6 +316,7 @@ def chosen(tmp_path: Path) -> Settings:
     return Settings.model_validate({"home": tmp_path, "webhooks": webhooks})
 
 
+@pytest.mark.thorough
 def test_g1_to_g5_and_g8_hold_in_a_few_lives_of_such_jobs(ground: Ground, chosen: Settings) -> None:
     play(lambda: CallMachine(ground, Scene(ground.databases, chosen)), examples=3, steps=50)
 

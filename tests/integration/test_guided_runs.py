@@ -56,6 +56,7 @@ async def guided(shoot: Shoot, run: Run) -> Run:
     raise AssertionError("it does not end")
 
 
+@pytest.mark.thorough
 async def test_the_same_seed_and_votes_make_the_same_tree_and_the_same_ratings(shoot: Shoot) -> None:
     pipeline = await shoot.pipeline("one", "two", "three", max_children=2)
     made = []

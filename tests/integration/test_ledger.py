@@ -134,7 +134,7 @@ MOVES = strategies.lists(
 def test_g2_no_order_of_credits_and_jobs_makes_a_settlement_fail(shared_settings: Settings) -> None:
     ground = Ground(shared_settings)
 
-    @hypothesis.settings(max_examples=25, deadline=None, database=None, derandomize=True)
+    @hypothesis.settings(max_examples=10, deadline=None, database=None, derandomize=True)
     @hypothesis.given(moves=MOVES)
     def play(moves: list[tuple[str, float]]) -> None:
         ground.runner.run(_play(ground.databases, moves))

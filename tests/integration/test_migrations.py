@@ -288,6 +288,7 @@ def test_migrations_that_are_not_numbered_in_a_row_are_refused(
         known_migrations("pool")
 
 
+@pytest.mark.thorough
 async def test_where_starting_may_not_migrate_it_says_what_to_run(server: Server, empty: str, tmp_path: Path) -> None:
     settings = settings_for(server.dsn(empty), tmp_path, migrate_on_start=False)
     with pytest.raises(SchemaUnknown, match=r"central lacks the migrations 0001_.* Run: callsheet db migrate"):

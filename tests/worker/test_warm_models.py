@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from callsheet.app import ControlPlane
 from callsheet.providers.comfyui import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
@@ -35,6 +37,7 @@ async def workflow(site: Site, slug: str, model: str) -> None:
     assert answer.status_code == 201, answer.text
 
 
+@pytest.mark.thorough
 async def test_an_agent_is_given_the_job_whose_models_its_engine_has_loaded(
     plane: ControlPlane, tmp_path: Path
 ) -> None:

@@ -83,7 +83,8 @@ async def machine(tmp_path: Path) -> AsyncIterator[Machine]:
         with suppress(psutil.Error):
             if any(str(machine.home) in value for value in process.environ().values()):
                 process.kill()
-                process.wait()
+                with suppress(ChildProcessError):
+                    os.waitpid(process.pid, 0)  # noqa: ASYNC222
 
 
 def _environment(pid: int) -> str:
