@@ -243,10 +243,11 @@ class Polls:
         reason = reason_against(worker, criteria)
         if reason is not None:
             return reason
-        slots, has = capacity(worker, request), load(request, held)
-        if has < slots:
+        beyond = load(request, held) - capacity(worker, request)
+        if beyond < 0:
             return None
-        may_prefetch = has < most_leases(slots, request)
+        # One at most: what is fetched ahead counts as held, so the next poll is beyond by one.
+        may_prefetch = bool(request.prefetch) and beyond == 0
         return None if may_prefetch and await self._has_spare_work(criteria) else "at_capacity"
 
     async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:
@@ -293,7 +294,7 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
     reason = reason_against(replace(worker, is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
-    if reason is None and _held_before(worker.held, started) >= most_leases(capacity(worker, request), request):
+    if reason is None and _held_before(worker.held, started) >= capacity(worker, request) + bool(request.prefetch):
         return "at_capacity"
     return reason
 
@@ -314,12 +315,6 @@ def capacity(worker: WorkerPrincipal, request: PollRequest) -> int:
     """How many jobs it runs at once now: never more than it registered with."""
     registered = worker.registered_concurrency or worker.max_concurrency
     return min(request.max_concurrency or registered, registered)
-
-
-def most_leases(slots: int, request: PollRequest) -> int:
-    """One for each job that it runs, and one ahead for each where it fetches ahead: engines that end together go on
-    together."""
-    return 2 * slots if request.prefetch else slots
 
 
 def leased_by_poll(held: Sequence[HeldLease], poll_id: str | None) -> HeldLease | None:

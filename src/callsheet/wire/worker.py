@@ -158,9 +158,7 @@ class PollRequest(WorkerRequest):
     active_leases: list[UUID] | None = Field(
         None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
     )
-    prefetch: bool | None = Field(
-        None, description="Asks for a lease beyond its capacity: at most one for each job that it runs at once."
-    )
+    prefetch: bool | None = Field(None, description="Asks for one lease beyond its capacity.")
     loaded_models: list[ShortHash] | None = Field(
         None,
         max_length=MOST_LOADED_MODELS,

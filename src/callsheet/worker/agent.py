@@ -1,7 +1,7 @@
 """The agent: takes jobs, runs them beside each other as far as its engines allow, and leaves in good order.
 
-While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold
-one lease more for each place at its engines.
+While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold one
+lease more than it has places at its engines.
 """
 
 from __future__ import annotations
@@ -176,8 +176,8 @@ class Agent:
 
     @property
     def _wants_nothing(self) -> bool:
-        ahead = 1 if self.config.prefetch else 0
-        return len(self._runs) >= self._engines.capacity * (1 + ahead)
+        held, capacity = len(self._runs), self._engines.capacity
+        return held > capacity or (held == capacity and not self.config.prefetch)
 
     def _engines_changed(self) -> None:
         """One went away, or came back, perhaps with other nodes and models."""
