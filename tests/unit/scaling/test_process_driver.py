@@ -162,8 +162,11 @@ async def test_exactly_the_named_agent_ends_and_its_place_is_free_when_it_is_gon
     [ending, staying] = sorted(await ids(driver, fleet))
     place = _place(machine, ending)
     await driver.end(fleet, [ending])
-    await until(gone(driver, fleet, 1))
-    assert await ids(driver, fleet) == {staying}
+
+    async def is_left() -> bool:
+        return await ids(driver, fleet) == {staying}
+
+    await until(is_left)
     await driver.end(fleet, [ending, "nosuch"])
     await driver.want(fleet, 2, 0)
     [new] = await ids(driver, fleet) - {staying}
