@@ -18,6 +18,7 @@ import psutil
 import pytest
 
 from callsheet.scaling.driver import DriverError, ScaledFleet
+from callsheet.scaling.drivers import local_agents
 from callsheet.scaling.drivers.process import KILL_SECONDS, RETRY_SECONDS, ProcessDriver
 from callsheet.scaling.policy import Policy
 from callsheet.settings import Settings, load_settings
@@ -325,3 +326,22 @@ async def test_the_directories_of_the_last_ten_agents_are_kept(machine: Machine)
 def test_the_host_is_kept_with_the_options(machine: Machine) -> None:
     assert machine.driver().checked({"lightbox": True})["host"]
     assert machine.driver().checked({"host": "studio"})["host"] == "studio"
+
+
+async def test_an_agent_whose_program_is_just_being_replaced_is_alive(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For a moment such a process has no command line."""
+    driver, fleet = machine.driver(), machine.fleet(maximum=1)
+    await driver.want(fleet, 1, 0)
+    await started(machine)
+    running = await ids(driver, fleet)
+    seen, command_line = [], local_agents._command_line
+
+    def empty_at_first(pid: int) -> list[str]:
+        seen.append(pid)
+        return [""] if len(seen) < 3 else command_line(pid)
+
+    monkeypatch.setattr(local_agents, "_command_line", empty_at_first)
+    assert await ids(driver, fleet) == running
+    assert len(seen) == 3

@@ -15,6 +15,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -35,6 +36,9 @@ SCRIPT = 'echo $$ >"$0.draft" && mv "$0.draft" "$0" && exec "$@"'
 SHELL = "/bin/sh"
 COMMAND = (sys.executable, "-m", "callsheet", "worker")
 KEPT_DIRECTORIES = 10
+# At a process without a command line, until it has one again.
+MOST_LOOKS = 50
+LOOK_SECONDS = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +187,24 @@ def _command_line(pid: int) -> list[str]:
 
 
 def _runs_agent(pid: int, worker_id: str) -> bool:
-    """False for a process that has ended and was not waited for yet: it has no command line any more."""
-    words = _command_line(pid)
+    """False for a process that has ended and was not waited for yet: it has no command line any more.
+
+    Nor has one for a moment in which its program is replaced, as the shell's is by the agent: it is looked at again.
+    """
+    for _ in range(MOST_LOOKS):
+        words = _command_line(pid)
+        if any(words) or not _is_running(pid):
+            break
+        time.sleep(LOOK_SECONDS)
     return ("--id", worker_id) in pairwise(words)
+
+
+def _is_running(pid: int) -> bool:
+    """Whether a process without a command line has not ended. Where that cannot be seen it has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
 
 
 def _signal(pid: int, worker_id: str, number: signal.Signals) -> None:
