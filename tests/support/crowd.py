@@ -53,7 +53,7 @@ async def fill_central(database: Database, rows: int) -> None:
             INSERT INTO workflows (slug, name) SELECT 'crowd-' || n, 'Crowd' FROM generate_series(1, {WORKFLOWS}) n;
             INSERT INTO dispatch_lanes (workflow_id, stage, provider, priority)
             SELECT w, 'production', 'self_hosted', p
-            FROM generate_series(1, {WORKFLOWS}) w, generate_series(0, {PRIORITIES - 1}) p;
+            FROM generate_series(1, {WORKFLOWS}) w, generate_series(0, {PRIORITIES - 1}) p ORDER BY w, p;
             INSERT INTO dispatch_lanes (workflow_id, stage, provider, concurrency_identifier, priority)
             VALUES (1, 'production', 'self_hosted', 'saturated', 0), (2, 'production', 'self_hosted', 'limited', 2);
             INSERT INTO concurrency_limits VALUES ('saturated', 2), ('limited', 2);
