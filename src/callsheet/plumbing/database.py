@@ -60,6 +60,9 @@ DATABASE_AWAY = (
     asyncpg.PostgresConnectionError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
+    # A migration added a column to what a prepared statement returns. asyncpg prepares it again, but inside a
+    # transaction it cannot repeat what was done before: the caller does. Once per pool of connections and migration.
+    asyncpg.InvalidCachedStatementError,
 )
 
 

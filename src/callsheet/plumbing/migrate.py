@@ -3,10 +3,14 @@
 There are two kinds of database, `central` and `pool`, and any number of pools. Each records which migrations it has
 and which database it is, so that a DSN given by mistake (a pool twice, central as a pool, somebody else's database)
 is refused before anything is written.
+
+A migration runs while control planes serve, those of the previous release too. The rules that make this safe are in
+CONTRIBUTING.md. Two of them are lines at the top of a migration: `-- needs code: any` and `-- outside a transaction`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from collections.abc import Sequence
@@ -17,17 +21,29 @@ import asyncpg
 
 from callsheet.plumbing.database import MINIMUM_VERSION, DatabaseError, connected
 from callsheet.plumbing.privileges import require_privileges
-from callsheet.plumbing.sql import DatabaseKind
+from callsheet.plumbing.sql import DatabaseKind, commands
+from callsheet.toolbox.logs import get_logger
+
+log = get_logger(__name__)
 
 # Any constant will do; it only has to be the same in every process that migrates.
 LOCK = 0x63616C6C
 _FILE = re.compile(r"^(\d{4})_([a-z0-9_]+)\.sql$")
+_NEEDS = re.compile(r"^-- needs code: (any|\d{4})$", re.MULTILINE)
+_OUTSIDE = re.compile(r"^-- outside a transaction$", re.MULTILINE)
+
+# A migration that waits for a lock on a table holds up every statement that comes after it. So it waits for so long,
+# lets the others go first, and tries again.
+LOCK_SECONDS = 2.0
+PAUSE_SECONDS = 1.0
+LOCK_ATTEMPTS = 200
 
 BOOKKEEPING = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version    integer PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
+    needs      integer,
     applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
 );
 CREATE TABLE IF NOT EXISTS database_identity (
@@ -51,6 +67,18 @@ class Migration:
     @property
     def checksum(self) -> str:
         return hashlib.sha256(self.sql.encode()).hexdigest()
+
+    @property
+    def needs(self) -> int:
+        """The last migration that code must know to work on this schema: 0 where all earlier code works on it."""
+        found = _NEEDS.search(self.sql)
+        if found is None:
+            return self.version
+        return 0 if found[1] == "any" else int(found[1])
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return _OUTSIDE.search(self.sql) is None
 
     @property
     def label(self) -> str:
@@ -84,7 +112,7 @@ async def migrate(dsn: str, kind: DatabaseKind, name: str, known: Sequence[Migra
     async with connected(dsn, name) as connection:
         check_version(name, connection.get_server_version().major)
         await connection.execute("SET lock_timeout = 0; SET statement_timeout = 0")
-        await connection.execute("SELECT pg_advisory_lock($1)", LOCK)
+        await _take_turn(connection)
         state = await _state(connection, kind, name, known)
         if state is None:
             await _identify(connection, kind, name)
@@ -127,27 +155,68 @@ async def _identify(connection: asyncpg.Connection[asyncpg.Record], kind: Databa
         ) from error
 
 
+async def _take_turn(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Asks again and again: a session that waited for the lock would hold a snapshot, and CREATE INDEX CONCURRENTLY of
+    the session that has the lock waits for all of those."""
+    while not await connection.fetchval("SELECT pg_try_advisory_lock($1)", LOCK):  # noqa: ASYNC110 - nothing reports it
+        await asyncio.sleep(0.1)
+
+
 async def _apply(connection: asyncpg.Connection[asyncpg.Record], name: str, migration: Migration) -> None:
     try:
-        async with connection.transaction():
-            await connection.execute(migration.sql)
-            await connection.execute(
-                "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
-                migration.version,
-                migration.name,
-                migration.checksum,
-            )
+        for attempt in range(1, LOCK_ATTEMPTS + 1):
+            try:
+                return await (_apply_whole if migration.is_in_transaction else _apply_apart)(connection, migration)
+            except (asyncpg.LockNotAvailableError, asyncpg.DeadlockDetectedError):
+                if attempt == LOCK_ATTEMPTS:
+                    raise
+                log.info("migration.waits_for_lock", database=name, migration=migration.label, attempt=attempt)
+                await asyncio.sleep(PAUSE_SECONDS)
     except asyncpg.InsufficientPrivilegeError as error:
         owner = await connection.fetchval("SELECT tableowner FROM pg_tables WHERE tablename = 'database_identity'")
         raise DatabaseError(
             f"The user of database {name} may not change its schema ({error}). Run `callsheet db migrate` with a DSN "
             f"of the owner of its tables, {owner}."
         ) from error
-    except asyncpg.PostgresError as error:
+    except asyncpg.LockNotAvailableError as error:
         raise DatabaseError(
-            f"Migration {migration.label} of database {name} failed and left nothing behind: {error}. Mend that and "
+            f"Migration {migration.label} of database {name} did not get its lock in {LOCK_ATTEMPTS} attempts: a "
+            "session keeps a transaction open. Nothing was changed. Find the session in pg_stat_activity, end it and "
             "run: callsheet db migrate"
         ) from error
+    except asyncpg.PostgresError as error:
+        left = "nothing behind" if migration.is_in_transaction else "what ran before, which running it again replaces"
+        raise DatabaseError(
+            f"Migration {migration.label} of database {name} failed and left {left}: {error}. Mend that and "
+            "run: callsheet db migrate"
+        ) from error
+
+
+async def _apply_whole(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    async with connection.transaction():
+        await connection.execute(f"SET LOCAL lock_timeout = '{LOCK_SECONDS}s'")
+        await connection.execute(migration.sql)
+        await _record(connection, migration)
+
+
+async def _apply_apart(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    """Without a limit on waiting: what may run here (CREATE INDEX CONCURRENTLY) waits for others and holds up none."""
+    for command in commands(migration.sql):
+        await connection.execute(command)
+    async with connection.transaction():
+        await _record(connection, migration)
+
+
+async def _record(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> None:
+    # Databases of earlier releases lack the column.
+    await connection.execute("ALTER TABLE schema_migrations ADD COLUMN IF NOT EXISTS needs integer")
+    await connection.execute(
+        "INSERT INTO schema_migrations (version, name, checksum, needs) VALUES ($1, $2, $3, $4)",
+        migration.version,
+        migration.name,
+        migration.checksum,
+        migration.needs,
+    )
 
 
 async def _state(
@@ -170,7 +239,11 @@ async def _state(
         raise SchemaUnknown(
             f"That database is {identity['kind']} {identity['name']!r} already; it cannot be {kind} {name!r} too."
         )
-    rows = await connection.fetch("SELECT version, name, checksum FROM schema_migrations ORDER BY version")
+    # Databases of earlier releases lack the column `needs`; their migrations need the code that knows them.
+    rows = await connection.fetch(
+        "SELECT version, name, checksum, coalesce((to_jsonb(m) ->> 'needs')::integer, version) AS needs "
+        "FROM schema_migrations m ORDER BY version"
+    )
     return _compare(name, known, rows)
 
 
@@ -180,9 +253,11 @@ def _compare(name: str, known: Sequence[Migration], rows: Sequence[asyncpg.Recor
         migration = by_version.get(row["version"])
         label = f"{row['version']:04}_{row['name']}"
         if migration is None:
+            if row["needs"] <= max(by_version, default=0):
+                continue
             raise SchemaUnknown(
-                f"Database {name} has the migration {label}, which this version of Callsheet does not know: a newer "
-                "version wrote it. Upgrade Callsheet; a schema never goes back."
+                f"Database {name} has the migration {label}, which this version of Callsheet cannot work with: a "
+                "newer version wrote it. Upgrade Callsheet; a schema never goes back."
             )
         if migration.checksum != row["checksum"]:
             raise SchemaUnknown(

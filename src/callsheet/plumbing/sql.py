@@ -35,6 +35,7 @@ _TOKEN = re.compile(
     | :(?P<parameter>[a-z_][a-z0-9_]*)""",
     re.IGNORECASE | re.VERBOSE | re.DOTALL,
 )
+_END = re.compile(_TOKEN.pattern + "| (?P<end>;)", _TOKEN.flags)
 _COMMENT = re.compile(r"--[^\n]*")
 
 
@@ -94,6 +95,13 @@ def parse(text: str, where: str = "") -> Iterator[Statement]:
 
 def _is_blank(sql: str) -> bool:
     return not _COMMENT.sub("", sql).strip()
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a script. A semicolon in quotes, in a comment or in the body of a function ends none."""
+    ends = [match.start() for match in _END.finditer(text) if match["end"]]
+    parts = [text[start:end] for start, end in zip([0, *(end + 1 for end in ends)], [*ends, len(text)], strict=True)]
+    return [part.strip() for part in parts if not _is_blank(part)]
 
 
 def positional(text: str) -> tuple[str, tuple[str, ...]]:

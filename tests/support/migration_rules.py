@@ -1,0 +1,89 @@
+"""The rules for migrations of CONTRIBUTING.md, as far as a text can be checked: what each breaks, as sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from callsheet.plumbing.migrate import Migration
+from callsheet.plumbing.sql import commands
+
+# (what a command must not be, why and what to do instead). Commands are in capitals, with single spaces.
+REFUSED = [
+    (r"^(UPDATE|DELETE|TRUNCATE) ", "changes rows of a table that is in use: write a backfill (plumbing/backfills.py)"),
+    (r"^(LOCK|VACUUM|CLUSTER|REINDEX) ", "holds a table for as long as it takes"),
+    (r"^CREATE OR REPLACE ", "changes what the previous release calls: give the new version a name of its own"),
+    (r"^ALTER TABLE .* ALTER (COLUMN )?\w+ (SET DATA )?TYPE ", "writes the whole table anew: add a column"),
+    (r"^ALTER TABLE .* SET NOT NULL", "reads the whole table: add a CHECK (… IS NOT NULL) NOT VALID"),
+    (r"^ALTER TABLE .* ADD (COLUMN )?[^(]* GENERATED ", "writes the whole table anew"),
+    (r"^ALTER TABLE .* ADD COLUMN [^,]* DEFAULT [A-Z_]+ ?\(", "writes the whole table anew: use a constant default"),
+    (
+        r"^ALTER TABLE .* ADD COLUMN [^,]* (REFERENCES|CHECK|UNIQUE|PRIMARY KEY)\b",
+        "reads the whole table: add it NOT VALID",
+    ),
+    (
+        r"^ALTER TABLE .* ADD (CONSTRAINT \w+ )?(UNIQUE|PRIMARY KEY|EXCLUDE)(?! USING INDEX)",
+        "builds an index under a lock",
+    ),
+]
+REMOVES = re.compile(r"^DROP (?!INDEX CONCURRENTLY)|^ALTER \w+ .* (DROP|RENAME) |^REVOKE ")
+NEW_COLUMN = re.compile(r"ADD COLUMN (?:IF NOT EXISTS )?(\w+) ([^,]*)")
+NEW_CONSTRAINT = re.compile(r"^ALTER TABLE .* ADD CONSTRAINT \w+ (?:CHECK|FOREIGN KEY)\b")
+CREATED_TABLE = re.compile(r"^CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?(\w+)")
+INDEX = re.compile(r"^CREATE (?:UNIQUE )?INDEX (CONCURRENTLY )?(?:IF NOT EXISTS )?(\w+) ON (\w+)")
+TARGET = re.compile(r"^(?:ALTER TABLE (?:ONLY )?|UPDATE |DELETE FROM |TRUNCATE (?:TABLE )?)(\w+)")
+
+
+def broken_rules(migration: Migration) -> list[str]:
+    texts = [plain(command) for command in commands(migration.sql)]
+    created = {match[1] for text in texts if (match := CREATED_TABLE.match(text))}
+    # Nobody uses a table yet that the migration itself creates.
+    in_use = [text for text in texts if not ((target := TARGET.match(text)) and target[1] in created)]
+    found = [*_header(migration, in_use), *_transaction(migration, texts)]
+    for text in in_use:
+        found += [f"{text[:80]} … {reason}" for pattern, reason in REFUSED if re.search(pattern, text)]
+        found += _columns(text)
+        if NEW_CONSTRAINT.match(text) and not text.endswith("NOT VALID"):
+            found.append(
+                f"{text[:80]} … reads the whole table: add it NOT VALID, and VALIDATE it in the next migration"
+            )
+        if (index := INDEX.match(text)) and not index[1] and index[3] not in created:
+            found.append(f"{text[:80]} … keeps writers waiting: CREATE INDEX CONCURRENTLY, outside a transaction")
+    validated = {match[1] for text in texts if (match := re.search(r"VALIDATE CONSTRAINT (\w+)", text))}
+    added = {match[1] for text in texts if (match := re.search(r"ADD CONSTRAINT (\w+)", text))}
+    found += [f"{name} is added and validated in one transaction" for name in sorted(validated & added)]
+    return found
+
+
+def plain(command: str) -> str:
+    """In capitals, without comments, strings and function bodies."""
+    text = re.sub(r"\$(\w*)\$.*?\$\1\$|'(?:[^']|'')*'", "''", command, flags=re.DOTALL)
+    return re.sub(r"\s+", " ", re.sub(r"--[^\n]*", " ", text)).strip().upper()
+
+
+def _header(migration: Migration, texts: list[str]) -> Iterator[str]:
+    removing = [text for text in texts if REMOVES.search(text)]
+    if migration.needs == migration.version:
+        yield "says neither `-- needs code: any` nor `-- needs code: NNNN`"
+    elif removing and migration.needs == 0:
+        yield f"removes what earlier code may use ({removing[0][:60]}): name the migration whose code stopped using it"
+    elif migration.needs > migration.version:
+        yield "needs code that comes after it"
+
+
+def _transaction(migration: Migration, texts: list[str]) -> Iterator[str]:
+    concurrent = [text for text in texts if " CONCURRENTLY " in text]
+    if migration.is_in_transaction:
+        yield from (f"{text[:80]} … needs the line `-- outside a transaction`" for text in concurrent)
+        return
+    yield from (f"{text[:80]} … belongs into a transaction" for text in texts if text not in concurrent)
+    for place, text in enumerate(texts):
+        index = INDEX.match(text)
+        if index and f"DROP INDEX CONCURRENTLY IF EXISTS {index[2]}" not in texts[:place]:
+            yield f"{index[2]} may be there, invalid, after a crash: DROP INDEX CONCURRENTLY IF EXISTS it first"
+
+
+def _columns(text: str) -> Iterator[str]:
+    for name, rest in NEW_COLUMN.findall(text):
+        if "NOT NULL" in rest and "DEFAULT" not in rest:
+            yield f"column {name} is NOT NULL without a default: the previous release does not write it"
