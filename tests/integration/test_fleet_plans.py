@@ -73,6 +73,7 @@ CASES = {
     "forget_removed_tokens": Case({"days": 30}, 20),
     # Three thousand are in hand.
     "find_left_behind": Case({"limit": 100}, 25_000),
+    "delete_old_sessions": Case({"days": 90, "limit": 100}, 20),
     "delete_old_events": Case({"days": 90, "limit": 100}, 20),
 }
 FILL = f"""

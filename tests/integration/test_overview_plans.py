@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import pytest
 
 from callsheet.dispatch.overview import SQL as OVERVIEW
+from callsheet.dispatch.retention import SQL as HISTORY_RETENTION
 from callsheet.fleet.overview import SQL as FLEET
 from callsheet.jobs.operations import ADMIN_SQL
 from callsheet.jobs.progress import SQL as PROGRESS
 from callsheet.jobs.reconciler import SQL as RECONCILE
+from callsheet.jobs.retention import SQL as EVENT_RETENTION
 from callsheet.plumbing.databases import Databases, open_databases
 from callsheet.plumbing.embedded import EmbeddedPostgres
 from callsheet.plumbing.sql import Connection, Statement
@@ -30,7 +32,7 @@ SMALL = 2000
 # As in test_plans.
 LARGE = [30_000, pytest.param(200_000, marks=pytest.mark.thorough)]
 WHENS = ("planned while empty", "planned when full", "analyzed")
-BIG = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_progress", "outbox"}
+BIG = {"ai_job_dispatches", "dispatch_history", "ai_jobs", "job_events", "job_progress", "outbox"}
 HISTORY = """
 INSERT INTO dispatch_history (dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider,
     concurrency_identifier, priority, kind, status, attempts, requeues, lease_seq, past_lease_tokens, created_at,
@@ -41,7 +43,9 @@ FROM ai_job_dispatches, LATERAL (SELECT dispatch_id AS n) one WHERE dispatch_id 
 """
 SAID = """
 INSERT INTO job_progress (tenant_id, job_id, user_id, charge_cycle, lease_seq, percent)
-SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing'
+SELECT tenant_id, id, user_id, 1, 1, 50 FROM ai_jobs WHERE status = 'processing';
+INSERT INTO retention_marks
+SELECT 'job_events', completed_at, id FROM ai_jobs WHERE completed_at IS NOT NULL ORDER BY completed_at, id LIMIT 1;
 """
 OUTLOOK = {"most": 1001, "running_per_tenant": None, "running_per_user": None}
 
@@ -134,6 +138,7 @@ def cases(rows: int) -> Mapping[str, Case]:
             FLEET["queue_depth"], {"most": 1000, "alive_seconds": 90}, 250_000, grows_to_its_limit=True
         ),
         "finished_lately": Case(FLEET["finished_lately"], {"most": 1000}, 300),
+        "delete_old_history": Case(HISTORY_RETENTION["delete_old_history"], {"days": 0, "limit": 20}, 300),
         "engine_killers": Case(FLEET["engine_killers"], {"limit": 20}, 100),
     }
     said = {"percents": [5.0], "messages": ["x"], "elapsed": [1], "previews": "{NULL}", "preview_types": "{NULL}"}
@@ -150,6 +155,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         "sweep_progress": Case(
             PROGRESS["sweep_progress"], {"after_tenant": TENANT, "after_job": job_id(1), "limit": 10}, 150
         ),
+        "delete_old_events": Case(EVENT_RETENTION["delete_old_events"], {"days": 0, "limit": 20}, 600),
         "active_jobs_page": Case(RECONCILE["active_jobs_page"], {"after": None, "limit": 20}, 60),
         "job_sides": Case(
             RECONCILE["job_sides"],

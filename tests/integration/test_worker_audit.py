@@ -179,10 +179,11 @@ async def test_old_lines_go_a_piece_at_a_time_and_young_ones_stay(core: Core) ->
     insert = """INSERT INTO worker_audit_logs (worker_id, event, actor, at)
                 SELECT 'gpu-1', 'leased', 'test', now() - make_interval(days => 95 - n) FROM generate_series(1, 10) n"""
     await core.rows(core.databases.central, insert)
-    retention = AuditRetention(core.databases, 90)
+    retention = AuditRetention(core.databases, 90, None)
     retention.batch = 3
     more = [await retention.tick(datetime.now(UTC)) for _ in range(3)]
     assert more == [True, False, False]
     lines = await core.rows(core.databases.central, "SELECT at FROM worker_audit_logs")
     assert len(lines) == 10 - 5
-    assert registry(core.databases, core.room.execution, audit_log_days=None).retention is None
+    await AuditRetention(core.databases, None, None).tick(datetime.now(UTC))
+    assert len(await core.rows(core.databases.central, "SELECT FROM worker_audit_logs")) == 5

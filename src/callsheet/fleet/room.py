@@ -35,13 +35,12 @@ class FleetRoom:
     groups: AutoscalingGroups
     capacity: Capacity
     sweeper: WorkerSweeper
-    retention: AuditRetention | None
+    retention: AuditRetention
     instances: InstanceValidator
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        retention = () if self.retention is None else (self.retention,)
-        return (self.authentication.presence, self.sweeper, self.instances, *retention)
+        return (self.authentication.presence, self.sweeper, self.instances, self.retention)
 
 
 def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, execution: Execution) -> FleetRoom:
@@ -60,6 +59,6 @@ def open_fleet(databases: Databases, settings: FleetSettings, secret: Master, ex
         groups=groups,
         capacity=Capacity(databases),
         sweeper=WorkerSweeper(databases, settings, held),
-        retention=None if settings.audit_log_days is None else AuditRetention(databases, settings.audit_log_days),
+        retention=AuditRetention(databases, settings.audit_log_days, settings.session_days),
         instances=InstanceValidator(databases, groups, workers),
     )

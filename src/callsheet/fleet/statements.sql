@@ -629,6 +629,13 @@ WHERE c.is_approved AND c.revoked_at IS NULL AND asked.provider = ANY (c.provide
 GROUP BY asked.place, lack.value
 ORDER BY asked.place, workers DESC, lack.value ->> 'kind' DESC, lack.value ->> 'name'
 
+-- name: delete_old_sessions
+DELETE FROM worker_sessions WHERE id = ANY (ARRAY (
+    SELECT id FROM worker_sessions
+    WHERE ended_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
+    ORDER BY ended_at LIMIT :limit
+))
+
 -- name: delete_old_events
 -- Oldest first, by the key, which is the order of time.
 DELETE FROM worker_audit_logs WHERE id = ANY (ARRAY (

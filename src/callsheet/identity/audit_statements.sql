@@ -22,6 +22,12 @@ WHERE subject_type = :subject_type AND subject_id = :subject_id AND id < coalesc
   AND (:action::text IS NULL OR action = :action)
 ORDER BY id DESC LIMIT :limit
 
+-- name: delete_old_lines
+-- Oldest first, by the key, which is the order of time.
+DELETE FROM audit_logs WHERE id = ANY (ARRAY (
+    SELECT id FROM (SELECT id, at FROM audit_logs ORDER BY id LIMIT :limit) oldest WHERE at < :before
+))
+
 -- name: sweep_logins
 -- By their own index, oldest first; several control planes at once take different rows.
 DELETE FROM audit_logs WHERE id IN (

@@ -36,7 +36,7 @@ AUDIT = statements("callsheet.identity", "audit_statements.sql")
 SESSIONS_PER_USER = 100
 FAILED_MAILS_KEPT = timedelta(days=7)
 # So many rows are deleted in some tens of milliseconds, and more of them than can be written until the next time.
-SWEPT_LOGINS = 5000
+SWEPT_LINES = 5000
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ class Sessions:
 
 
 class SessionSweeper(Loop):
-    """Removes sessions and links that have ended, mails that were given up, attempts that no longer count, and logins
-    that are in the audit log for long enough."""
+    """Removes sessions and links that have ended, mails that were given up, attempts that no longer count, and lines
+    that are in the audit log for long enough, logins sooner than others."""
 
     name = "session_sweeper"
     interval_seconds = 600.0
@@ -177,4 +177,7 @@ class SessionSweeper(Loop):
             await LINKS["sweep_mails"].run(connection, before=now - FAILED_MAILS_KEPT)
             await SQL["sweep_attempts"].run(connection, now=now)
             before = now - timedelta(days=self._settings.login_log_days)
-            await AUDIT["sweep_logins"].run(connection, before=before, limit=SWEPT_LOGINS)
+            await AUDIT["sweep_logins"].run(connection, before=before, limit=SWEPT_LINES)
+            if self._settings.audit_log_days is not None:
+                before = now - timedelta(days=self._settings.audit_log_days)
+                await AUDIT["delete_old_lines"].run(connection, before=before, limit=SWEPT_LINES)

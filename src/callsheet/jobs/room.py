@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from callsheet.dispatch.affinity import Limits
@@ -9,6 +10,7 @@ from callsheet.dispatch.arrivals import CHANNEL as DISPATCH_CHANNEL
 from callsheet.dispatch.arrivals import arrivals
 from callsheet.dispatch.overview import Overview
 from callsheet.dispatch.queue import Queue
+from callsheet.dispatch.retention import HistoryRetention
 from callsheet.dispatch.shares import TenantShares
 from callsheet.dispatch.turns import Terms
 from callsheet.dispatch.waiters import Waiters
@@ -27,6 +29,7 @@ from callsheet.jobs.progress import Progress, ProgressSweeper
 from callsheet.jobs.reaper import Deadlines, LaneKeeper, Reaper
 from callsheet.jobs.reconciler import Reconciler
 from callsheet.jobs.relay import Relay
+from callsheet.jobs.retention import EventRetention
 from callsheet.jobs.submission import Submission
 from callsheet.jobs.synchronous import Synchronous
 from callsheet.media.usage import StorageUsage
@@ -58,6 +61,7 @@ class JobsRoom:
     feeds: Feeds
     progress: Progress
     progress_sweeper: ProgressSweeper
+    retention: tuple[Loop, ...]
 
     @property
     def loops(self) -> tuple[Loop, ...]:
@@ -68,6 +72,7 @@ class JobsRoom:
             self.lane_keeper,
             self.reconciler,
             self.progress_sweeper,
+            *self.retention,
         )
 
     def listen(self, listener: Listener) -> None:
@@ -125,4 +130,12 @@ def open_jobs(
         feeds=Feeds(),
         progress=Progress(routing, notify),
         progress_sweeper=ProgressSweeper(lambda: databases.pools),
+        retention=tuple(_retention(databases, settings)),
     )
+
+
+def _retention(databases: Databases, settings: JobSettings) -> Iterator[Loop]:
+    if settings.history_days is not None:
+        yield HistoryRetention(databases.central, settings.history_days)
+    if settings.event_days is not None:
+        yield EventRetention(lambda: databases.pools, settings.event_days)

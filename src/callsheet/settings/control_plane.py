@@ -241,6 +241,9 @@ class IdentitySettings(Section):
     login_log_days: int = Field(
         30, ge=1, le=36_500, description="How long logins and failed logins stay in the audit log, in days."
     )
+    audit_log_days: int | None = Field(
+        730, ge=1, le=36_500, description="How long the audit log is kept, in days; null keeps it for ever."
+    )
     login_window_seconds: int = Field(300, ge=1, le=86_400, description="Length of that window, in seconds.")
     invitation_hours: int = Field(168, ge=1, le=8760, description="How long an invitation can be accepted, in hours.")
     reset_minutes: int = Field(
@@ -331,6 +334,20 @@ class JobSettings(Section):
     lifetime_seconds: int = Field(
         86_400, ge=1, le=31_536_000, description="Longest time from submit to the end of a job, in seconds."
     )
+    history_days: int | None = Field(
+        90,
+        ge=7,
+        le=36_500,
+        description="How long finished dispatches are kept in the history of the queue, in days; null keeps them for "
+        "ever. Keep them for longer than the oldest backup that you would restore.",
+    )
+    event_days: int | None = Field(
+        365,
+        ge=1,
+        le=36_500,
+        description="How long the events of a job are kept after it ended, in days; null keeps them for ever. The job, "
+        "its last event and its retries stay.",
+    )
     streams_per_user: int = Field(
         100, ge=1, le=100_000, description="Most live streams of one user that a control plane keeps open."
     )
@@ -383,6 +400,13 @@ class FleetSettings(Section):
     )
     audit_log_days: int | None = Field(
         90, ge=1, le=36_500, description="How long the workers' log is kept, in days; null keeps it for ever."
+    )
+    # The token of a removed worker is known for 30 days, by its session.
+    session_days: int | None = Field(
+        365,
+        ge=31,
+        le=36_500,
+        description="How long the sessions of workers are kept after they ended, in days; null keeps them for ever.",
     )
     validate_asg_instance: bool = Field(
         False,

@@ -1,0 +1,30 @@
+"""Deletes the lines of dispatches that finished long ago."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.loops import Loop
+
+SQL = statements("callsheet.dispatch", "retention_statements.sql")
+
+
+class HistoryRetention(Loop):
+    """Safe on any number of control planes."""
+
+    name = "history_retention"
+    interval_seconds = 600.0
+    batch = 5000
+
+    def __init__(self, central: Database, days: int):
+        super().__init__()
+        self._central = central
+        self._days = days
+
+    async def tick(self, now: datetime) -> bool:
+        """Whether there may be more."""
+        async with self._central.connection() as connection:
+            deleted = await SQL["delete_old_history"].run(connection, days=self._days, limit=self.batch)
+        return deleted == self.batch

@@ -1,0 +1,37 @@
+"""Deletes the events of jobs that ended long ago; the jobs and their last event stay."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+
+from callsheet.plumbing.database import Database
+from callsheet.plumbing.sql import statements
+from callsheet.toolbox.loops import Loop
+from callsheet.toolbox.together import all_of
+
+SQL = statements("callsheet.jobs", "retention_statements.sql")
+
+
+class EventRetention(Loop):
+    """Safe on any number of control planes: they take turns at each pool."""
+
+    name = "event_retention"
+    interval_seconds = 600.0
+    # Jobs; each has about five events.
+    batch = 1000
+
+    def __init__(self, pools: Callable[[], Sequence[Database]], days: int):
+        super().__init__()
+        self._pools = pools
+        self._days = days
+
+    async def tick(self, now: datetime) -> bool:
+        """Whether there may be more."""
+        return any(await all_of(self._delete_some(pool) for pool in self._pools()))
+
+    async def _delete_some(self, pool: Database) -> bool:
+        async with pool.transaction() as connection:
+            await SQL["begin_event_retention"].run(connection)
+            jobs = await SQL["delete_old_events"].value(connection, days=self._days, limit=self.batch)
+        return bool(jobs == self.batch)

@@ -1,0 +1,28 @@
+-- database: pool
+
+-- name: begin_event_retention
+INSERT INTO retention_marks (name, completed_at, id)
+VALUES ('job_events', '-infinity', '00000000-0000-0000-0000-000000000000') ON CONFLICT DO NOTHING
+
+-- name: delete_old_events
+-- Jobs in the order in which they ended, from where the last piece stopped. Two kinds of event stay: the last one of each job,
+-- which readers of a stream wait for, and its retries, which say how each earlier charge cycle ended.
+WITH mark AS MATERIALIZED (
+    SELECT completed_at, id FROM retention_marks WHERE name = 'job_events' FOR UPDATE SKIP LOCKED
+), ended AS MATERIALIZED (
+    SELECT job.* FROM mark CROSS JOIN LATERAL (
+        SELECT tenant_id, id, event_seq, completed_at FROM ai_jobs
+        WHERE (completed_at, id) > (mark.completed_at, mark.id)
+          AND completed_at < (SELECT clock_timestamp() - make_interval(days => :days::integer))
+        ORDER BY completed_at, id LIMIT :limit
+    ) job
+), deleted AS (
+    DELETE FROM job_events e USING ended
+    WHERE e.tenant_id = ended.tenant_id AND e.job_id = ended.id AND e.seq < ended.event_seq
+      AND NOT (e.event = 'job.transition' AND e.to_status = 'pending')
+), moved AS (
+    UPDATE retention_marks SET (completed_at, id) = (
+        SELECT completed_at, id FROM ended ORDER BY completed_at DESC, id DESC LIMIT 1)
+    WHERE name = 'job_events' AND EXISTS (SELECT FROM ended)
+)
+SELECT count(*) FROM ended

@@ -1,0 +1,146 @@
+"""What is written about jobs, workers and admins is deleted after a while; jobs and money stay."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import pytest
+
+from callsheet.dispatch.retention import SQL as HISTORY
+from callsheet.dispatch.retention import HistoryRetention
+from callsheet.fleet.retention import SQL as FLEET
+from callsheet.fleet.retention import AuditRetention
+from callsheet.identity.audit import SQL as AUDIT
+from callsheet.identity.sessions import SessionSweeper
+from callsheet.jobs.retention import SQL as EVENTS
+from callsheet.jobs.retention import EventRetention
+from callsheet.jobs.room import open_jobs
+from callsheet.plumbing.sql import Statement
+from callsheet.settings import IdentitySettings, JobSettings
+from tests.support.core import Core, Member
+from tests.support.holding import holding
+from tests.support.plans import explain_once
+
+NOW = datetime.now(UTC)
+
+
+async def ended_job(core: Core, member: Member, *, days_ago: int) -> UUID:
+    job = await core.submit(member, cost=1)
+    await core.complete(await core.start())
+    await end(core, member, job.id, days_ago)
+    return job.id
+
+
+async def end(core: Core, member: Member, job_id: UUID, days_ago: int) -> None:
+    """As if it had ended then."""
+    query = "UPDATE {} SET {} = now() - make_interval(days => $1) WHERE {} = $2"
+    await core.rows(member.pool, query.format("ai_jobs", "completed_at", "id"), days_ago, job_id)
+    await core.rows(
+        core.databases.central, query.format("dispatch_history", "finished_at", "tenant_job_id"), days_ago, job_id
+    )
+
+
+async def test_events_of_old_jobs_go_and_the_last_one_stays(core: Core) -> None:
+    ann = await core.member()
+    old = [await ended_job(core, ann, days_ago=days) for days in (420, 410, 400)]
+    young = await ended_job(core, ann, days_ago=300)
+    retention = EventRetention(lambda: core.databases.pools, 365)
+    retention.batch = 2
+    assert [await retention.tick(NOW) for _ in range(3)] == [True, False, False]
+    for job_id in old:
+        assert await core.steps(ann, job_id) == ["processing>completed"]
+        assert await core.status(ann, job_id) == "completed"
+    assert len(await core.steps(ann, young)) == 4
+    await end(core, ann, young, 366)
+    await retention.tick(NOW)
+    assert await core.steps(ann, young) == ["processing>completed"]
+
+
+async def test_how_earlier_cycles_ended_is_known_after_their_events_are_deleted(core: Core) -> None:
+    ann = await core.member()
+    job = await core.submit(ann, cost=1)
+    await core.fail(await core.start())
+    await core.room.endings.retry(ann.tenant_id, job.id, actor="test")
+    await core.relay()
+    await core.complete(await core.start())
+    await end(core, ann, job.id, 400)
+    await EventRetention(lambda: core.databases.pools, 365).tick(NOW)
+    assert await core.steps(ann, job.id) == ["failed>pending", "processing>completed"]
+
+
+async def test_two_control_planes_take_turns_at_the_events_of_a_pool(core: Core) -> None:
+    ann = await core.member()
+    job_id = await ended_job(core, ann, days_ago=400)
+    retention = EventRetention(lambda: [ann.pool], 365)
+    await EventRetention(lambda: [ann.pool], 1000).tick(NOW)
+    async with holding(ann.pool, "SELECT FROM retention_marks FOR UPDATE"):
+        assert not await retention.tick(NOW), "the other one is at work: nothing waits for it"
+        assert len(await core.steps(ann, job_id)) == 4
+    await retention.tick(NOW)
+    assert len(await core.steps(ann, job_id)) == 1
+
+
+async def test_old_lines_of_the_queue_go_and_a_repeated_report_on_a_young_one_is_known(core: Core) -> None:
+    ann = await core.member()
+    old = await ended_job(core, ann, days_ago=100)
+    young = await ended_job(core, ann, days_ago=80)
+    retention = HistoryRetention(core.databases.central, 90)
+    retention.batch = 1
+    assert [await retention.tick(NOW) for _ in range(2)] == [True, False]
+    assert await core.dispatch(old, "dispatch_history") is None
+    assert await core.dispatch(young, "dispatch_history") is not None
+    # Neither the relay nor the reconciler brings back what has ended.
+    await core.relay()
+    await core.room.reconciler.tick(NOW)
+    assert await core.dispatch(old) is None
+    await core.check()
+
+
+async def test_sessions_of_workers_go_after_their_end_and_open_ones_stay(core: Core) -> None:
+    insert = """INSERT INTO worker_sessions (worker_id, stage, started_at, ended_at, end_reason)
+                SELECT name, 'production', now() - interval '500 days', ended, CASE WHEN ended < now() THEN 'stale' END
+                FROM (VALUES ('open', NULL), ('old', now() - interval '400 days'), ('young', now() - interval '3 days'))
+                    AS session (name, ended)"""
+    await core.rows(core.databases.central, insert)
+    await AuditRetention(core.databases, 90, None).tick(NOW)
+    await AuditRetention(core.databases, None, 365).tick(NOW)
+    rows = await core.rows(core.databases.central, "SELECT worker_id FROM worker_sessions ORDER BY id")
+    assert [row["worker_id"] for row in rows] == ["open", "young"]
+
+
+@pytest.mark.parametrize(("days", "left"), [(730, {"young"}), (None, {"old", "young"})])
+async def test_lines_leave_the_audit_log(core: Core, days: int | None, left: set[str]) -> None:
+    insert = """INSERT INTO audit_logs (at, actor, action, subject_type, subject_id)
+                VALUES ($1, 'x', 'user.disable', 'user', $2)"""
+    await core.rows(core.databases.central, insert, NOW - timedelta(days=731), "old")
+    await core.rows(core.databases.central, insert, NOW - timedelta(days=729), "young")
+    await SessionSweeper(core.databases, IdentitySettings(audit_log_days=days)).tick(NOW)
+    rows = await core.rows(core.databases.central, "SELECT subject_id FROM audit_logs")
+    assert {row["subject_id"] for row in rows} == left
+
+
+async def test_null_keeps_rows_for_ever(core: Core) -> None:
+    settings = JobSettings(history_days=None, event_days=None)
+    kept = open_jobs(core.databases, lambda channel, payload: None, settings)
+    assert [loop.name for loop in kept.retention] == []
+    assert [loop.name for loop in core.room.retention] == ["history_retention", "event_retention"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "index"),
+    [
+        (HISTORY["delete_old_history"], "dispatch_history_pkey"),
+        (EVENTS["delete_old_events"], "jobs_by_end"),
+        (FLEET["delete_old_sessions"], "ended_sessions"),
+        (AUDIT["delete_old_lines"], "audit_logs_pkey"),
+    ],
+    ids=lambda value: value.name if isinstance(value, Statement) else "",
+)
+async def test_old_rows_are_found_by_an_index(core: Core, statement: Statement, index: str) -> None:
+    database = core.databases.central if statement.database == "central" else await core.databases.pool("pool_1")
+    if statement.database == "pool":
+        await core.rows(database, EVENTS["begin_event_retention"].text)
+    seen = await explain_once(database, statement, {"days": 90, "limit": 10, "before": NOW})
+    assert index in seen.indexes
+    assert seen.scanned == set()
