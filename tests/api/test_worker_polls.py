@@ -105,6 +105,21 @@ class TestPolls:
         assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
         assert (await idle.poll())["job"] is not None
 
+    async def test_one_may_be_fetched_ahead_for_each_job_that_runs_while_no_other_worker_is_idle(
+        self, shop: Workshop
+    ) -> None:
+        worker, neighbor, idle = await shop.worker(max_concurrency=2), await shop.worker(), await shop.worker()
+        for person in [await shop.desk.person(tokens=30) for _ in range(2)]:
+            for _ in range(3):
+                await shop.engine_job(person)
+        for prefetch in (False, False, True, True):
+            assert (await worker.poll(prefetch=prefetch))["job"] is not None
+        assert (await worker.poll(prefetch=True))["reason"] == "at_capacity"
+        await neighbor.job()
+        # What the first one has fetched ahead does not take the place of the idle one, which may have the last job.
+        assert (await neighbor.poll(prefetch=True))["reason"] == "at_capacity"
+        await idle.job()
+
     async def test_a_repeated_poll_gets_the_same_lease_with_fresh_addresses(self, shop: Workshop) -> None:
         worker = await shop.worker()
         person = await shop.desk.person(tokens=20)

@@ -84,6 +84,17 @@ async def test_what_workers_have_in_hand_is_counted(core: Core, room: FleetRoom,
     assert await only(core, room) == RouteCapacity(1, 2, 1, 0, False)
 
 
+async def test_a_job_that_is_fetched_ahead_takes_no_slot_of_another_worker(
+    core: Core, room: FleetRoom, ann: Member
+) -> None:
+    for worker_id in ("ahead", "idle"):
+        await join(room, worker_id, await slug_of(core, core.workflow))
+    for _ in range(2):
+        await core.submit(ann)
+        await core.start("ahead")
+    assert await only(core, room) == RouteCapacity(2, 2, 1, 0, False)
+
+
 async def test_a_fleet_that_wants_more_workers_than_live_is_scaling_up(core: Core, room: FleetRoom) -> None:
     fleet = await new_fleet(core, room, desired_workers=1)
     assert (await only(core, room)).scaling_up

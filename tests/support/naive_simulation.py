@@ -20,7 +20,7 @@ class NaiveMachine:
     scheduled: int
     # Of each job: from, until, and the place among all that was scheduled.
     runs: dict[int, tuple[float, float, int]] = field(default_factory=dict)
-    ahead: int | None = None
+    ahead: list[int] = field(default_factory=list)
     is_draining: bool = False
     idle_since: float = 0.0
     # When it asked for work last; who asked first is served first.
@@ -89,20 +89,25 @@ class NaiveSimulation:
         if not machine.asked:
             self.ask(machine)
             return 0
-        was_free = len(machine.runs) < self.conditions.slots
+        was_free, was_fetching = self.is_free(machine), self.may_fetch(machine)
         began, _, _ = machine.runs.pop(job)
         self.observe(self.keys[job].workflow, self.now - began)
         tenant = self.tenants[self.keys[job].tenant]
         tenant.share.in_flight -= 1
         tenant.users[self.keys[job].user].in_flight -= 1
-        if machine.ahead is not None:
-            following, machine.ahead = machine.ahead, None
-            self.begin(machine, following)
+        if machine.ahead:
+            self.begin(machine, machine.ahead.pop(0))
         elif not machine.runs:
             machine.idle_since = self.now
-        if not was_free:
+        if not was_free and (self.is_free(machine) or not was_fetching):
             self.ask(machine)
         return 1
+
+    def is_free(self, machine: NaiveMachine) -> bool:
+        return len(machine.runs) < self.conditions.slots
+
+    def may_fetch(self, machine: NaiveMachine) -> bool:
+        return self.conditions.prefetch and not self.is_free(machine) and len(machine.ahead) < self.conditions.slots
 
     def observe(self, workflow: str, seconds: float) -> None:
         mean, samples = self.averages.get(workflow, (0.0, 0))
@@ -130,18 +135,18 @@ class NaiveSimulation:
     def hand_out(self) -> None:
         while self.waiting:
             able = [each for each in self.there() if each.asked and not each.is_draining]
-            free = [each for each in able if len(each.runs) < self.conditions.slots]
-            full = [each for each in able if each.ahead is None and each not in free and self.conditions.prefetch]
+            free = [each for each in able if self.is_free(each)]
+            full = [each for each in able if self.may_fetch(each)]
             chosen = min(free or full, key=lambda each: each.asked, default=None)
             if chosen is None:
                 return
             job = self.next_job()
             if free:
                 self.begin(chosen, job, self.conditions.pickup_seconds)
-                self.asks += 1
-                chosen.asked = self.asks
             else:
-                chosen.ahead = job
+                chosen.ahead.append(job)
+            self.asks += 1
+            chosen.asked = self.asks
 
     def next_job(self) -> int:
         keys = self.keys
@@ -185,7 +190,7 @@ class NaiveSimulation:
             Worker(
                 f"worker-{each.number}",
                 self.conditions.slots,
-                len(each.runs) + (each.ahead is not None),
+                len(each.runs) + len(each.ahead),
                 each.is_draining,
                 each.is_spot,
                 each.starts_at,

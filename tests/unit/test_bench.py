@@ -115,7 +115,7 @@ def test_several_engines_are_measured_beside_their_own_queues(tmp_path: Path) ->
     command = [sys.executable, "-m", "bench", "--short", "--only", "worker.engines", "--output", str(file)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=1800)
     results = {result["name"]: result for result in json.loads(file.read_text())["results"]}
-    parts = {f"worker.engines.{number}{kind}" for number in (1, 2) for kind in ("", ".idle")}
+    parts = {f"worker.engines.{number}{kind}" for number in (1, 2) for kind in ("", ".idle", ".idlest")}
     assert results.keys() == {"worker.engines", *parts}
     assert all("ratio_to_ceiling" in results[f"worker.engines.{number}"] for number in (1, 2))
 

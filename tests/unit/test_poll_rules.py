@@ -35,6 +35,9 @@ def held(token: UUID, *, poll_id: str | None = None, seconds: float = 100.0, hea
     return HeldLease(1, token, poll_id, seconds, heartbeated, 900 - seconds)
 
 
+EARLIER = tuple(held(UUID(int=20 + number), seconds=2 + number) for number in range(6))
+
+
 def lease(token: UUID, workflow_id: int = 3) -> StartedLease:
     now = datetime.now(UTC)
     made = Lease(1, uuid4(), uuid4(), 1, token, 1, now, 900, workflow_id, "self_hosted", "effect", "w", 1, 3600)
@@ -91,6 +94,11 @@ def test_the_load_is_what_is_known_or_said_whichever_is_more(said: int | None, k
         ({"held": (held(A, seconds=1), held(B, seconds=2)), "max_concurrency": 2}, {"max_concurrency": 2}, None),
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"max_concurrency": 2}, "at_capacity"),
         ({"held": (held(A, seconds=1), held(B, seconds=2))}, {"prefetch": True}, None),
+        ({"held": (held(A, seconds=1), *EARLIER[:1])}, {"prefetch": True}, None),
+        ({"held": (held(A, seconds=1), *EARLIER[:2])}, {"prefetch": True}, "at_capacity"),
+        # One ahead for each place.
+        ({"held": (held(A, seconds=1), *EARLIER[:5]), "max_concurrency": 3}, {"prefetch": True}, None),
+        ({"held": (held(A, seconds=1), *EARLIER), "max_concurrency": 3}, {"prefetch": True}, "at_capacity"),
         ({"held": (held(B, seconds=2),)}, {}, "at_capacity"),
         # No lease follows a drain: what is leased came before it, and is the worker's to finish.
         ({"held": (held(A),), "is_draining": True}, {}, None),

@@ -123,6 +123,14 @@ class Site:
     async def leases(self) -> int:
         return len(await self.shop.central("SELECT 1 FROM ai_job_dispatches WHERE status = 'leased'"))
 
+    async def all_leased(self, number: int) -> None:
+        """Waits until exactly so many leases are held."""
+
+        async def are_held() -> bool:
+            return await self.leases() == number
+
+        await until(are_held)
+
     def left_over(self) -> list[Path]:
         """Files of jobs, which must not stay; cache, token and lock may."""
         # Not rglob, which stumbles over folders that go away meanwhile.

@@ -30,26 +30,25 @@ async def test_two_engines_are_one_worker_that_renders_two_jobs_at_once(site: Si
     second.version = "0.8.1"
     site.agent(engines=[ComfyUI(each.url, patience=QUICK) for each in (site.engine, second)])
     person = await site.person()
-    jobs = [await site.submit(person) for _ in range(4)]
+    jobs = [await site.submit(person) for _ in range(5)]
     await until(lambda: site.engine.running and second.running)
-
-    async def third_is_here() -> bool:
-        return await site.leases() == 3
-
-    await until(third_is_here)
+    # Each renders one and has its next.
+    await site.all_leased(4)
     [worker] = await site.workers()
     assert worker["max_concurrency"] == 2
     described = worker["capabilities"]
     assert described["engines"] == {"self_hosted": f"{site.engine.version}, 0.8.1"}
     assert [each["name"] for each in described["each_engine"]] == ["self_hosted-1", "self_hosted-2"]
-    # The one that was fetched ahead goes to the engine that is free first, whichever that is.
+    # What was fetched ahead goes to the engine that is free first, whichever that is.
     second.scenario = "SaveImage_batch3"
     second.release.set()
-    await until(lambda: len(second.called("/prompt")) == 3)
+    await until(lambda: len(second.called("/prompt")) == 4)
     assert len(site.engine.called("/prompt")) == 1
     site.engine.release.set()
     for job_id in jobs:
         await site.ends(person, job_id)
+    history = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
+    assert {(row["attempts"], row["requeues"]) for row in history} == {(1, 0)}, "none of them was ever put back"
     for engine in (site.engine, second):
         uploads = {each["subfolder"] for each in engine.called("/upload/image")}
         assert len(uploads) == len(engine.called("/prompt")), "a job's files are at its own engine only"
@@ -80,17 +79,42 @@ async def test_a_wedged_engine_takes_its_place_out_of_the_capacity_and_the_other
     assert spent == [1, 1, 2], "only the job that wedged its engine pays for it"
 
 
+async def test_when_an_engine_is_away_its_next_job_is_put_back_and_the_others_wait_on(
+    site: Site, second: ReplayingEngine
+) -> None:
+    site.engine.scenario = second.scenario = "held"
+    site.agent(engines=[ComfyUI(each.url, patience=QUICK) for each in (site.engine, second)])
+    person = await site.person()
+    jobs = [await site.submit(person) for _ in range(4)]
+    await until(lambda: site.engine.running and second.running)
+    await site.all_leased(4)
+    await site.engine.kill()
+    # One renders and one waits; the one that ran at the engine that is away is still its.
+    await site.all_leased(3)
+    second.scenario = site.engine.scenario = "SaveImage_batch3"
+    second.release.set()
+    await site.engine.start()
+    for job_id in jobs:
+        await site.ends(person, job_id, hurry=True)
+    history = await site.shop.central("SELECT attempts, requeues FROM dispatch_history")
+    spent = sorted((row["attempts"], row["requeues"]) for row in history)
+    assert spent[:3] == [(1, 0), (1, 0), (1, 1)], "putting it back costs no attempt"
+
+
 async def test_a_departing_agent_stops_its_own_runs_on_each_engine(site: Site, second: ReplayingEngine) -> None:
     site.engine.scenario = second.scenario = "held"
     agent = site.agent(engines=[ComfyUI(each.url, patience=QUICK) for each in (site.engine, second)])
     person = await site.person()
-    for _ in range(2):
+    for _ in range(4):
         await site.submit(person)
     await until(lambda: site.engine.running and second.running)
+    await site.all_leased(4)
     runs = [(engine, engine.running.id) for engine in (site.engine, second) if engine.running]
     await site.leave(agent)
     for engine, run_id in runs:
         assert [each["prompt_id"] for each in engine.called("/interrupt")][:1] == [run_id]
         assert engine.running is None
     assert await site.leases() == 0
+    queued = await site.shop.central("SELECT attempts FROM ai_job_dispatches WHERE status = 'queued'")
+    assert [row["attempts"] for row in queued] == [0] * 4
     assert site.left_over() == []

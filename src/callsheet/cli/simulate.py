@@ -148,7 +148,7 @@ def simulate(
         0.0, help="How often a spot worker is interrupted.", rich_help_panel=CONDITIONS
     ),
     prefetch: bool = typer.Option(
-        True, help="Whether a busy worker takes its next job in advance (worker.prefetch).", rich_help_panel=CONDITIONS
+        True, help="Whether a busy worker takes its next jobs in advance (worker.prefetch).", rich_help_panel=CONDITIONS
     ),
     wait_limit: float = typer.Option(
         60.0, help="Count jobs that wait for more seconds than this.", rich_help_panel=RESULTS

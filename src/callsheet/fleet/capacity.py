@@ -25,7 +25,7 @@ class Route(NamedTuple):
 class RouteCapacity:
     # Approved, not draining, and seen in the last 90 seconds or busy with a valid lease.
     live_workers: int
-    # Jobs those can run at once, and jobs they have in hand (of any route).
+    # Jobs those can run at once, and how many of these slots are taken (by jobs of any route).
     slots: int
     busy: int
     # Alive too, but they take no more jobs.

@@ -31,8 +31,10 @@ CROSS JOIN LATERAL (
 ) ready
 CROSS JOIN LATERAL (
     SELECT count(*) AS live_workers, coalesce(sum(c.max_concurrency), 0)::bigint AS live_slots,
-        coalesce(sum((SELECT count(*) FROM ai_job_dispatches d
-                      WHERE d.worker_id = c.worker_id AND d.status = 'leased')), 0)::bigint AS busy_slots
+        -- A job that is fetched ahead takes no slot.
+        coalesce(sum(least(c.max_concurrency, (
+            SELECT count(*) FROM ai_job_dispatches d
+            WHERE d.worker_id = c.worker_id AND d.status = 'leased'))), 0)::bigint AS busy_slots
     FROM (
         SELECT m.* FROM workflow_fleets wf
         JOIN gpu_fleets f ON f.id = wf.fleet_id AND f.is_active JOIN comfyui_workers m ON m.fleet_id = f.id

@@ -26,7 +26,7 @@ from callsheet.jobs.reports import Failure, Report, StartedLease
 from callsheet.jobs.room import JobsRoom
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.errors import LeaseLost, NotFound, RateLimited
-from callsheet.wire.worker import PollAnswer, PollRequest
+from callsheet.wire.worker import PollAnswer, PollRequest, most_leases
 
 log = get_logger(__name__)
 
@@ -243,11 +243,10 @@ class Polls:
         reason = reason_against(worker, criteria)
         if reason is not None:
             return reason
-        beyond = load(request, held) - capacity(worker, request)
-        if beyond < 0:
+        holds, places = load(request, held), capacity(worker, request)
+        if holds < places:
             return None
-        # One at most: what is fetched ahead counts as held, so the next poll is beyond by one.
-        may_prefetch = bool(request.prefetch) and beyond == 0
+        may_prefetch = holds < most_leases(places, prefetch=bool(request.prefetch))
         return None if may_prefetch and await self._has_spare_work(criteria) else "at_capacity"
 
     async def _fail(self, worker: WorkerPrincipal, started: StartedLease, why: Undeliverable) -> None:
@@ -294,7 +293,8 @@ def reason_after_wait(worker: WorkerPrincipal, request: PollRequest, started: St
     reason = reason_against(replace(worker, is_draining=False), criteria_of(worker, request))
     if reason is None and started.lease.workflow_id not in worker.workflow_ids:
         return "no_workflows"
-    if reason is None and _held_before(worker.held, started) >= capacity(worker, request) + bool(request.prefetch):
+    most = most_leases(capacity(worker, request), prefetch=bool(request.prefetch))
+    if reason is None and _held_before(worker.held, started) >= most:
         return "at_capacity"
     return reason
 

@@ -554,6 +554,7 @@ DELETE FROM gpu_fleets WHERE id = :id RETURNING slug, stage
 -- name: capacity
 -- Who could take jobs of each route now: the workers of active fleets that have the workflow, and those it is assigned to.
 -- A worker that sends no heartbeats while it renders is there as long as a lease of it is valid, with the slots it uses.
+-- A job that is fetched ahead takes no slot, least of all one of another worker.
 WITH asked AS MATERIALIZED (
     SELECT * FROM unnest(:workflow_ids::bigint[], :stages::text[], :providers::text[]) WITH ORDINALITY
         AS a (workflow_id, stage, provider, place)
@@ -563,7 +564,7 @@ SELECT asked.place, crew.live_workers, crew.slots, crew.busy, crew.draining, sca
 FROM asked CROSS JOIN LATERAL (
     SELECT count(*) FILTER (WHERE w.is_able) AS live_workers,
         coalesce(sum(w.max_concurrency) FILTER (WHERE w.is_able), 0)::bigint AS slots,
-        coalesce(sum(w.held) FILTER (WHERE w.is_able), 0)::bigint AS busy,
+        coalesce(sum(least(w.held, w.max_concurrency)) FILTER (WHERE w.is_able), 0)::bigint AS busy,
         count(*) FILTER (WHERE w.is_draining) AS draining,
         count(*) FILTER (WHERE NOT w.is_draining AND NOT w.is_able) AS unable
     FROM (

@@ -191,7 +191,9 @@ class WorkerSettings(Section):
         "shorter. Also: HEARTBEAT_INTERVAL_SECONDS.",
     )
     prefetch: bool = Field(
-        True, description="Whether it takes one job more than it runs, to fetch its files while the engine works."
+        True,
+        description="Whether it takes one job more for each that it runs at once, to fetch its files while the engine "
+        "works.",
     )
     model_hashes: Path | None = Field(
         None,

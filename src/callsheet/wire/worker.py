@@ -139,6 +139,12 @@ class LeaseRequest(WorkerRequest):
     lease_token: UUID
 
 
+def most_leases(places: int, *, prefetch: bool) -> int:
+    """How many jobs a worker may hold that runs `places` at once: with `prefetch` twice as many. For each that renders
+    there is one whose files are fetched, or whose result is uploaded."""
+    return 2 * places if prefetch else places
+
+
 class PollRequest(WorkerRequest):
     current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Jobs it is busy with.")
     max_concurrency: int | None = Field(
@@ -158,7 +164,9 @@ class PollRequest(WorkerRequest):
     active_leases: list[UUID] | None = Field(
         None, max_length=MOST_ACTIVE_LEASES, description="The lease tokens it knows it holds."
     )
-    prefetch: bool | None = Field(None, description="Asks for one lease beyond its capacity.")
+    prefetch: bool | None = Field(
+        None, description="Asks for a lease beyond its capacity: at most one for each job that it runs at once."
+    )
     loaded_models: list[ShortHash] | None = Field(
         None,
         max_length=MOST_LOADED_MODELS,

@@ -1,7 +1,7 @@
 """The agent: takes jobs, runs them beside each other as far as its engines allow, and leaves in good order.
 
-While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold one
-lease more than it has places at its engines.
+While one job renders, the files of the next are fetched and those of the last are uploaded; that is why it may hold two
+leases for each place at its engines.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from callsheet.worker.engines import DrivenEngine, Engines
 from callsheet.worker.environment import EnvironmentWatch
 from callsheet.worker.job_run import JobRun, Workplace, end_run
 from callsheet.worker.machine import Identity, Machine
+from callsheet.worker.offer import Offer, offer_of
 from callsheet.worker.plane import Refused, Unreachable
 from callsheet.worker.private_files import claim, read_private, write_private
 from callsheet.worker.protection import Protection
@@ -156,7 +157,7 @@ class Agent:
             if not self._engines.providers:
                 await self._be_unwell(place)
                 continue
-            if self._wants_nothing and self._told_capacity == self._engines.capacity:
+            if not self._offer().wants and self._told_capacity == self._engines.capacity:
                 await self._wait_for_change(None)
                 continue
             began = time.monotonic()
@@ -170,15 +171,6 @@ class Agent:
             failures = 0
             await self._take(answer, place, time.monotonic() - began)
 
-    @property
-    def _is_full(self) -> bool:
-        return len(self._runs) >= self._engines.capacity
-
-    @property
-    def _wants_nothing(self) -> bool:
-        held, capacity = len(self._runs), self._engines.capacity
-        return held > capacity or (held == capacity and not self.config.prefetch)
-
     def _engines_changed(self) -> None:
         """One went away, or came back, perhaps with other nodes and models."""
         self._environment.doubt()
@@ -186,27 +178,23 @@ class Agent:
         self._engines.serve()
         self._changed.set()
 
-    def _offer(self) -> tuple[int, list[str]]:
-        """What the engines can take now: how many jobs at once, and of which providers. While one provider's places
-        are taken, only jobs of the others are asked for; a job that is fetched ahead may be of any."""
-        providers = self._engines.providers
-        if not self._is_full:
-            held = Counter(run.job.provider for run in self._runs)
-            providers = [each for each in providers if held[each] < self._engines.places_of(each)] or providers
-        return self._engines.capacity, providers
+    def _offer(self) -> Offer:
+        """What the engines can take now."""
+        held = Counter(run.job.provider for run in self._runs)
+        return offer_of(self._engines.places, held, prefetch=self.config.prefetch)
 
     async def _poll(self) -> PollAnswer | None:
         """None: the engines can take less or more than was said. Only then is a poll given up: its job may be on the
         way already. It is asked again with the same id, and so the job is not lost."""
-        offer = capacity, providers = self._offer()
+        offer = self._offer()
         request = PollRequest(
             current_load=len(self._runs),
-            max_concurrency=capacity,
-            providers=providers,
-            wait_seconds=0 if self._wants_nothing else self.config.wait_seconds,
+            max_concurrency=offer.capacity,
+            providers=list(offer.providers),
+            wait_seconds=self.config.wait_seconds if offer.wants else 0,
             poll_id=self._poll_id,
             active_leases=[run.job.lease_token for run in self._runs],
-            prefetch=self._is_full and not self._wants_nothing,
+            prefetch=offer.prefetch,
             loaded_models=self._warm.hashes() or None,
         )
         asking = asyncio.create_task(self._plane.poll(request))
@@ -214,10 +202,11 @@ class Agent:
             while not asking.done():
                 await first_of(asking, event=self._changed)
                 self._changed.clear()
-                if not asking.done() and self._offer() != offer:
+                now = self._offer()
+                if not asking.done() and (now.capacity, now.providers) != (offer.capacity, offer.providers):
                     return None
             answer = asking.result()
-            self._told_capacity = capacity
+            self._told_capacity = offer.capacity
             return answer
         finally:
             asking.cancel()

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_MODEL_FILE = re.compile(r".+\.(safetensors|sft|ckpt|pt|pth|bin|gguf|onnx)", re.IGNORECASE)
+from callsheet.providers.models import classes_of_graph, models_of_graph
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,13 +32,7 @@ def choose_engine(engines: Sequence[EngineState], wanted: frozenset[str]) -> Eng
     )
 
 
-def models_in(graph: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """The names of model files that a graph loads. A graph without any is known by its node classes."""
-    constants = [value for node in graph.values() for value in _inputs(node).values() if isinstance(value, str)]
-    models = frozenset(value for value in constants if _MODEL_FILE.fullmatch(value))
-    return models or frozenset(str(node.get("class_type")) for node in graph.values())
-
-
-def _inputs(node: Mapping[str, Any]) -> Mapping[str, Any]:
-    inputs = node.get("inputs")
-    return inputs if isinstance(inputs, dict) else {}
+def loaded_by(graph: Mapping[str, Any]) -> frozenset[str]:
+    """What an engine has loaded after a run of this graph: its models. A graph that names none is known by its node
+    classes."""
+    return frozenset(models_of_graph(graph) or classes_of_graph(graph))

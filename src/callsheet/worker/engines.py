@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -119,13 +120,19 @@ class Engines:
     def capacity(self) -> int:
         return sum(each.places for each in self._driven if each.takes_jobs)
 
-    def places_of(self, provider: str) -> int:
-        return sum(each.places for each in self.of(provider) if each.takes_jobs)
+    @property
+    def places(self) -> dict[str, int]:
+        """Of each provider that has an engine that takes jobs."""
+        counted: Counter[str] = Counter()
+        for each in self._driven:
+            if each.takes_jobs:
+                counted[each.engine.provider] += each.places
+        return dict(counted)
 
     @property
     def providers(self) -> list[str]:
         """Those with an engine that takes jobs."""
-        return list(dict.fromkeys(each.engine.provider for each in self._driven if each.takes_jobs))
+        return list(self.places)
 
     @property
     def all_providers(self) -> list[str]:
@@ -191,12 +198,13 @@ class Engines:
                 waiting.found.set_result(states[chosen])
             elif not any(each.takes_jobs for each in waiting.candidates):
                 _turn_away(waiting)
-        # One job waits for a place as a rule, the one that was fetched ahead. More do only after engines fell out, and
-        # idle workers may take them at once.
-        left = [each for each in self._waiting if not each.found.done() and not each.is_bound]
-        by_provider = {each.candidates[0].engine.provider: each for each in reversed(left)}
-        for waiting in left:
-            if waiting is not by_provider[waiting.candidates[0].engine.provider]:
+        # As many jobs wait as there are places, each the next of one. More do only after engines fell out, and idle
+        # workers may take them at once.
+        next_ones = self.places
+        for waiting in [each for each in self._waiting if not each.found.done() and not each.is_bound]:
+            provider = waiting.candidates[0].engine.provider
+            next_ones[provider] = next_ones.get(provider, 0) - 1
+            if next_ones[provider] < 0:
                 _turn_away(waiting)
 
 

@@ -39,7 +39,7 @@ from callsheet.worker.asset_cache import AssetCache, ChecksumDiffers
 from callsheet.worker.config import AgentConfig
 from callsheet.worker.control_plane import ControlPlane
 from callsheet.worker.deliveries import Deliverable, deliver
-from callsheet.worker.engine_choice import models_in
+from callsheet.worker.engine_choice import loaded_by
 from callsheet.worker.engines import Claim, DrivenEngine, Engines
 from callsheet.worker.lease_keeper import LeaseKeeper
 from callsheet.worker.payloads import Asset, EnginePayload, engine_payload, refreshed
@@ -222,7 +222,7 @@ class JobRun:
     async def _make(self, payload: EnginePayload) -> list[Deliverable]:
         files = await self._all_downloaded(payload)
         self.stage = "waiting"
-        claim = await self._place.engines.claim(self.job.provider, models_in(payload.graph))
+        claim = await self._place.engines.claim(self.job.provider, loaded_by(payload.graph))
         self._driven = claim.driven
         try:
             outputs = await self._run_at(claim, payload, files)

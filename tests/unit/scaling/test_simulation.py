@@ -100,7 +100,7 @@ class WatchedReplay(Replay):
 
         def watched(machine: Machine, now: float) -> None:
             assert not machine.running
-            assert machine.ahead is None
+            assert not machine.ahead
             assert not machine.takes_work or machine.started_at is None
             self.removed.append(machine)
             remove(machine, now)
@@ -123,12 +123,13 @@ class WatchedReplay(Replay):
     def check(self, *, settled: bool = False) -> None:
         crew, policy = self._crew, self._policy
         held = [job for machine in crew.machines for job in machine.running]
-        held += [machine.ahead for machine in crew.machines if machine.ahead is not None]
+        held += [job for machine in crew.machines for job in machine.ahead]
         assert len(held) == len(set(held)), "a job is held once"
         assert not any(self.ended[job] for job in held), "a job that was served is not held again"
         assert len(crew.machines) <= max(policy.minimum, policy.maximum)
         for machine in crew.machines:
             assert len(machine.running) <= machine.slots
+            assert len(machine.ahead) <= machine.slots * self._conditions.prefetch
         if settled:
             assert not (self._line.length and crew.free), "no job waits while a worker is free"
 
@@ -275,3 +276,11 @@ def test_times_vary_around_their_mean() -> None:
     drawn = [Spread(30.0, 0.5, Random(seed)).draw() for seed in range(4000)]
     assert sum(drawn) / len(drawn) == pytest.approx(30.0, rel=0.05)
     assert Spread(30.0, 0.0, Random(1)).draw() == 30.0
+
+
+@pytest.mark.parametrize(("jobs", "prefetch", "waiting"), [(12, True, 0), (13, True, 1), (13, False, 7)])
+def test_a_worker_fetches_one_job_in_advance_for_each_that_it_runs(jobs: int, prefetch: bool, waiting: int) -> None:
+    """Two workers that run three jobs each."""
+    given = Conditions(slots=3, prefetch=prefetch)
+    outcome = Replay(steady(1.0, 100.0, jobs / HOUR), Policy(minimum=2, maximum=2), given).run()
+    assert outcome.longest_queue == waiting

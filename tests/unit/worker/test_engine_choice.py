@@ -10,7 +10,7 @@ import pytest
 
 from callsheet.providers.engine import EngineError, EngineUnreachable
 from callsheet.worker.agent import names_of
-from callsheet.worker.engine_choice import EngineState, choose_engine, models_in
+from callsheet.worker.engine_choice import EngineState, choose_engine, loaded_by
 from callsheet.worker.engines import DrivenEngine, Engines
 
 SDXL, FLUX = frozenset({"sdxl.safetensors"}), frozenset({"flux.gguf", "ae.safetensors"})
@@ -46,8 +46,8 @@ def test_of_a_graph_its_model_files_count_and_its_classes_where_it_has_none() ->
         "1": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "sdxl.safetensors"}},
         "2": {"class_type": "KSampler", "inputs": {"model": ["1", 0], "seed": 7, "sampler_name": "euler"}},
     }
-    assert models_in(graph) == SDXL
-    assert models_in({"2": graph["2"]}) == {"KSampler"}
+    assert loaded_by(graph) == SDXL
+    assert loaded_by({"2": graph["2"]}) == {"KSampler"}
 
 
 def engines_with(*places: int, provider: str = "self_hosted") -> tuple[Engines, list[DrivenEngine]]:
@@ -99,21 +99,23 @@ async def test_a_claim_that_is_cancelled_takes_no_place() -> None:
     assert first.busy + second.busy == 1
 
 
-async def test_when_engines_fall_out_one_job_waits_and_the_others_go_elsewhere() -> None:
+async def test_each_place_has_a_next_job_and_when_engines_fall_out_theirs_go_elsewhere() -> None:
     engines, (first, second, third) = engines_with(1, 1, 1)
     claims = [await engines.claim("self_hosted", SDXL) for _ in range(3)]
-    ahead = asyncio.create_task(engines.claim("self_hosted", SDXL))
+    ahead = [asyncio.create_task(engines.claim("self_hosted", SDXL)) for _ in range(3)]
     await asyncio.sleep(0)
+    assert not any(each.done() for each in ahead)
     third.health.is_well = False
-    late = asyncio.create_task(engines.claim("self_hosted", SDXL))
-    with pytest.raises(EngineUnreachable):
-        await late
-    assert not ahead.done()
-    assert (engines.capacity, engines.all_places, engines.providers) == (2, 3, ["self_hosted"])
-    first.health.is_well = second.health.is_well = False
     engines.serve()
     with pytest.raises(EngineUnreachable):
-        await ahead
+        await ahead.pop()
+    assert not any(each.done() for each in ahead), "those that came first wait on"
+    assert (engines.capacity, engines.all_places, engines.places) == (2, 3, {"self_hosted": 2})
+    first.health.is_well = second.health.is_well = False
+    engines.serve()
+    for each in ahead:
+        with pytest.raises(EngineUnreachable):
+            await each
     assert engines.providers == []
     for claim in claims:
         claim.release()

@@ -25,7 +25,7 @@ class Conditions:
     # Of each spot worker. It takes no more jobs from the notice on; what still runs when it ends runs again elsewhere.
     interruptions_per_hour: float = 0.0
     notice_seconds: float = 120.0
-    # Whether a worker takes one job more than it runs while others wait, as the agent does (worker.prefetch).
+    # Whether a worker takes one job more for each that it runs while others wait, as the agent does (worker.prefetch).
     prefetch: bool = True
     seed: int = 1
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 
 from callsheet.scaling.policy import Worker
+from callsheet.wire.worker import most_leases
 
 
 class Machine:
@@ -33,8 +34,8 @@ class Machine:
         self.started_at: float | None = None
         # The jobs that run, with the moments they were started at.
         self.running: dict[int, float] = {}
-        # The job that it has fetched in advance.
-        self.ahead: int | None = None
+        # Jobs that it has fetched in advance, in the order in which they will run.
+        self.ahead: deque[int] = deque()
         self.idle_since = ordered_at
         self.is_draining = False
         # Interrupted: it ends soon, whatever it holds, and gets no more work.
@@ -53,7 +54,7 @@ class Machine:
     def as_worker(self) -> Worker:
         if self.seen is None:
             assert self.started_at is not None, "the policy sees a worker when it has started"
-            busy = len(self.running) + (self.ahead is not None)
+            busy = len(self.running) + len(self.ahead)
             self.seen = Worker(
                 self.id,
                 self.slots,
@@ -70,7 +71,7 @@ class Machine:
 class Crew:
     def __init__(self, slots: int, *, prefetch: bool):
         self._slots = slots
-        self._prefetch = prefetch
+        self._most_held = most_leases(slots, prefetch=prefetch)
         # In the order of their orders.
         self.machines: dict[Machine, None] = {}
         self.starting: dict[Machine, None] = {}
@@ -122,7 +123,7 @@ class Crew:
         if len(machine.running) < machine.slots:
             self.fetching.pop(machine, None)
             self.free[machine] = None
-        elif self._prefetch and machine.ahead is None:
+        elif len(machine.running) + len(machine.ahead) < self._most_held:
             self.fetching[machine] = None
 
     def remove(self, machine: Machine, now: float) -> None:

@@ -131,7 +131,7 @@ class Replay:
     # Jobs
 
     def _hand_out(self) -> None:
-        """What waits, to workers with a free slot, then to those that fetch one in advance."""
+        """What waits, to workers with a free slot, then to those that fetch jobs in advance."""
         line, crew = self._line, self._crew
         while line.length:
             if crew.free:
@@ -140,8 +140,8 @@ class Replay:
                 crew.offer(machine)
             elif crew.fetching:
                 machine, _ = crew.fetching.popitem(last=False)
-                machine.ahead = line.take()
-                machine.seen = None
+                machine.ahead.append(line.take())
+                crew.offer(machine)
             else:
                 break
         if line.length > self._outcome.longest_queue:
@@ -164,9 +164,8 @@ class Replay:
         self._averages.observe(self._line.workflow_of(job), took)
         self._line.end(job)
         self._left -= 1
-        if machine.ahead is not None:
-            following, machine.ahead = machine.ahead, None
-            self._begin(machine, following, self._now)
+        if machine.ahead:
+            self._begin(machine, machine.ahead.popleft(), self._now)
         elif not machine.running:
             machine.idle_since = self._now
         self._crew.offer(machine)
@@ -191,9 +190,9 @@ class Replay:
         self._outcome.interruptions += 1
         self._crew.drain(machine)
         machine.is_leaving = True
-        if machine.ahead is not None:
-            self._line.put_back(machine.ahead)
-            machine.ahead = None
+        for job in machine.ahead:
+            self._line.put_back(job)
+        machine.ahead.clear()
         self._schedule(self._now + self._conditions.notice_seconds, self._cut_off, machine)
         self._hand_out()
 

@@ -1,0 +1,65 @@
+"""An agent asks for a job for each free place, and for one ahead of each place, of each provider by itself."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from callsheet.wire.worker import most_leases
+from callsheet.worker.offer import Offer, offer_of
+
+ONE = {"self_hosted": 1}
+THREE = {"self_hosted": 3}
+MIXED = {"self_hosted": 2, "cloud": 1}
+
+
+@pytest.mark.parametrize(
+    ("places", "held", "expected"),
+    [
+        (ONE, {}, Offer(1, ("self_hosted",), wants=True)),
+        (ONE, {"self_hosted": 1}, Offer(1, ("self_hosted",), wants=True, prefetch=True)),
+        (ONE, {"self_hosted": 2}, Offer(1, ("self_hosted",), wants=False)),
+        (THREE, {"self_hosted": 2}, Offer(3, ("self_hosted",), wants=True)),
+        (THREE, {"self_hosted": 5}, Offer(3, ("self_hosted",), wants=True, prefetch=True)),
+        (THREE, {"self_hosted": 6}, Offer(3, ("self_hosted",), wants=False)),
+        # Two engines fell out: what was fetched ahead for them is more than the third may hold.
+        (ONE, {"self_hosted": 6}, Offer(1, ("self_hosted",), wants=False)),
+        (MIXED, {"self_hosted": 2}, Offer(3, ("cloud",), wants=True)),
+        (MIXED, {"self_hosted": 3}, Offer(3, ("self_hosted", "cloud"), wants=True, prefetch=True)),
+        (MIXED, {"self_hosted": 4}, Offer(3, ("cloud",), wants=True, prefetch=True)),
+        # Jobs of an engine that is away are held, too.
+        (ONE, {"cloud": 1}, Offer(1, ("self_hosted",), wants=True, prefetch=True)),
+    ],
+)
+def test_what_is_asked_for(places: dict[str, int], held: dict[str, int], expected: Offer) -> None:
+    assert offer_of(places, held, prefetch=True) == expected
+
+
+@pytest.mark.parametrize(("held", "wants"), [(2, True), (3, False)])
+def test_without_prefetch_no_job_waits_for_a_place(held: int, wants: bool) -> None:
+    assert offer_of(THREE, {"self_hosted": held}, prefetch=False) == Offer(3, ("self_hosted",), wants=wants)
+
+
+@given(
+    st.dictionaries(st.sampled_from("abc"), st.integers(1, 4), min_size=1),
+    st.booleans(),
+    st.lists(st.integers(0, 11), max_size=60),
+)
+def test_no_more_jobs_wait_for_a_providers_engines_than_these_have_places(
+    places: dict[str, int], prefetch: bool, choices: list[int]
+) -> None:
+    """The control plane gives a job of any provider that was named; in between, jobs end."""
+    held: Counter[str] = Counter()
+    for choice in choices:
+        offer = offer_of(places, held, prefetch=prefetch)
+        if offer.wants and choice % 4:
+            assert offer.prefetch == (held.total() >= offer.capacity)
+            held[offer.providers[choice % len(offer.providers)]] += 1
+        elif held.total():
+            held[sorted(held.elements())[choice % held.total()]] -= 1
+        assert held.total() <= most_leases(offer.capacity, prefetch=prefetch)
+        for provider, count in places.items():
+            assert held[provider] <= most_leases(count, prefetch=prefetch)
