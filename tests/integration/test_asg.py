@@ -8,7 +8,6 @@ import io
 from collections.abc import Iterator
 from typing import Any
 
-import boto3
 import pytest
 
 from callsheet.fleet.asg import AsgMetrics, AutoscalingGroups
@@ -17,6 +16,7 @@ from callsheet.fleet.overview import SQL as OVERVIEW
 from callsheet.fleet.registry import ALIVE_SECONDS, OWN_PREFIX
 from callsheet.fleet.room import FleetRoom
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.clock import SystemClock
 from callsheet.wire.errors import Forbidden, Unavailable
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server
@@ -46,7 +46,7 @@ async def groups(aws: str) -> dict[str, str]:
 
 
 def _create_groups(aws: str) -> dict[str, str]:
-    client = boto3.client("autoscaling", region_name=REGION, endpoint_url=aws)
+    client = autoscaling_client(REGION, aws)
     instances = {}
     for name in ("face-swap", "upscale"):
         if not client.describe_launch_configurations(LaunchConfigurationNames=[name])["LaunchConfigurations"]:

@@ -15,6 +15,7 @@ from callsheet.scaling.driver import DriverError, ScaledFleet
 from callsheet.scaling.drivers.aws_asg import AwsAsg
 from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.aws import autoscaling_client
 from callsheet.worker.protection import Protection
 from tests.support.aws import CREDENTIALS, IMAGE, REGION, aws_server, empty_answer, late_answers, refusal
 from tests.support.ports import free_port
@@ -33,19 +34,15 @@ def aws() -> Iterator[str]:
     with aws_server() as url, pytest.MonkeyPatch.context() as patch:
         for name, value in CREDENTIALS.items():
             patch.setenv(name, value)
-        _client(url, "ec2").create_launch_template(
+        boto3.client("ec2", region_name=REGION, endpoint_url=url).create_launch_template(
             LaunchTemplateName="gpu", LaunchTemplateData={"ImageId": IMAGE, "InstanceType": "g5.xlarge"}
         )
         yield url
 
 
-def _client(url: str, service: str = "autoscaling") -> Any:
-    return boto3.client(service, region_name=REGION, endpoint_url=url)
-
-
 @pytest.fixture
 def client(aws: str) -> Any:
-    return _client(aws)
+    return autoscaling_client(REGION, aws)
 
 
 def create_group(client: Any, *, maximum: int = 5, mixed: bool = False) -> str:

@@ -12,6 +12,7 @@ from prometheus_client.core import CounterMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.logs import get_logger
 
 if TYPE_CHECKING:
@@ -79,19 +80,10 @@ class AutoscalingGroups:
 
     def _opened(self) -> AutoScalingClient:
         if self._client is None:
-            # Imported here: it takes a third of a second and 30 MB, and few installations ask.
-            import boto3
-            from botocore.config import Config
-
-            self._client = boto3.Session().client(
-                "autoscaling",
-                region_name=self._settings.asg_region,
-                endpoint_url=self._settings.asg_endpoint_url,
-                config=Config(
-                    connect_timeout=self._settings.asg_timeout_seconds,
-                    read_timeout=self._settings.asg_timeout_seconds,
-                    retries={"total_max_attempts": 1},
-                ),
+            self._client = autoscaling_client(
+                self._settings.asg_region,
+                self._settings.asg_endpoint_url,
+                timeout_seconds=self._settings.asg_timeout_seconds,
             )
         return self._client
 

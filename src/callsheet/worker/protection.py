@@ -6,6 +6,7 @@ import asyncio
 from contextlib import suppress
 from typing import Any
 
+from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)
@@ -102,7 +103,5 @@ class Protection:
 
     def _opened(self) -> Any:
         if self._client is None:
-            import boto3
-
-            self._client = boto3.client("autoscaling", region_name=self._region, endpoint_url=self._endpoint_url)
+            self._client = autoscaling_client(self._region, self._endpoint_url)
         return self._client

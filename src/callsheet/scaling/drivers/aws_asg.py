@@ -17,6 +17,7 @@ from callsheet.scaling.driver import Actual, DriverError, ScaledFleet
 from callsheet.scaling.drivers.options import checked_options, fits, read_options
 from callsheet.scaling.policy import Policy
 from callsheet.settings import FleetSettings
+from callsheet.toolbox.aws import autoscaling_client
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 
@@ -249,19 +250,12 @@ class AwsAsg:
     def _client(self, region: str | None) -> AutoScalingClient:
         client = self._clients.get(region)
         if client is None:
-            import boto3
-            from botocore.config import Config
-
-            seconds = self._settings.asg_timeout_seconds
-            # Repeated by the next look and not by boto3: only a look tells whether the first call has acted.
-            config = Config(connect_timeout=seconds, read_timeout=seconds, retries={"total_max_attempts": 1})
-            client = boto3.Session().client(
-                "autoscaling",
-                region_name=region or self._settings.asg_region,
-                endpoint_url=self._settings.asg_endpoint_url,
-                config=config,
+            # The next look repeats a call, and not boto3: only a look shows whether the first call has acted.
+            client = self._clients[region] = autoscaling_client(
+                region or self._settings.asg_region,
+                self._settings.asg_endpoint_url,
+                timeout_seconds=self._settings.asg_timeout_seconds,
             )
-            self._clients[region] = client
         return client
 
 
