@@ -150,7 +150,13 @@ def cases(rows: int) -> Mapping[str, Case]:
         ),
         "in_flight": central_case("in_flight", set(), 4 * HELD + 500),
         "lock_lanes_after": central_case("lock_lanes_after", set(), 300, after=10, limit=100, settle_seconds=-60.0),
-        "remove_lanes": central_case("remove_lanes", {"dispatches_of_lane"}, 900, lane_ids=list(range(1, 101))),
+        # As many as there is work in hand, by an index that has nothing else, and the lanes.
+        "remove_lanes": central_case(
+            "remove_lanes",
+            {"dispatches_delayed_of_lane", "dispatches_queued"},
+            HELD + 1500,
+            lane_ids=list(range(1, 101)),
+        ),
         # As many as there is work in hand.
         "find_expired": central_case("find_expired", {"dispatches_held"}, HELD + 500, now=None, limit=500),
         "find_overdue_heads": central_case("find_overdue_heads", queued, 3000, now=None, limit=500),

@@ -57,13 +57,13 @@ WITH wanted AS MATERIALIZED (
               AND d.status = 'queued' AND d.not_before IS NULL
             ORDER BY d.lane_id, d.dispatch_id LIMIT 1
         ) AS head_id, coalesce((SELECT t.weight FROM tenants t WHERE t.id = l.tenant_id), 1) AS weight,
-        -- In flight on this route. `+ 0`: by the index of tenants, not by that of workflows, which has the queue too.
+        -- In flight on this route.
         (SELECT count(*) FROM ai_job_dispatches d
          WHERE d.tenant_id = l.tenant_id AND d.user_id = l.user_id AND d.status <> 'queued'
-           AND d.workflow_id + 0 = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,
+           AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS user_jobs,
         (SELECT count(*) FROM ai_job_dispatches d
          WHERE d.tenant_id = l.tenant_id AND d.status <> 'queued'
-           AND d.workflow_id + 0 = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS tenant_jobs,
+           AND d.workflow_id = l.workflow_id AND d.stage = l.stage AND d.provider = l.provider) AS tenant_jobs,
         l.concurrency_identifier = '' OR coalesce(
             (SELECT c.max_concurrent FROM concurrency_limits c WHERE c.identifier = l.concurrency_identifier)
             > (SELECT count(*) FROM ai_job_dispatches d
@@ -130,7 +130,7 @@ FROM found LEFT JOIN LATERAL (
     SELECT count(*) FILTER (WHERE d.user_id = found.lane_user_id) AS user_jobs, count(*) AS tenant_jobs
     FROM ai_job_dispatches d
     WHERE found.status = 'queued' AND d.tenant_id = found.lane_tenant_id AND d.status <> 'queued'
-      AND d.workflow_id + 0 = found.workflow_id AND d.stage = found.stage AND d.provider = found.provider
+      AND d.workflow_id = found.workflow_id AND d.stage = found.stage AND d.provider = found.provider
 ) running CROSS JOIN LATERAL (
     -- The first job of its user and of its tenant.
     SELECT min(lane.head_id) FILTER (WHERE lane.user_id = found.lane_user_id) AS of_user,

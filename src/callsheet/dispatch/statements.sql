@@ -533,10 +533,19 @@ WHERE lane_id > :after AND opened_at < clock_timestamp() - make_interval(secs =>
 ORDER BY lane_id LIMIT :limit FOR UPDATE SKIP LOCKED
 
 -- name: remove_lanes
--- Those of the locked ones that no dispatch is in. The first lane of a workflow stays: it says that the workflow was used.
+-- Those of the locked ones that no dispatch is in: none that is held (all of those are read, as many as there is work in hand),
+-- none that is delayed, none that is queued. The first lane of a workflow stays: it says that the workflow was used.
+WITH held AS MATERIALIZED (
+    SELECT d.lane_id FROM ai_job_dispatches d WHERE d.status <> 'queued'
+)
 DELETE FROM dispatch_lanes l
-WHERE l.lane_id = ANY (:lane_ids::bigint[])
-  AND NOT EXISTS (SELECT FROM ai_job_dispatches d WHERE d.workflow_id = l.workflow_id AND d.lane_id = l.lane_id)
+WHERE l.lane_id = ANY (:lane_ids::bigint[]) AND l.lane_id NOT IN (SELECT lane_id FROM held)
+  AND NOT EXISTS (
+    SELECT FROM ai_job_dispatches d WHERE d.lane_id = l.lane_id AND d.status = 'queued' AND d.not_before IS NOT NULL)
+  AND NOT EXISTS (
+    SELECT FROM ai_job_dispatches d
+    WHERE (d.lane_id, d.dispatch_id) >= (l.lane_id, l.low_water) AND d.lane_id <= l.lane_id
+      AND d.status = 'queued' AND d.not_before IS NULL)
   AND EXISTS (SELECT FROM dispatch_lanes o WHERE o.workflow_id = l.workflow_id AND o.lane_id < l.lane_id)
 
 -- name: held_by_worker
