@@ -197,6 +197,7 @@ async def test_a_task_of_a_run_is_shown_without_places_in_storage(floor: Floor) 
     assert told[0]["payload"]["params"]["steps"] == 4
 
 
+@pytest.mark.thorough
 async def test_predictions_that_fail_are_strikes_and_refunded(floor: Floor) -> None:
     floor.replicate.scenario = Scenario(held=True)
     run = await floor.begin(BASE, CHILD)

@@ -387,6 +387,7 @@ async def test_metrics_count_what_waits_what_runs_and_what_came_of_it(shop: Work
     assert {"relay", "reaper", "reconciler"} <= {loop["name"] for loop in metrics["loops"]}
 
 
+@pytest.mark.thorough
 async def test_storage_of_another_installation_is_an_alert(started: Started) -> None:
     async with started() as (plane, client):
         await plane.loops.stop()

@@ -335,6 +335,7 @@ async def test_an_export_can_leave_out_what_was_rejected_and_an_empty_one_is_one
         assert json.loads(archive.read(archive.namelist()[0]))["candidates"] == []
 
 
+@pytest.mark.thorough
 async def test_an_export_that_nobody_reads_to_its_end_is_let_go(local: Show, monkeypatch: pytest.MonkeyPatch) -> None:
     storage = local.plane.storage
     stream, reading = storage.stream, set()

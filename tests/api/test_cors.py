@@ -107,6 +107,7 @@ async def test_header_names_that_are_none_are_not_repeated(strict_client: httpx.
     assert (await strict_client.send(request)).headers["access-control-allow-headers"] == ""
 
 
+@pytest.mark.thorough
 async def test_every_origin_may_call_where_the_settings_say_so(started: Started) -> None:
     async with started(server={"cors_origins": ("*",)}) as (plane, client):
         person = await People(plane.accounts, plane.keys).user()

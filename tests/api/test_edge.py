@@ -118,6 +118,7 @@ async def test_nobody_keeps_answers_that_are_about_a_caller(client: httpx.AsyncC
     assert "cache-control" not in (await client.get("/healthz")).headers
 
 
+@pytest.mark.thorough
 async def test_browsers_stay_with_https_where_it_is_the_public_address(
     client: httpx.AsyncClient, started: Started
 ) -> None:

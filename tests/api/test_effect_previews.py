@@ -51,6 +51,7 @@ async def objects(plane: ControlPlane, effect: dict[str, Any]) -> set[str]:
     return {entry.key async for entry in plane.storage.list(f"catalog/effects/{effect['id']}")}
 
 
+@pytest.mark.thorough
 async def test_a_job_of_the_operators_becomes_the_preview_and_may_be_deleted(
     studio: Studio, operators: MediaStudio, ann: Person, tmp_path: Path
 ) -> None:

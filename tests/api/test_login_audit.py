@@ -88,6 +88,7 @@ async def bounded(databases: Databases, settings: Settings, monkeypatch: pytest.
     return Bounded(databases, settings)
 
 
+@pytest.mark.thorough
 async def test_nobody_can_fill_the_log_with_failures(bounded: Bounded) -> None:
     ann, bob = uuid7(), uuid7()
     await bounded.fail(None, 100)

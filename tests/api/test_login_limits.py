@@ -148,6 +148,7 @@ async def test_parallel_guesses_do_not_pass_the_limit(guarded: ControlPlane, gua
     assert Counter(answer.status_code for answer in answers) == {401: 2, 429: 38}
 
 
+@pytest.mark.thorough
 async def test_parallel_guesses_from_many_addresses_leave_each_one_attempt(
     guarded: ControlPlane, guarded_client: httpx.AsyncClient
 ) -> None:
@@ -252,6 +253,7 @@ def test_an_ipv4_proxy_is_known_by_a_server_that_listens_on_ipv6(
     assert authentication.client_address(request) == expected
 
 
+@pytest.mark.thorough
 async def test_attempts_are_counted_for_all_control_planes_together(
     strict: ControlPlane, strict_client: httpx.AsyncClient, neighbour_client: httpx.AsyncClient
 ) -> None:

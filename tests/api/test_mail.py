@@ -188,6 +188,7 @@ async def test_a_recipient_that_is_refused_for_good_is_given_up(
     assert len(server.mails) == (0 if given_up else 1)
 
 
+@pytest.mark.thorough
 async def test_a_server_that_stays_away_is_given_up_in_the_end(at: Office) -> None:
     await at.invite()
     for _ in range(MOST_ATTEMPTS):
@@ -299,6 +300,7 @@ def test_a_mail_server_needs_a_sender(tmp_path: Path) -> None:
     assert isinstance(load_settings(home=tmp_path), Settings)
 
 
+@pytest.mark.thorough
 async def test_a_session_survives_asking_for_a_new_password(at: Office, server: SmtpServer) -> None:
     """Anybody may ask; only who reads the mail changes something."""
     ann = await People(at.plane.accounts, at.plane.keys).user()

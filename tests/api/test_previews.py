@@ -88,6 +88,7 @@ async def test_until_there_is_a_result_a_job_shows_what_it_works_on(studio: Stud
     assert job["poster_url"] == job["inputs"][0]["poster_url"]
 
 
+@pytest.mark.thorough
 async def test_a_list_that_is_loaded_twice_has_the_same_urls_and_a_browser_keeps_what_is_behind_them(
     studio: Studio, tmp_path: Path
 ) -> None:

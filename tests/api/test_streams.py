@@ -209,6 +209,7 @@ async def test_what_another_control_plane_does_is_told_at_once(
         assert await stream.rest() == []
 
 
+@pytest.mark.thorough
 async def test_streams_end_when_the_server_stops_and_go_on_where_they_were_at_the_next_one(started: Started) -> None:
     # So long that a stop which waited for its streams would be noticed.
     patient = {"shutdown_seconds": 3000}

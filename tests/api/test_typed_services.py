@@ -128,6 +128,7 @@ async def agency(making_plane: ControlPlane, service: ReplicateServer, shop: str
         yield Agency(desk, await desk.person(tokens=100), service, shop)
 
 
+@pytest.mark.thorough
 async def test_from_a_page_to_words_a_picture_and_a_film(agency: Agency) -> None:
     scraped = await agency.made("scrape", url=f"{agency.shop}/lamp")
     product = scraped["result"]["product_id"]

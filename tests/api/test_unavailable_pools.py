@@ -151,6 +151,7 @@ async def test_a_new_tenant_is_not_put_there(half: Half) -> None:
     assert_refused(answer, 503, "unavailable")
 
 
+@pytest.mark.thorough
 async def test_it_is_opened_without_a_restart_when_it_can_be_used(whole: Half) -> None:
     assert (await whole.get(whole.bob, "/api/wallet")).status_code == 200
     assert (await whole.client.get("/readyz")).json()["status"] == "ready"

@@ -261,6 +261,7 @@ async def test_browsers_get_the_application_and_programs_what_they_had(
         assert "(web application)" in (await client.get("/metrics")).text
 
 
+@pytest.mark.thorough
 async def test_a_control_plane_for_programs_alone_serves_no_application(
     started: Started, built: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

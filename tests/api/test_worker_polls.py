@@ -463,6 +463,7 @@ class TestLongPolls:
             assert await polling == {"job": None, "reason": "empty"}
         assert (await worker.poll())["job"] is not None
 
+    @pytest.mark.thorough
     async def test_a_stopping_control_plane_does_not_sit_out_long_polls(self, started: Started) -> None:
         async with started() as (plane, _), open_workshop(plane) as shop:
             worker = await shop.worker()

@@ -119,6 +119,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.thorough
 async def test_a_kill_while_writing_leaves_no_object(storage: LocalStorage, tmp_path: Path) -> None:
     root = tmp_path / "storage"
     assert await run_python(KILLED_WHILE_WRITING, root) == -signal.SIGKILL
@@ -166,6 +167,7 @@ async def test_a_sweep_spares_what_is_just_being_stored(storage: LocalStorage, t
     assert await storage.read("slow", 2 << 20) == await storage.read("copy", 2 << 20) == bytes(2 << 20)
 
 
+@pytest.mark.thorough
 async def test_a_folder_swept_away_while_storing_is_made_again(storage: LocalStorage, tmp_path: Path) -> None:
     for number in range(40):
         key = f"a/b/c/{number}/d/e"

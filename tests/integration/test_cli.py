@@ -43,6 +43,7 @@ def test_help_names_every_command(tmp_path: Path) -> None:
         assert re.search(rf"\b{command}\b", shown)
 
 
+@pytest.mark.thorough
 def test_the_installed_script_and_the_module_are_the_same_command(tmp_path: Path) -> None:
     script = Path(sys.executable).with_name("callsheet")
     printed = subprocess.run([script, "version"], capture_output=True, text=True, check=True, cwd=tmp_path).stdout
@@ -337,6 +338,7 @@ def test_the_state_of_every_database_is_shown(callsheet: Callsheet) -> None:
     assert callsheet.succeed("db", "migrate").out.splitlines()[:2] == ["central: up to date", "pool_1: up to date"]
 
 
+@pytest.mark.thorough
 async def test_a_pool_is_one_command_and_the_database_the_next(
     callsheet: Callsheet, postgres: EmbeddedPostgres, central: asyncpg.Connection
 ) -> None:
@@ -389,6 +391,7 @@ def test_serve_runs_until_it_is_told_to_stop(callsheet: Callsheet) -> None:
     assert all(json.loads(line)["level"] == "info" for line in ended.err.splitlines())
 
 
+@pytest.mark.thorough
 def test_serve_says_why_it_cannot_start(callsheet: Callsheet, monkeypatch: pytest.MonkeyPatch) -> None:
     # In this process, and so in a thread, where no signals can be listened for.
     monkeypatch.setattr("callsheet.cli.serve.stop_requested", asyncio.Event)

@@ -112,6 +112,7 @@ async def test_workers_are_listed_drained_rotated_revoked_and_approved(
     assert "no worker 'nobody'" in callsheet.refuse("workers", "revoke", "nobody")
 
 
+@pytest.mark.thorough
 async def test_a_drained_worker_that_is_away_is_listed_and_undrained(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:
@@ -125,6 +126,7 @@ async def test_a_drained_worker_that_is_away_is_listed_and_undrained(
     assert callsheet.call("workers", "list", "--json").json == []
 
 
+@pytest.mark.thorough
 async def test_a_fleet_is_deleted_and_one_with_workers_only_by_force(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:
@@ -195,6 +197,7 @@ async def test_registration_tokens_are_created_listed_rotated_and_revoked(
     assert "no registration token 'csf_no'" in callsheet.refuse("fleets", "tokens", "revoke", "csf_no")
 
 
+@pytest.mark.thorough
 async def test_a_worker_is_revoked_with_the_token_it_came_with(
     callsheet: Callsheet, core: Core, room: FleetRoom
 ) -> None:

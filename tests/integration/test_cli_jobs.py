@@ -183,6 +183,7 @@ async def test_a_job_is_canceled_by_the_short_command_too(desk: Desk, terminal: 
     assert (await terminal.run("jobs", "show", job["id"], "--json")).json["status"] == "canceled"
 
 
+@pytest.mark.thorough
 async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: Desk, terminal: Terminal) -> None:
     person, other = await desk.person(tokens=100), await desk.person(tokens=100)
     await terminal.login(person)
@@ -201,6 +202,7 @@ async def test_what_the_control_plane_refuses_is_an_object_for_programs(desk: De
     assert (await terminal.run("jobs", "show", "x")).sentence == "'x' is not the id of a job or task."
 
 
+@pytest.mark.thorough
 async def test_an_operator_works_on_the_jobs_of_a_tenant(desk: Desk, terminal: Terminal) -> None:
     person = await desk.person(tokens=100)
     job = await desk.submit(person)

@@ -202,6 +202,7 @@ async def test_killing_the_only_user_stops_the_server_cleanly(home: Path) -> Non
     assert not (home / "postgres" / "data" / "postmaster.pid").exists()
 
 
+@pytest.mark.thorough
 async def test_a_start_right_after_the_only_user_was_killed_works_at_once(home: Path) -> None:
     user = await UserProcess.launch(home)
     port = (await user.ready())["port"]
@@ -254,6 +255,7 @@ async def test_sigterm_to_the_keeper_is_a_clean_stop(home: Path) -> None:
         assert (home / "postgres" / "log").read_text().rstrip().endswith("database system is shut down")
 
 
+@pytest.mark.thorough
 async def test_a_port_somebody_else_took_is_left_to_them_and_they_learn_nothing(home: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as stranger:
         taken = stranger.getsockname()[1]

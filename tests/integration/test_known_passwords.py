@@ -96,6 +96,7 @@ async def test_doctor_names_it(settings: Settings, server: dict[str, Any], statu
         assert not [each for each in await examine(settings) if each.part == "accounts"]
 
 
+@pytest.mark.thorough
 async def test_the_demo_makes_up_a_password_of_its_own_and_keeps_it(settings: Settings) -> None:
     async with open_control_plane(settings) as plane:
         _, password = await seed_account(plane)

@@ -126,6 +126,7 @@ async def test_a_thousand_messages_are_one_statement_and_each_arrives_once(
     assert other.received == [None, ""]
 
 
+@pytest.mark.thorough
 async def test_messages_of_another_process_arrive(listener: Listener, database: Database) -> None:
     inbox = Inbox()
     listener.subscribe("jobs", inbox)

@@ -213,6 +213,7 @@ async def test_of_a_million_frames_one_is_looked_at() -> None:
     assert opened((await previews_of(million_frames(), "image")).files[SMALL]).size == (8, 8)
 
 
+@pytest.mark.thorough
 async def test_what_takes_for_ever_is_given_up() -> None:
     with pytest.raises(NoPreview, match="more than 1 seconds of processor time"):
         await previews_of(endless_jpeg(), "image", effort=Effort(seconds=300, cpu_seconds=1))

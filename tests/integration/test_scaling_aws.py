@@ -212,6 +212,7 @@ async def test_on_demand_workers_have_a_group_of_their_own(aws: str, client: Any
     assert (state(client, spot)[0], state(client, paid)[0]) == (3, 0)
 
 
+@pytest.mark.thorough
 async def test_shares_go_into_the_mixed_instances_policy_once(aws: str, client: Any) -> None:
     group, plain = create_group(client, mixed=True), create_group(client)
     shares = {"on_demand_minimum": 1, "spot_share": 0.75}

@@ -95,6 +95,7 @@ async def test_a_taken_port_is_said_in_one_sentence(tmp_path: Path, monkeypatch:
     assert result.sentence == f"Lightbox cannot listen on 127.0.0.1:{port}: Address already in use."
 
 
+@pytest.mark.thorough
 def test_without_its_packages_the_command_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "aiohttp", None)
     monkeypatch.delitem(sys.modules, "callsheet.lightbox.server", raising=False)

@@ -74,6 +74,7 @@ def picture(colour: tuple[int, int, int]) -> bytes:
     return content.getvalue()
 
 
+@pytest.mark.thorough
 async def test_a_cloud_job_is_rendered_in_the_cloud_and_never_by_a_worker_with_an_engine_of_its_own(
     cloud: Cloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:

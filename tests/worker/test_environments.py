@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from callsheet.app import ControlPlane
 from callsheet.providers.comfyui import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
@@ -17,6 +19,7 @@ PROBED = {
 }
 
 
+@pytest.mark.thorough
 async def test_a_job_waits_until_the_node_is_installed_and_the_engine_restarted(
     plane: ControlPlane, tmp_path: Path
 ) -> None:

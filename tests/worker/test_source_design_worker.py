@@ -101,6 +101,7 @@ async def test_it_keeps_its_lease_and_gives_the_job_back_when_it_is_stopped(site
     assert (await site.shop.desk.post_as(person, f"/api/ai-jobs/{job_id}/cancel")).status_code == 200
 
 
+@pytest.mark.thorough
 async def test_a_failed_run_fails_the_job_with_what_it_said(site: Site) -> None:
     site.engine.scenario = "SaveImage_batch3"
     person = await site.person()

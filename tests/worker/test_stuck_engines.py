@@ -218,6 +218,7 @@ async def test_a_socket_over_which_nothing_came_in_a_whole_run_is_opened_anew_fo
         await engine.close()
 
 
+@pytest.mark.thorough
 async def test_a_graph_that_stopped_an_engine_gets_the_short_limit_the_next_time_and_fails_then(site: Site) -> None:
     # As a node that raises SystemExit: it was begun, nothing more is said, and the run stays in queue_running.
     site.engine.scenario = "deaf"

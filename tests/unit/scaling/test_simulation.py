@@ -71,6 +71,7 @@ def trace_of(rows: list[tuple[float, float, LaneKey]]) -> Trace:
     return trace.in_order()
 
 
+@pytest.mark.thorough
 @settings(max_examples=40)
 @given(seeds, policies(), conditions)
 def test_a_slow_simulator_that_looks_at_everything_finds_the_same(
