@@ -25,7 +25,7 @@ from callsheet.fleet.secret import fleet_secret
 from callsheet.media.storage import open_storage
 from callsheet.plumbing.databases import Databases
 from callsheet.plumbing.secrets import master_secret
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import S3Settings, Settings
 from callsheet.worker import control_plane, transfers
 from callsheet.worker.agent import Agent

@@ -63,7 +63,7 @@ def engine_kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     """Between attempts at an engine that is gone: nothing here takes longer to come back."""
-    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
+    monkeypatch.setattr("callsheet.providers.comfy.http.backoff_seconds", lambda *_: 0.02)
 
 
 @pytest.fixture(params=["self_hosted", "cloud"])

@@ -14,9 +14,9 @@ from callsheet.lightbox.frames import Frames
 from callsheet.lightbox.node import Context, Input, Node, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.saving import PreviewImage
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.graphs import MARK, with_own_outputs
+from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import EngineError, Output, Run
-from callsheet.providers.graphs import MARK, with_own_outputs
 from tests.support.engine_stages import Bench, Seen, new_run, open_bench
 from tests.support.graphs import Graph, node
 

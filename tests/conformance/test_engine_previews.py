@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Run
 from tests.support.engine_stages import Seen
 from tests.support.graphs import node

@@ -10,9 +10,9 @@ from typing import Any
 import httpx
 import pytest
 
-from callsheet.providers.comfy_cloud import ComfyCloud
-from callsheet.providers.comfy_socket import EngineSocket
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.cloud import ComfyCloud
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
+from callsheet.providers.comfy.socket import EngineSocket
 from callsheet.providers.engine import EngineError, NotBegun
 from tests.conformance.test_engine_troubles import failed, stop
 from tests.support.engine_stages import Bench, held_graph, new_run, open_bench, provider_for

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import Output
-from callsheet.providers.outputs import mime_type_of, public_names
 from tests.support.engine_stages import Bench, Real, graph_of, held_graph, new_run
 from tests.support.engines import PNG
 from tests.support.graphs import node

@@ -16,10 +16,10 @@ import httpx
 import pytest
 from PIL import Image
 
-from callsheet.providers.comfy_http import EngineHttp
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.http import EngineHttp
+from callsheet.providers.comfy.self_hosted import ComfyUI
+from callsheet.providers.comfy.shared_files import DAY_SECONDS, remove_unused
 from callsheet.providers.engine import Engine
-from callsheet.providers.shared_files import DAY_SECONDS, remove_unused
 from tests.support.engine_stages import Bench, Real, new_run, open_bench
 from tests.support.engines import replaying
 from tests.support.graphs import node

@@ -301,7 +301,7 @@ async def test_the_secret_is_asked_for_once_and_again_where_it_no_longer_fits(
         with pytest.raises(CallbackRefused):
             await provider.read_callback(signed_headers(body, OTHER_SECRET, NOW), body, NOW)
         assert len(replicate.called(asked)) == 1
-        monkeypatch.setattr("callsheet.providers.replicate.SECRET_SECONDS", 0.0)
+        monkeypatch.setattr("callsheet.providers.replicate.provider.SECRET_SECONDS", 0.0)
         replicate.secret = OTHER_SECRET
         try:
             await provider.read_callback(signed_headers(body, OTHER_SECRET, NOW), body, NOW)

@@ -18,7 +18,7 @@ from callsheet.cli.bucket_cors import browser_origins, cors_rule, refused_origin
 from callsheet.cli.doctor import examine
 from callsheet.cli.findings import Finding, clock_finding
 from callsheet.media.storage.s3 import S3Storage
-from callsheet.providers.replicate_config import ReplicateConfig
+from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.settings import S3Settings, Settings
 from tests.support.commands import Callsheet
 from tests.support.installation import changed

@@ -25,10 +25,10 @@ from callsheet.lightbox.node import Context, Input, Node, Result
 from callsheet.lightbox.nodes import probes
 from callsheet.lightbox.nodes.images import IMAGE
 from callsheet.lightbox.server import RunningLightbox
-from callsheet.providers.comfy_cloud import ComfyCloud
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.cloud import ComfyCloud
+from callsheet.providers.comfy.graphs import with_own_outputs
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine, EngineError, Output, Run
-from callsheet.providers.graphs import with_own_outputs
 from tests.support.breaking_line import BreakingLine, breaking_line_to
 from tests.support.engines import ENDINGS, KEY, ReplayingEngine, replaying, sample
 from tests.support.graphs import Graph, node

@@ -14,7 +14,7 @@ from typing import Any
 from uuid import UUID
 
 from callsheet.app import ControlPlane
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
 from callsheet.worker.agent import Agent
 from callsheet.worker.config import AgentConfig

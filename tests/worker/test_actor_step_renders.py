@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from callsheet.app import running_control_plane
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from callsheet.settings.tasks import COSTS
 from tests.support.catalog import Studio

@@ -11,7 +11,7 @@ from uuid import uuid4
 import pytest
 from structlog.testing import capture_logs
 
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.engine import Output
 from callsheet.wire.worker import UPLOADING
 from callsheet.worker.transfers import Transfers

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.comfy_cloud import ComfyCloud
-from callsheet.providers.comfy_files import view_query
-from callsheet.providers.comfy_http import EngineHttp
-from callsheet.providers.comfyui import ComfyUI, Patience, socket_address, version_of
+from callsheet.providers.comfy.cloud import ComfyCloud
+from callsheet.providers.comfy.files import view_query
+from callsheet.providers.comfy.graphs import with_own_outputs
+from callsheet.providers.comfy.http import EngineHttp
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address, version_of
 from callsheet.providers.engine import EngineError, EngineUnreachable, Output, Run
-from callsheet.providers.graphs import with_own_outputs
 from tests.support.breaking_line import breaking_line_to
 from tests.support.engines import KEY, PNG, replaying
 from tests.support.waiting import until
@@ -24,7 +24,7 @@ QUICK = Patience(stall=3600, absent=120, poll=0.05)
 
 @pytest.fixture(autouse=True)
 def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
+    monkeypatch.setattr("callsheet.providers.comfy.http.backoff_seconds", lambda *_: 0.02)
 
 
 class Deaf:

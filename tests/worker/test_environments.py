@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.lightbox import lightbox_process
 from tests.support.waiting import until
 from tests.worker.harness import open_site

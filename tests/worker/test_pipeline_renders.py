@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 from callsheet.app import running_control_plane
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.settings import Settings
 from tests.support.catalog import Studio
 from tests.support.graphs import Graph, node, picture_graph

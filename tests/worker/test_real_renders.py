@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from callsheet.app import ControlPlane
-from callsheet.providers.comfy_cloud import ComfyCloud
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.cloud import ComfyCloud
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
 from tests.support.clips import make_clip
 from tests.support.graphs import video_graph

@@ -13,7 +13,7 @@ import pytest
 
 from callsheet.app import ControlPlane
 from callsheet.lightbox.folders import Folders
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.self_hosted import ComfyUI
 from tests.support.graphs import node
 from tests.support.lightbox import lightbox_here
 from tests.support.people import Person

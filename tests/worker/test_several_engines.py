@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from tests.support.engines import ReplayingEngine, replaying
 from tests.support.waiting import until
 from tests.worker.harness import QUICK, Site

@@ -21,7 +21,7 @@ from callsheet.app import ControlPlane, running_control_plane
 from callsheet.cli.job_export import read_history
 from callsheet.cli.operations_client import OperationsClient
 from callsheet.plumbing.embedded import EmbeddedPostgres
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.scaling.driver import Actual, ScaledFleet
 from callsheet.scaling.policy import Policy
 from callsheet.scaling.simulation.conditions import Conditions

@@ -20,10 +20,10 @@ from websockets.asyncio.client import connect
 from callsheet.lightbox.folders import Folders
 from callsheet.lightbox.node import Input, Node
 from callsheet.lightbox.nodes import probes
-from callsheet.providers import comfyui
-from callsheet.providers.comfyui import ComfyUI, Patience, socket_address
+from callsheet.providers.comfy import self_hosted
+from callsheet.providers.comfy.graphs import folder_of
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience, socket_address
 from callsheet.providers.engine import EngineError, EngineStuck, Run
-from callsheet.providers.graphs import folder_of
 from tests.support.engine_stages import Hold
 from tests.support.engines import PNG, replaying
 from tests.support.graphs import Graph, Step, node
@@ -279,7 +279,7 @@ async def test_waiting_behind_somebody_elses_run_is_not_part_of_the_run_limit(si
 async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.providers.comfyui.CANCEL_ATTEMPTS", 1)
+    monkeypatch.setattr("callsheet.providers.comfy.self_hosted.CANCEL_ATTEMPTS", 1)
     site.engine.scenario = "deaf"
     await site.shop.central("UPDATE workflows SET run_limit_seconds = 1")
     person = await site.person()
@@ -300,7 +300,7 @@ async def test_a_run_that_cannot_be_stopped_does_not_take_the_next_one_with_it(
 async def test_a_job_that_came_just_after_its_engine_died_keeps_its_attempts(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.providers.comfy_http.backoff_seconds", lambda *_: 0.02)
+    monkeypatch.setattr("callsheet.providers.comfy.http.backoff_seconds", lambda *_: 0.02)
     person = await site.person()
     engine = ComfyUI(site.engine.url, patience=Patience(stall=3600, absent=0.3, poll=0.05))
     submit = engine._send
@@ -463,7 +463,7 @@ async def test_memory_that_moves_on_the_gpu_keeps_a_silent_node_alive_and_memory
 async def test_what_a_run_that_would_not_stop_leaves_behind_is_removed_when_it_has_ended(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(comfyui, "CANCEL_ATTEMPTS", 1)
+    monkeypatch.setattr(self_hosted, "CANCEL_ATTEMPTS", 1)
     async with replaying() as server:
         server.scenario = "deaf"
         engine = ComfyUI(server.url, patience=Patience(stall=3600, absent=120, poll=0.02), directory=tmp_path)

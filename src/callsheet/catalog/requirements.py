@@ -13,7 +13,7 @@ from itertools import islice, zip_longest
 from operator import eq, ge, gt, le, lt, ne
 
 from callsheet.catalog.graphs import Graph
-from callsheet.providers.models import classes_of_graph, models_of_graph
+from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 from callsheet.wire.catalog import Property
 from callsheet.wire.environment import CONDITION, Environment, Lack, Required, RequiredModel, Requirements
 

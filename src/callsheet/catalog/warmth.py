@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from callsheet.catalog.environments import SQL
 from callsheet.plumbing.databases import Databases
-from callsheet.providers.models import short_hash
+from callsheet.providers.comfy.models import short_hash
 
 # A workflow that was changed counts as it was for this long.
 KNOWN_SECONDS = 30.0

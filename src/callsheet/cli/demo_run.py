@@ -222,7 +222,7 @@ async def _fleet_token(plane: ControlPlane) -> str:
 async def _engine_and_agent(plane: ControlPlane) -> AsyncIterator[asyncio.Task[None]]:
     """Lightbox and an agent beside it; the agent leaves before its engine does."""
     from callsheet.lightbox.server import running_lightbox
-    from callsheet.providers.comfyui import ComfyUI
+    from callsheet.providers.comfy.self_hosted import ComfyUI
     from callsheet.worker.agent import Agent
     from callsheet.worker.config import AgentConfig
 

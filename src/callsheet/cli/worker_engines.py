@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from callsheet.providers.comfy_cloud import ComfyCloud
-from callsheet.providers.comfyui import ComfyUI, Patience
+from callsheet.providers.comfy.cloud import ComfyCloud
+from callsheet.providers.comfy.self_hosted import ComfyUI, Patience
 from callsheet.providers.engine import Engine
 from callsheet.settings import Settings, environment_for_programs
 from callsheet.settings.variables import environment

@@ -6,12 +6,12 @@ from typing import Any
 
 from pydantic import Field, Secret
 
-from callsheet.providers.comfyui_config import ComfyUIConfig
-from callsheet.providers.copywriting_config import CopywritingConfig
-from callsheet.providers.http_config import HttpProviderConfig
-from callsheet.providers.lightbox_config import LightboxProviderConfig
-from callsheet.providers.replicate_config import ReplicateConfig
-from callsheet.providers.scraping_config import ScrapingConfig
+from callsheet.providers.ads.copywriting_config import CopywritingConfig
+from callsheet.providers.ads.scraping_config import ScrapingConfig
+from callsheet.providers.comfy.config import ComfyUIConfig
+from callsheet.providers.http.config import HttpProviderConfig
+from callsheet.providers.lightbox.config import LightboxProviderConfig
+from callsheet.providers.replicate.config import ReplicateConfig
 from callsheet.toolbox.sections import Names, Section
 from callsheet.wire.forms import Provider
 

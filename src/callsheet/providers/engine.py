@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 if TYPE_CHECKING:
-    from callsheet.providers.keepsakes import Kept
+    from callsheet.providers.comfy.socket_images import Kept
 
 from callsheet.providers.errors import ProviderError
 

@@ -8,13 +8,16 @@ from contextlib import AsyncExitStack
 from importlib.metadata import EntryPoint, entry_points
 from typing import Any, Final, TypeVar
 
-from callsheet.providers import comfyui_queue, http_provider, lightbox_provider, replicate
 from callsheet.providers.actor import OWN, Actor
+from callsheet.providers.ads.actors import CopyActor, ScrapeActor, SpeechActor, StaticAdActor, VideoActor
+from callsheet.providers.comfy import media_tasks as comfyui
 from callsheet.providers.config import ProvidersConfig
 from callsheet.providers.context import Clients, Context, PluginContext
+from callsheet.providers.http import provider as http
+from callsheet.providers.lightbox import provider as lightbox
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.media_actor import MediaActor
-from callsheet.providers.typed_actors import CopyActor, ScrapeActor, SpeechActor, StaticAdActor, VideoActor
+from callsheet.providers.replicate import provider as replicate
 from callsheet.toolbox.addresses import Network
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.tasks import ALIASES
@@ -45,9 +48,9 @@ Named = TypeVar("Named", MediaProvider, Actor)
 
 # Each makes the providers that the settings ask for.
 PROVIDERS: tuple[Callable[[Context], Iterable[MediaProvider]], ...] = (
-    http_provider.configured,
-    lightbox_provider.configured,
-    comfyui_queue.configured,
+    http.configured,
+    lightbox.configured,
+    comfyui.configured,
     replicate.configured,
 )
 ACTORS: tuple[Callable[[Context], Actor], ...] = (

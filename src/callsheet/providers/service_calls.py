@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final
 
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.http_templates import dug
+from callsheet.providers.http.templates import dug
 from callsheet.toolbox.http_client import GuardedClient, OutgoingError
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sanitizing import clean_line

@@ -10,9 +10,9 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from callsheet.providers.actor import Actor, Plan
+from callsheet.providers.ads.actors import TYPED_ACTIONS
 from callsheet.providers.media import Finish, MediaProvider
 from callsheet.providers.media_actor import MediaActor
-from callsheet.providers.typed_actors import TYPED_ACTIONS
 from callsheet.wire.errors import InvalidRequest
 
 ANY_ACTION: Final = "*"

@@ -10,8 +10,8 @@ from callsheet.jobs.execution import Execution
 from callsheet.jobs.moves import Output
 from callsheet.jobs.reports import Failure
 from callsheet.plumbing.failpoints import Failpoint, hit
+from callsheet.providers.ads.actors import promised_types
 from callsheet.providers.media import Prediction
-from callsheet.providers.typed_actors import promised_types
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.media_types import is_one_of
 from callsheet.toolbox.redaction import redact_start

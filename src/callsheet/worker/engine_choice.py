@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from callsheet.providers.models import classes_of_graph, models_of_graph
+from callsheet.providers.comfy.models import classes_of_graph, models_of_graph
 
 
 @dataclass(frozen=True, slots=True)

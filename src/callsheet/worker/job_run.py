@@ -17,6 +17,8 @@ from typing import Literal
 
 import structlog
 
+from callsheet.providers.comfy.graphs import refuse_foreign_files, with_files, with_own_outputs
+from callsheet.providers.comfy.outputs import mime_type_of, public_names
 from callsheet.providers.engine import (
     Engine,
     EngineError,
@@ -27,8 +29,6 @@ from callsheet.providers.engine import (
     Output,
     Run,
 )
-from callsheet.providers.graphs import refuse_foreign_files, with_files, with_own_outputs
-from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.providers.stripping import without_graph
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.redaction import redact_text

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from callsheet.providers.following import MOST_PERCENT
+from callsheet.providers.comfy.following import MOST_PERCENT
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.worker import (
     MOST_PREVIEW_BYTES,

@@ -9,13 +9,13 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from callsheet.providers.engine import Graph
-from callsheet.providers.graphs import (
+from callsheet.providers.comfy.graphs import (
     checked_extra_data,
     checked_graph,
     invalid,
     refuse_shared_files,
 )
+from callsheet.providers.engine import Graph
 from callsheet.wire.worker import HeartbeatAnswer, WorkerJob
 from callsheet.worker.asset_cache import is_hash
 

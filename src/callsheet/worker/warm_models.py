@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers.models import models_of_graph, short_hash
+from callsheet.providers.comfy.models import models_of_graph, short_hash
 
 MOST_MODELS = 16
 

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from callsheet.providers.comfy.graphs import checked_graph, with_own_outputs
 from callsheet.providers.engine import Engine, EngineError, EngineStuck, EngineUnreachable, Graph, Run
-from callsheet.providers.graphs import checked_graph, with_own_outputs
 from callsheet.toolbox.errors import OperatorError
 from callsheet.toolbox.logs import get_logger
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.providers.http_templates import dug, dug_texts, filled, filled_path, percent_of
+from callsheet.providers.http.templates import dug, dug_texts, filled, filled_path, percent_of
 
 
 @pytest.mark.parametrize(

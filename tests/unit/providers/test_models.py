@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.models import classes_of_graph, models_of_graph, models_of_object_info, short_hash
+from callsheet.providers.comfy.models import classes_of_graph, models_of_graph, models_of_object_info, short_hash
 
 
 def node(**inputs: Any) -> dict[str, Any]:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from callsheet.providers.ads.product_pages import currency_of, price_of, read_page
+from callsheet.providers.ads.scraping import product_of
 from callsheet.providers.errors import ProviderError
-from callsheet.providers.product_pages import currency_of, price_of, read_page
-from callsheet.providers.scraping import product_of
 
 URL = "https://shop.test/lamps/7"
 

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from callsheet.providers.ads.scraping import Scraper
+from callsheet.providers.ads.scraping_config import ScrapingConfig
 from callsheet.providers.errors import ProviderError
-from callsheet.providers.scraping import Scraper
-from callsheet.providers.scraping_config import ScrapingConfig
 from callsheet.toolbox.http_client import GuardedClient
 
 LOCAL = ip_network("127.0.0.1/32")
@@ -182,7 +182,7 @@ async def test_a_page_that_does_not_come_is_given_up(site: Site, client: Guarded
 async def test_without_a_parser_it_is_said_what_to_install(
     site: Site, scraper: Scraper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("callsheet.providers.scraping.find_spec", lambda name: None)
+    monkeypatch.setattr("callsheet.providers.ads.scraping.find_spec", lambda name: None)
     error = await refused(scraper, site.shows())
     assert (error.type, ".[scraping]" in error.message) == ("parser_missing", True)
 

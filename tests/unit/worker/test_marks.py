@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from callsheet.providers.comfy.errors import cached_nodes
+from callsheet.providers.comfy.marks import EarlierOutputs, Marks
+from callsheet.providers.comfy.outputs import outputs_of
 from callsheet.providers.engine import EngineError, Fetched, Run
-from callsheet.providers.engine_errors import cached_nodes
-from callsheet.providers.marks import EarlierOutputs, Marks
-from callsheet.providers.outputs import outputs_of
 from tests.support.engines import sample
 from tests.support.graphs import node
 

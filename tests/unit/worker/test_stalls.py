@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from callsheet.providers.stalls import Place, Signs, is_idle, memory_in, place_in
+from callsheet.providers.comfy.stalls import Place, Signs, is_idle, memory_in, place_in
 from tests.support.engines import sample
 
 MINE, OTHER = [0, "mine", {}, {}, []], [1, "other", {}, {}, []]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from callsheet.providers.models import short_hash
+from callsheet.providers.comfy.models import short_hash
 from callsheet.worker.warm_models import WarmModels
 
 

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from callsheet.providers.engine import EngineError
-from callsheet.providers.graphs import (
+from callsheet.providers.comfy.graphs import (
     LONGEST_CHAIN,
     checked_extra_data,
     checked_graph,
@@ -21,6 +20,7 @@ from callsheet.providers.graphs import (
     with_marks,
     with_own_outputs,
 )
+from callsheet.providers.engine import EngineError
 
 
 def node(**inputs: Any) -> dict[str, Any]:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from callsheet.providers.comfy.errors import cached_nodes, of_history, of_node_errors, of_refused_prompt
+from callsheet.providers.comfy.outputs import mime_type_of, outputs_of, public_names, remove_files
 from callsheet.providers.engine import Output
-from callsheet.providers.engine_errors import cached_nodes, of_history, of_node_errors, of_refused_prompt
-from callsheet.providers.outputs import mime_type_of, outputs_of, public_names, remove_files
 from tests.support.engines import SAMPLES, sample
 
 GRAPH: dict[str, Any] = {"2": {"class_type": "SaveImage", "inputs": {"filename_prefix": "callsheet/run-1/x"}}}

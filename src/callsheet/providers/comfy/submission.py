@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from callsheet.providers.comfy_http import pause
+from callsheet.providers.comfy.http import pause
 from callsheet.providers.engine import EngineUnreachable, NotBegun
 
 # Of requests that an engine may have read and knows nothing of afterwards: what it dies of is not sent for ever.

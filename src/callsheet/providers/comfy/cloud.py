@@ -16,12 +16,19 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urljoin
 
-from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_answers import no_output, refuse_unless_taken, still_queued, told_by_socket
-from callsheet.providers.comfy_files import saved_here, upload_refused, view_query
-from callsheet.providers.comfy_http import EngineHttp, again, json_of, pause, save_body, unreadable
-from callsheet.providers.comfy_socket import EngineSocket
-from callsheet.providers.comfyui import Patience, socket_address
+from callsheet.providers.comfy import errors
+from callsheet.providers.comfy.answers import no_output, refuse_unless_taken, still_queued, told_by_socket
+from callsheet.providers.comfy.files import saved_here, upload_refused, view_query
+from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.graphs import marked_extra_data
+from callsheet.providers.comfy.http import EngineHttp, again, json_of, pause, save_body, unreadable
+from callsheet.providers.comfy.marks import Marks
+from callsheet.providers.comfy.outputs import outputs_of
+from callsheet.providers.comfy.self_hosted import Patience, socket_address
+from callsheet.providers.comfy.shared_files import SharedFiles
+from callsheet.providers.comfy.socket import EngineSocket
+from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
     Description,
     EngineError,
@@ -32,13 +39,6 @@ from callsheet.providers.engine import (
     Run,
     Watcher,
 )
-from callsheet.providers.following import Following
-from callsheet.providers.graphs import marked_extra_data
-from callsheet.providers.keepsakes import Keepsakes
-from callsheet.providers.marks import Marks
-from callsheet.providers.outputs import outputs_of
-from callsheet.providers.shared_files import SharedFiles
-from callsheet.providers.submission import submitted, to_its_end
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, SecretStr, StringConstraints, field_validator, model_validator
 
-from callsheet.providers.comfyui_config import ActionName
+from callsheet.providers.comfy.config import ActionName
 from callsheet.providers.parameters import Parameter
 from callsheet.toolbox.sections import Section, WebAddress
 from callsheet.wire.forms import PropertyKey

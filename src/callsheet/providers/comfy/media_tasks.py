@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 from uuid import UUID
 
-from callsheet.providers.comfyui_config import ComfyUIConfig
+from callsheet.providers.comfy.config import ComfyUIConfig
 from callsheet.providers.context import Context
 from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation, MediaProvider
 from callsheet.wire.errors import FieldProblem

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Protocol
 
 from callsheet.providers.actor import OWN
-from callsheet.providers.copywriting_config import CopywritingConfig
+from callsheet.providers.ads.copywriting_config import CopywritingConfig
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.service_calls import Service
 from callsheet.toolbox.http_client import GuardedClient

@@ -18,8 +18,8 @@ from urllib.parse import urljoin, urlsplit
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.downloads import Limits, download
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.http_config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
-from callsheet.providers.http_templates import Values, dug, dug_texts, filled, filled_path, percent_of
+from callsheet.providers.http.config import HttpAction, HttpCancel, HttpPoll, HttpProviderConfig, placeholders
+from callsheet.providers.http.templates import Values, dug, dug_texts, filled, filled_path, percent_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
 from callsheet.providers.parameters import parameter_problems, with_defaults
 from callsheet.providers.payload_forms import parameters_schema

@@ -16,8 +16,8 @@ from urllib.robotparser import RobotFileParser
 
 from pydantic import ValidationError
 
+from callsheet.providers.ads.scraping_config import AGENT, ScrapingConfig
 from callsheet.providers.errors import ProviderError
-from callsheet.providers.scraping_config import AGENT, ScrapingConfig
 from callsheet.toolbox.extras import how_to_install
 from callsheet.toolbox.http_client import (
     AddressRefused,
@@ -32,7 +32,7 @@ from callsheet.wire.generation import ProductFields
 LARGEST_ROBOTS: Final = 512_000
 # Answers that may be another one in a moment. 501 and 505 say that the request is one the server never takes.
 PASSING: Final = frozenset({408, 425, 429, *range(500, 600)}) - {501, 505}
-READER: Final = "callsheet.providers.product_pages"
+READER: Final = "callsheet.providers.ads.product_pages"
 PAGES: Final = ("text/html", "application/xhtml+xml", "text/plain", "")
 _MARKS: Final = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 # Python has more codecs than the web has encodings, and some of those take hours.

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote, urlencode
 
-from callsheet.providers.http_config import PLACEHOLDER
+from callsheet.providers.http.config import PLACEHOLDER
 
 Values = Mapping[str, Any]
 _ABSENT: Final = object()

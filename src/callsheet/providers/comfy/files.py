@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_http import EngineHttp, again, json_of
+from callsheet.providers.comfy import errors
+from callsheet.providers.comfy.graphs import SHARED_FOLDER, folder_of
+from callsheet.providers.comfy.http import EngineHttp, again, json_of
+from callsheet.providers.comfy.shared_files import SharedFiles, mark_used
 from callsheet.providers.engine import EngineError, Fetched, Output
-from callsheet.providers.graphs import SHARED_FOLDER, folder_of
-from callsheet.providers.shared_files import SharedFiles, mark_used
 from callsheet.providers.texts import save_text
 
 # The limit is not looked up for smaller files: ComfyUI's default is 100 MB.

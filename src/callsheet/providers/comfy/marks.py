@@ -12,8 +12,8 @@ from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from callsheet.providers.comfy.graphs import MARK, needed_by, with_marks
 from callsheet.providers.engine import EngineError, Fetched, Graph, Output, Run
-from callsheet.providers.graphs import MARK, needed_by, with_marks
 
 # Of files that are remembered: the classes that refuse the mark are few.
 MOST_REMEMBERED = 1000

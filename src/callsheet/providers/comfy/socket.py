@@ -20,7 +20,7 @@ from typing import Any
 import websockets
 from websockets.asyncio.client import ClientConnection, connect
 
-from callsheet.providers.following import Following
+from callsheet.providers.comfy.following import Following
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.retry import backoff_seconds
 

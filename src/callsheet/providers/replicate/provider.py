@@ -18,8 +18,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 from callsheet.providers.context import Context
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
 from callsheet.providers.media import Callback, CallbackRefused, Concurrency, Finish, Generation, Prediction
-from callsheet.providers.replicate_answers import NAME, is_prediction_id, prediction_of
-from callsheet.providers.replicate_config import INPUT_NAME, ReplicateConfig, ReplicateModel
+from callsheet.providers.replicate.answers import NAME, is_prediction_id, prediction_of
+from callsheet.providers.replicate.config import INPUT_NAME, ReplicateConfig, ReplicateModel
 from callsheet.providers.service_calls import Service
 from callsheet.providers.webhook_signatures import WrongSignature, key_of, verify
 from callsheet.toolbox.http_client import GuardedClient

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from callsheet.providers import engine_errors as errors
+from callsheet.providers.comfy import errors
+from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.stalls import Place
 from callsheet.providers.engine import EngineError, EngineUnreachable, NotBegun, Run
-from callsheet.providers.following import Following
-from callsheet.providers.stalls import Place
 
 
 def refuse_unless_taken(status: int, body: object, run: Run) -> None:

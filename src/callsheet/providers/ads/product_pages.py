@@ -1,7 +1,7 @@
 """What a web page says about the product it shows: JSON-LD, then microdata, then OpenGraph, then plain HTML.
 
-Run as a process of its own (`python -m callsheet.providers.product_pages`, the page on standard input): 100 kB of tags
-in tags keep the parser busy for 2 seconds, 2 MB for more than a minute, and only a process can be ended.
+Run as a process of its own (`python -m callsheet.providers.ads.product_pages`, the page on standard input): 100 kB of
+tags in tags keep the parser busy for 2 seconds, 2 MB for more than a minute, and only a process can be ended.
 """
 
 from __future__ import annotations

@@ -19,11 +19,20 @@ from pathlib import Path
 from typing import Any, NoReturn
 from urllib.parse import quote, urlsplit
 
-from callsheet.providers import engine_errors as errors
-from callsheet.providers.comfy_answers import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
-from callsheet.providers.comfy_files import EngineFiles
-from callsheet.providers.comfy_http import EngineHttp, json_of, pause
-from callsheet.providers.comfy_socket import EngineSocket
+from callsheet.providers.comfy import errors
+from callsheet.providers.comfy.answers import no_output, refuse_unless_taken, still_queued, told_by_socket, waits_in
+from callsheet.providers.comfy.files import EngineFiles
+from callsheet.providers.comfy.following import Following
+from callsheet.providers.comfy.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
+from callsheet.providers.comfy.http import EngineHttp, json_of, pause
+from callsheet.providers.comfy.marks import EarlierOutputs, Marks
+from callsheet.providers.comfy.models import models_of_object_info
+from callsheet.providers.comfy.outputs import files_of, outputs_of, remove_files
+from callsheet.providers.comfy.shared_files import remove_unused
+from callsheet.providers.comfy.socket import EngineSocket
+from callsheet.providers.comfy.socket_images import Keepsakes
+from callsheet.providers.comfy.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
+from callsheet.providers.comfy.submission import submitted, to_its_end
 from callsheet.providers.engine import (
     Description,
     EngineError,
@@ -35,15 +44,6 @@ from callsheet.providers.engine import (
     Run,
     Watcher,
 )
-from callsheet.providers.following import Following
-from callsheet.providers.graphs import SHARED_FOLDER, checked_extra_data, folder_of, marked_nodes
-from callsheet.providers.keepsakes import Keepsakes
-from callsheet.providers.marks import EarlierOutputs, Marks
-from callsheet.providers.models import models_of_object_info
-from callsheet.providers.outputs import files_of, outputs_of, remove_files
-from callsheet.providers.shared_files import remove_unused
-from callsheet.providers.stalls import Place, Signs, ids_in, is_idle, memory_in, place_in
-from callsheet.providers.submission import submitted, to_its_end
 from callsheet.toolbox.logs import get_logger
 
 log = get_logger(__name__)

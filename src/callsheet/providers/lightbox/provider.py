@@ -13,16 +13,16 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
-from callsheet.providers.comfyui import ComfyUI
+from callsheet.providers.comfy.graphs import with_own_outputs
+from callsheet.providers.comfy.outputs import mime_type_of, public_names
+from callsheet.providers.comfy.self_hosted import ComfyUI
 from callsheet.providers.context import Clients, Context
 from callsheet.providers.downloads import Limits, download
 from callsheet.providers.engine import Engine, EngineStuck, EngineUnreachable, Output, Run
 from callsheet.providers.errors import ProviderError, ProviderUnavailable
-from callsheet.providers.graphs import with_own_outputs
-from callsheet.providers.lightbox_config import LightboxProviderConfig
-from callsheet.providers.lightbox_graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
+from callsheet.providers.lightbox.config import LightboxProviderConfig
+from callsheet.providers.lightbox.graphs import GRAPH, IMG2IMG, PARAMETERS, graph_of, params_of, problems_of
 from callsheet.providers.media import Concurrency, Finish, Generation, Made, MadeFile, MediaProvider, SayProgress
-from callsheet.providers.outputs import mime_type_of, public_names
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.stripping import without_graph
 from callsheet.wire.errors import FieldProblem

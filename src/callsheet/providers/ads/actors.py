@@ -12,17 +12,17 @@ from urllib.parse import urlsplit
 from pydantic import ValidationError
 
 from callsheet.providers.actor import Deferred, Done, Plan, Task
+from callsheet.providers.ads.copywriting import NAME as COPYWRITING
+from callsheet.providers.ads.copywriting import Copywriter, ModelWriter, TemplateWriter
+from callsheet.providers.ads.prompts import Asked, film_asked, picture_asked, speech_asked
+from callsheet.providers.ads.scraping import Scraper
 from callsheet.providers.context import Context
-from callsheet.providers.copywriting import NAME as COPYWRITING
-from callsheet.providers.copywriting import Copywriter, ModelWriter, TemplateWriter
 from callsheet.providers.errors import ProviderError
 from callsheet.providers.media import Concurrency, Finish, Generation, WebhookProvider
 from callsheet.providers.media_actor import FIELD
 from callsheet.providers.payload_forms import ActorForm, model_schema
-from callsheet.providers.replicate_answers import NAME as REPLICATE
-from callsheet.providers.scraping import Scraper
+from callsheet.providers.replicate.answers import NAME as REPLICATE
 from callsheet.providers.submitting import found_or_submitted
-from callsheet.providers.typed_prompts import Asked, film_asked, picture_asked, speech_asked
 from callsheet.wire.base import UserRequest
 from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.forms import reason_of

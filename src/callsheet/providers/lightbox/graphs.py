@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from callsheet.providers.comfy.graphs import checked_graph, refuse_foreign_files
 from callsheet.providers.engine import EngineError, Graph
-from callsheet.providers.graphs import checked_graph, refuse_foreign_files
 from callsheet.providers.media import Generation
 from callsheet.providers.parameters import Parameter, Parameters, parameter_problems, with_defaults
 from callsheet.wire.errors import FieldProblem

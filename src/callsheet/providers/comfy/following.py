@@ -7,8 +7,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
+from callsheet.providers.comfy.socket_images import Keepsakes
 from callsheet.providers.engine import EngineError, Output, Run, Watcher
-from callsheet.providers.keepsakes import Keepsakes
 
 # The one node whose pictures come over the socket and are kept nowhere.
 SENDS_PICTURES = "SaveImageWebsocket"

@@ -1,0 +1,1 @@
+"""The actors of typed generation: copy, scrape, static ads, films and speech."""

@@ -1,0 +1,1 @@
+"""Services over HTTP that are set up in the settings alone."""

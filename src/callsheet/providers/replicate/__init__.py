@@ -1,0 +1,1 @@
+"""Replicate: predictions that call back when they have ended."""
