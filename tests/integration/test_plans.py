@@ -141,7 +141,7 @@ def cases(rows: int) -> Mapping[str, Case]:
         # As many as there is work in hand.
         "count_bounds of a tenant": central_case(
             "count_bounds",
-            {"dispatches_of_tenant"},
+            {"dispatches_held_of_tenant"},
             HELD + 500,
             identifiers=[],
             tenant_ids=[TENANT],
