@@ -19,6 +19,7 @@ from typing import Generic, TypeVar
 Name = TypeVar("Name", bound=Hashable)
 # Smallest first: in flight relative to weight, turn, number of the draw that served it last, oldest job.
 Order = tuple[float, float, int, int]
+ORDER_WIDTH = 4
 
 
 @dataclass(slots=True)
@@ -92,8 +93,9 @@ class Contest(Generic[Name]):
 
     def __init__(self) -> None:
         self._members: dict[Name, Member[Name]] = {}
-        # The number of an entry is its own, so that no two members are ever compared.
-        self._heap: list[tuple[Order, int, Member[Name]]] = []
+        # The order in its four parts: heaps compare a tuple within a tuple twice. The number of an entry is its own, so
+        # that no two members are ever compared.
+        self._heap: list[tuple[float, float, int, int, int, Member[Name]]] = []
         self._number = 0
 
     def __contains__(self, name: object) -> bool:
@@ -120,19 +122,20 @@ class Contest(Generic[Name]):
     def first(self) -> tuple[Order, Name] | None:
         heap = self._heap
         while heap:
-            order, number, member = heap[0]
+            entry = heap[0]
+            number, member = entry[4], entry[5]
             if member.number != number:
                 heappop(heap)
                 continue
             present = member.share.order()
-            if present <= order:
+            if present <= entry[:ORDER_WIDTH]:
                 return present, member.name
-            heapreplace(heap, (present, number, member))
+            heapreplace(heap, (*present, number, member))
         return None
 
     def equally_due(self, most: int) -> list[Name]:
         """The first, and those behind it with as little in flight and the same turn, in their order."""
-        taken: list[tuple[Order, int, Member[Name]]] = []
+        taken: list[tuple[float, float, int, int, int, Member[Name]]] = []
         due: list[Name] = []
         equal: tuple[float, float] | None = None
         while len(due) < most and (first := self.first()) is not None:
@@ -148,6 +151,6 @@ class Contest(Generic[Name]):
 
     def _push(self, member: Member[Name]) -> None:
         self._number = member.number = self._number + 1
-        heappush(self._heap, (member.share.order(), member.number, member))
+        heappush(self._heap, (*member.share.order(), member.number, member))
         if len(self._heap) > 4 * len(self._members) + 64:
-            self._heap = sorted((each.share.order(), each.number, each) for each in self._members.values())
+            self._heap = sorted((*each.share.order(), each.number, each) for each in self._members.values())

@@ -20,6 +20,8 @@ from callsheet.plumbing.sql import Connection, Row, statements
 
 SQL = statements("callsheet.dispatch")
 LEASE_WIDTH = len(Lease._fields)
+# What `_make` of a named tuple calls, in half the time.
+new_tuple = tuple.__new__
 # Behind it: which entry it is for, its seat and its lane.
 LEASE_END = LEASE_WIDTH + 3
 LANE_FIELDS = (
@@ -41,6 +43,9 @@ SWEPT_AT_ONCE = 200
 # So many leases leave as many dead index entries at the head of a lane; below, walking over them costs little.
 WORN_ROWS = 64
 SETTLE_SECONDS = 60.0
+# Of a random id: what is drawn, and what says that it is one.
+RANDOM_BITS = bytes.fromhex("ffffffffffff0fff3fffffffffffffff")
+VERSION_BITS = bytes.fromhex("00000000000040008000000000000000")
 
 # Who asks, and the poll's own id, if it has one.
 Asking = tuple[str, str | None]
@@ -244,7 +249,7 @@ class Leasing:
         given = [0] * len(drawn)
         leases: dict[int, Lease] = {}
         for row in rows if rows[0]["dispatch_id"] is not None else ():
-            lease = Lease._make(row[:LEASE_WIDTH])
+            lease = new_tuple(Lease, row[:LEASE_WIDTH])
             asked, number, lane_id = row[LEASE_WIDTH:LEASE_END]
             leases[asked - 1] = lease
             given[number] += 1
@@ -412,12 +417,11 @@ def lane_of(row: Row) -> Lane:
 
 
 def new_tokens(count: int) -> list[UUID]:
-    """Random ids (version 4), all of one draw: 0.4 µs each, where `uuid4` takes 2, a tenth of a lease's time here."""
-    drawn = bytearray(urandom(16 * count))
-    for start in range(0, len(drawn), 16):
-        drawn[start + 6] = drawn[start + 6] & 0x0F | 0x40
-        drawn[start + 8] = drawn[start + 8] & 0x3F | 0x80
-    return [QuickUUID(bytes(drawn[start : start + 16])) for start in range(0, len(drawn), 16)]
+    """Random ids (version 4), all of one draw: a fifth of what as many calls of `uuid4` take."""
+    length = 16 * count
+    bits = int.from_bytes(urandom(length), "big") & int.from_bytes(RANDOM_BITS * count, "big")
+    drawn = (bits | int.from_bytes(VERSION_BITS * count, "big")).to_bytes(length, "big")
+    return [QuickUUID(drawn[start : start + 16]) for start in range(0, length, 16)]
 
 
 def unless_all_none(values: list[str | None]) -> list[str | None]:

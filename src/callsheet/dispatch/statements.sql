@@ -181,7 +181,7 @@ WITH asking AS MATERIALIZED (
         leased_at = coalesce(d.leased_at, :now, clock_timestamp()),
         last_leased_at = coalesce(:now, clock_timestamp()),
         queue_wait_seconds = coalesce(d.queue_wait_seconds,
-            extract(epoch FROM coalesce(:now, clock_timestamp()) - d.created_at)::float8)
+            date_part('epoch', coalesce(:now, clock_timestamp()) - d.created_at))
     FROM given WHERE d.ctid = given.place_locked
     RETURNING given.asked, given.seat, d.dispatch_id, d.lane_id, d.tenant_id, d.tenant_job_id, d.charge_cycle,
         d.lease_token, d.lease_seq, d.lease_expires_at, d.lease_seconds, d.workflow_id, d.provider, d.kind, d.worker_id,
@@ -377,7 +377,7 @@ RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id AS job_id, d.charge_cycle,
 
 -- name: close
 -- Finished: from the hot table to history. A token, where one is given, must be the current one. Rows are deleted in the
--- order they are given in, which is that of their ids.
+-- order they are given in, which is that of their ids. One status alone is that of all.
 WITH ending AS MATERIALIZED (
     SELECT * FROM unnest(
         :dispatch_ids::bigint[], :tokens::uuid[], :statuses::text[], :provider_job_ids::text[], :errors::text[])
@@ -389,8 +389,9 @@ WITH ending AS MATERIALIZED (
     RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
         d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.requeues, d.lease_token, d.lease_seq,
         d.past_lease_tokens, d.past_workers, d.worker_id, d.provider_job_id, d.last_error, d.created_at,
-        d.queue_wait_seconds, d.last_leased_at, d.run_started_at, ending.status AS end_status,
-        ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
+        d.queue_wait_seconds, d.last_leased_at, d.run_started_at,
+        coalesce(ending.status, (:statuses::text[])[1]) AS end_status, ending.provider_job_id AS end_provider_job_id,
+        ending.error AS end_error
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
@@ -402,10 +403,10 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     last_leased_at, run_started_at, clock_timestamp(),
     -- What was in the queue when it ended has no run, whenever it was leased before.
     CASE WHEN status <> 'queued' THEN
-        extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
+        date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
 FROM gone
 RETURNING dispatch_id, workflow_id, duration_seconds,
-    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds, concurrency_identifier, stage, provider
+    date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: close_returned
 -- The same, where one of them came back after it was finished (relayed by two processes while it ended): it leaves no
@@ -421,8 +422,9 @@ WITH ending AS MATERIALIZED (
     RETURNING d.dispatch_id, d.tenant_id, d.tenant_job_id, d.charge_cycle, d.workflow_id, d.stage, d.provider,
         d.concurrency_identifier, d.priority, d.kind, d.status, d.attempts, d.requeues, d.lease_token, d.lease_seq,
         d.past_lease_tokens, d.past_workers, d.worker_id, d.provider_job_id, d.last_error, d.created_at,
-        d.queue_wait_seconds, d.last_leased_at, d.run_started_at, ending.status AS end_status,
-        ending.provider_job_id AS end_provider_job_id, ending.error AS end_error
+        d.queue_wait_seconds, d.last_leased_at, d.run_started_at,
+        coalesce(ending.status, (:statuses::text[])[1]) AS end_status, ending.provider_job_id AS end_provider_job_id,
+        ending.error AS end_error
 )
 INSERT INTO dispatch_history (
     dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, provider, concurrency_identifier, priority,
@@ -434,11 +436,11 @@ SELECT dispatch_id, tenant_id, tenant_job_id, charge_cycle, workflow_id, stage, 
     last_leased_at, run_started_at, clock_timestamp(),
     -- What was in the queue when it ended has no run, whenever it was leased before.
     CASE WHEN status <> 'queued' THEN
-        extract(epoch FROM clock_timestamp() - coalesce(run_started_at, last_leased_at))::float8 END
+        date_part('epoch', clock_timestamp() - coalesce(run_started_at, last_leased_at)) END
 FROM gone
 ON CONFLICT DO NOTHING
 RETURNING dispatch_id, workflow_id, duration_seconds,
-    extract(epoch FROM finished_at - last_leased_at)::float8 AS held_seconds, concurrency_identifier, stage, provider
+    date_part('epoch', finished_at - last_leased_at) AS held_seconds, concurrency_identifier, stage, provider
 
 -- name: end_for_jobs
 -- The job ended in its pool. A dispatch nobody holds is finished; one that is held learns it with its next heartbeat.

@@ -221,9 +221,11 @@ class Arena:
     def end(self, lane: Lane) -> None:
         """A job of it that was in flight has ended, or is in the queue again."""
         tenant = self._tenant(lane.tenant_id)
-        for share in (tenant.share, tenant.user(lane.user_id)):
-            if share.in_flight:
-                share.in_flight -= 1
+        share, user = tenant.share, tenant.user(lane.user_id)
+        if share.in_flight:
+            share.in_flight -= 1
+        if user.in_flight:
+            user.in_flight -= 1
         self._moved_up(tenant, lane.user_id)
         if self.closed:
             self.open(Bound(tenant_id=lane.tenant_id))
@@ -357,6 +359,13 @@ class Arena:
 
     def _first(self) -> Seat | None:
         for level in self._levels.values():
+            if len(level) == 1 and not self.closed:
+                # Nearly always: there is nothing to compare.
+                [line] = level.values()
+                first = line.tenants.first()
+                if first is not None:
+                    return line.benches[first[1]].first()
+                continue
             best: Order | None = None
             found: Seat | None = None
             for line in level.values():
