@@ -2,11 +2,12 @@
 
 -- name: jobs_to_describe
 -- The next jobs in the order of their key. Of those that have a description, or were deleted, only the key is needed. A very
--- large payload is left alone.
+-- large payload is left alone. With NOT EXISTS every step would read all descriptions into a hash table.
 SELECT j.tenant_id, j.id, j.user_id, j.kind, j.actor, j.effect_id, j.is_bare, bare.payload, bare.input_names, bare.medium
 FROM (
-    SELECT job.*, job.deleted_at IS NULL AND NOT EXISTS (
-        SELECT FROM job_descriptions d WHERE d.user_id = job.user_id AND d.job_id = job.id) AS is_bare
+    SELECT job.*, job.deleted_at IS NULL AND (
+        SELECT d.job_id FROM job_descriptions d WHERE d.user_id = job.user_id AND d.job_id = job.id LIMIT 1
+    ) IS NULL AS is_bare
     FROM (
         SELECT tenant_id, id, user_id, kind, actor, effect_id, deleted_at FROM ai_jobs
         WHERE (tenant_id, id) > (:tenant_id, :id) ORDER BY tenant_id, id LIMIT :limit
