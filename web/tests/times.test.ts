@@ -7,11 +7,13 @@ const ago = (seconds: number) => relativeTime(new Date(now.getTime() - seconds *
 test("times are relative, in the largest unit that fits", () => {
   expect(ago(2)).toBe("just now");
   expect(ago(-3)).toBe("just now");
-  expect(ago(14)).toBe("14 sec. ago");
-  expect(ago(119)).toBe("1 min. ago");
-  expect(ago(7_200)).toBe("2 hr. ago");
+  expect(ago(14)).toBe("14 sec ago");
+  expect(ago(119)).toBe("1 min ago");
+  expect(ago(7_200)).toBe("2 hr ago");
   expect(ago(90_000)).toBe("yesterday");
-  expect(ago(-7_200)).toBe("in 2 hr.");
+  expect(ago(3 * 86_400)).toBe("3 days ago");
+  expect(ago(-28 * 86_400)).toBe("in 4 weeks");
+  expect(ago(-7_200)).toBe("in 2 hr");
 });
 
 test("durations get coarser as they grow", () => {

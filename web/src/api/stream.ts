@@ -59,7 +59,10 @@ class Follower {
   async #readOnce(): Promise<"cut" | "failed" | "refused" | "ended"> {
     const silence = new AbortController();
     const signal = AbortSignal.any([this.#stopped, silence.signal]);
-    let watchdog = setTimeout(() => silence.abort(), SILENCE_MS);
+    const abort = () => silence.abort();
+    let watchdog = setTimeout(abort, SILENCE_MS);
+    // A connection of a network that is gone would look open until then.
+    window.addEventListener("offline", abort);
     try {
       const headers: HeadersInit = this.#last === null ? {} : { "Last-Event-ID": this.#last };
       const response = await fetch(URL, { headers, signal, cache: "no-store" });
@@ -75,7 +78,7 @@ class Follower {
         const { value, done } = await reader.read();
         if (done) return "cut";
         clearTimeout(watchdog);
-        watchdog = setTimeout(() => silence.abort(), SILENCE_MS);
+        watchdog = setTimeout(abort, SILENCE_MS);
         for (const event of parser.feed(value)) {
           if (event.id !== null) this.#last = event.id;
           this.#handlers.onEvent(event);
@@ -85,6 +88,7 @@ class Follower {
       return "failed";
     } finally {
       clearTimeout(watchdog);
+      window.removeEventListener("offline", abort);
     }
   }
 

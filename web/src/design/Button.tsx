@@ -15,7 +15,7 @@ const SIZES = {
   s: "text-s px-2.5 min-h-8 touch:min-h-10 gap-1.5",
   m: "text-m px-3.5 min-h-9 touch:min-h-11 gap-2",
   l: "text-l px-5 min-h-11 gap-2",
-  icon: "size-9 touch:size-11",
+  icon: "size-9 shrink-0 touch:size-11",
 };
 
 interface Props extends ComponentProps<"button"> {

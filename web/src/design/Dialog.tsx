@@ -30,12 +30,12 @@ export function Dialog({ open, onOpenChange, title, text, actions, wide = false,
           )}
         >
           <div className="flex items-start justify-between gap-4">
-            <div className="grid gap-1">
+            <div className="grid min-w-0 gap-1 break-words">
               <Radix.Title className="text-l font-semibold">{title}</Radix.Title>
               {text !== undefined && <Radix.Description className="text-muted">{text}</Radix.Description>}
             </div>
             <Radix.Close asChild>
-              <Button look="quiet" size="icon" aria-label={frameTexts.close} className="-mt-1.5 -mr-2" icon={<X size={18} />} />
+              <Button look="quiet" size="icon" aria-label={frameTexts.close} className="-mt-1.5 -mr-2 shrink-0" icon={<X size={18} />} />
             </Radix.Close>
           </div>
           {children}

@@ -16,7 +16,10 @@ export function PageHead({ title, text, above, actions, isTight = false }: Props
     <div className={classes("mb-6 flex gap-4", isTight ? "items-start justify-between md:items-end" : "flex-col lg:flex-row lg:items-end lg:justify-between")}>
       <div className="min-w-0">
         {above !== undefined && <div className="mb-2">{above}</div>}
-        <h1 className="break-words">{title}</h1>
+        {/* A long name is cut; it stands whole in its tooltip and in the title of the tab. */}
+        <h1 className="line-clamp-3 break-words md:line-clamp-2" title={typeof title === "string" ? title : undefined}>
+          {title}
+        </h1>
         {text !== undefined && <p className="mt-1 text-muted">{text}</p>}
       </div>
       {actions !== undefined && <div className={classes("flex shrink-0 gap-2", isTight ? "justify-end" : "flex-wrap")}>{actions}</div>}

@@ -18,12 +18,12 @@ interface Props<Value extends string> {
 export function Tabs<Value extends string>({ value, onChange, tabs, label }: Props<Value>) {
   return (
     <Radix.Root value={value} onValueChange={(chosen) => onChange(chosen as Value)}>
-      <Radix.List aria-label={label} className="flex gap-1 overflow-x-auto border-b">
+      <Radix.List aria-label={label} className="flex overflow-x-auto sm:gap-1 border-b">
         {tabs.map((tab) => (
           <Radix.Trigger
             key={tab.value}
             value={tab.value}
-            className="-mb-px min-h-10 border-b-2 border-transparent px-3 whitespace-nowrap text-muted transition-colors duration-100 hover:text-text focus-visible:outline-offset-[-2px] data-[state=active]:border-accent data-[state=active]:font-[550] data-[state=active]:text-text"
+            className="-mb-px min-h-10 border-b-2 border-transparent px-2.5 whitespace-nowrap touch:min-h-11 sm:px-3 text-muted transition-colors duration-100 hover:text-text focus-visible:outline-offset-[-2px] data-[state=active]:border-accent data-[state=active]:font-[550] data-[state=active]:text-text"
           >
             {tab.label}
           </Radix.Trigger>

@@ -8,14 +8,18 @@ const UNITS: readonly [Intl.RelativeTimeFormatUnit, number][] = [
   ["minute", 60],
   ["second", 1],
 ];
-const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
+const DAY = 86_400;
+const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
+const short = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "short" });
 const absolute = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 
 export function relativeTime(at: Date, now: Date): string {
   const seconds = Math.round((at.getTime() - now.getTime()) / 1000);
   if (Math.abs(seconds) < 5) return "just now";
   const [unit, size] = UNITS.find(([, size]) => Math.abs(seconds) >= size) ?? (["second", 1] as const);
-  return relative.format(Math.trunc(seconds / size), unit);
+  const count = Math.trunc(seconds / size);
+  // Hours and less are read often and in narrow places: 14 sec ago.
+  return size >= DAY ? relative.format(count, unit) : short.format(count, unit).replace(".", "");
 }
 
 export function absoluteTime(at: Date): string {

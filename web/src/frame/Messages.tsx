@@ -1,8 +1,16 @@
-import { lazy, Suspense, useEffect, useState } from "react";
+import { lazy, Suspense, useEffect, useState, type CSSProperties } from "react";
 import { onFirstMessage } from "@/parts/notify";
 import { useTheme } from "@/parts/theme";
 
 const Toaster = lazy(async () => ({ default: (await import("sonner")).Toaster }));
+
+const LOOK = {
+  "--normal-bg": "var(--panel)",
+  "--normal-border": "var(--line)",
+  "--normal-text": "var(--text)",
+  "--border-radius": "var(--radius-m)",
+  fontFamily: "var(--font)",
+} as CSSProperties;
 
 export function Messages() {
   const [isNeeded, setNeeded] = useState(false);
@@ -11,7 +19,7 @@ export function Messages() {
   if (!isNeeded) return null;
   return (
     <Suspense fallback={null}>
-      <Toaster theme={theme} position="bottom-right" mobileOffset={{ bottom: 72 }} closeButton toastOptions={{ className: "num" }} />
+      <Toaster theme={theme} position="bottom-right" mobileOffset={{ bottom: 72 }} closeButton style={LOOK} toastOptions={{ className: "num" }} />
     </Suspense>
   );
 }

@@ -11,6 +11,7 @@ import type { PaletteProps } from "./CommandPalette";
 import { PLACES } from "./navigation";
 import { PaletteGroup, PaletteItem } from "./PaletteItem";
 import { PaletteJobs } from "./PaletteJobs";
+import { rankOf } from "./palette-rank";
 import { useSignOut } from "./useSignOut";
 
 const NEXT_THEME = { system: "dark", dark: "light", light: "system" } as const;
@@ -34,7 +35,7 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
           className="appear fixed inset-x-4 top-[12vh] z-50 mx-auto max-w-xl overflow-hidden rounded-m border bg-panel shadow-high outline-none"
         >
           <Dialog.Title className="sr-only">{paletteTexts.title}</Dialog.Title>
-          <Command label={paletteTexts.title} loop>
+          <Command label={paletteTexts.title} filter={rankOf} loop>
             <Command.Input
               value={typed}
               onValueChange={setTyped}
@@ -63,7 +64,7 @@ export default function PaletteDialog({ open, onOpenChange, onKeys }: PalettePro
                       icon={<Images size={16} />}
                       onSelect={run(() => navigate({ to: "/effects/$slug", params: { slug: effect.slug } }))}
                     >
-                      {effect.name}
+                      <span className="min-w-0 truncate">{effect.name}</span>
                     </PaletteItem>
                   ))}
                 </PaletteGroup>

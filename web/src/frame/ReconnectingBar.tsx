@@ -14,8 +14,13 @@ export function ReconnectingBar() {
     return () => clearTimeout(timer);
   }, [isLost]);
   return (
-    <div role="status" className={isShown ? "sticky top-0 z-20 border-b bg-warn-soft px-4 py-1.5 text-center text-s text-warn" : "sr-only"}>
-      {isShown && `${frameTexts.reconnecting} ${frameTexts.reconnectingText}`}
+    // Above the page and not in it: nothing moves when it comes and goes.
+    <div role="status" className={isShown ? "appear pointer-events-none fixed inset-x-4 top-15 z-20 mx-auto w-fit max-w-2xl rounded-m border bg-warn-soft px-4 py-2 text-center text-s text-warn shadow-high" : "sr-only"}>
+      {isShown && (
+        <>
+          <strong className="font-[550]">{frameTexts.reconnecting}</strong> {frameTexts.reconnectingText}
+        </>
+      )}
     </div>
   );
 }

@@ -1,9 +1,7 @@
 import { Search } from "lucide-react";
-import { frameTexts } from "@/texts/frame";
+import { COMMAND_KEY, frameTexts } from "@/texts/frame";
 import { Brand } from "./Brand";
 import { MobileMenu } from "./MobileMenu";
-
-export const COMMAND_KEY = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘K" : "Ctrl K";
 
 export function TopBar({ onSearch }: { onSearch: () => void }) {
   return (

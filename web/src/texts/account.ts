@@ -86,7 +86,7 @@ export const securityTexts = {
   thisOne: "This browser",
   unknown: "Unknown browser",
   since: "Signed in",
-  seen: "last seen",
+  seen: "Last seen",
   from: (address: string) => `from ${address}`,
   end: "Sign out",
   endOf: (device: string) => `Sign out ${device}`,

@@ -51,9 +51,12 @@ export const paletteTexts = {
   openJob: (id: string) => `Open job ${id}`,
 };
 
+// As it is written on the keyboard of this computer.
+export const COMMAND_KEY = /Mac|iPhone|iPad/.test(navigator.userAgent) ? "⌘ K" : "Ctrl K";
+
 export const keyTexts: readonly [string, string][] = [
-  ["⌘K", "Open the command palette (Ctrl-K)"],
-  ["/", "Search effects, on their page"],
+  [COMMAND_KEY, "Open the command palette"],
+  ["/", "Search effects or jobs, on their page"],
   ["?", "Show the keyboard shortcuts"],
   ["G E", "Go to effects"],
   ["G T", "Go to tasks"],
@@ -61,6 +64,5 @@ export const keyTexts: readonly [string, string][] = [
   ["G A", "Go to your account"],
   ["J K", "Move through your jobs"],
   ["X", "Select a job"],
-  ["/", "Search your jobs"],
   ["Esc", "Close what is open"],
 ];

@@ -1,6 +1,8 @@
 import type { StageName } from "@/parts/job/stages";
 
 export const jobTexts = {
+  showAll: "Show all",
+  showLess: "Show less",
   job: "Job",
   jobs: "Jobs",
   notFound: "Job not found",

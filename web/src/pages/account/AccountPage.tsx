@@ -16,7 +16,7 @@ export function AccountPage() {
   const me = useQuery(meQuery);
   return (
     // No wider than a line of a list is read across.
-    <div className="max-w-4xl">
+    <div className="max-w-4xl 2xl:max-w-6xl">
       <PageHead title={accountTexts.title} text={me.data?.email} />
       <Tabs
         label={accountTexts.tabs}

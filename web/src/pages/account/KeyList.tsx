@@ -7,6 +7,8 @@ import { useRevokeKey } from "./useKeys";
 type Key = Schemas["Key"];
 // A phone shows what a key is called, what it may do and when it ends.
 const WIDE = "max-md:hidden";
+// A tablet has the navigation beside the list.
+const WIDEST = "max-lg:hidden";
 
 export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
   const [asked, setAsked] = useState<Key | null>(null);
@@ -14,16 +16,17 @@ export function KeyList({ apiKeys }: { apiKeys: readonly Key[] }) {
   const columns: readonly Column<Key>[] = [
     {
       name: keyTexts.name,
+      className: "max-lg:w-full",
       cell: (key) => (
         <>
-          <span className={`font-[550] break-words ${isOver(key) ? "text-muted" : ""}`}>{key.name}</span>
+          <span className={`font-[550] [overflow-wrap:anywhere] ${isOver(key) ? "text-muted" : ""}`}>{key.name}</span>
           <span className="block text-muted md:hidden">{rightsOf(key)}</span>
         </>
       ),
     },
-    { name: keyTexts.prefix, className: WIDE, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
+    { name: keyTexts.prefix, className: WIDEST, cell: (key) => <code className="text-muted">{key.prefix}…</code> },
     { name: keyTexts.rights, className: WIDE, cell: (key) => <span className="whitespace-nowrap">{rightsOf(key)}</span> },
-    { name: keyTexts.lastUsed, className: WIDE, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
+    { name: keyTexts.lastUsed, className: WIDEST, cell: (key) => (key.last_used_at ? <Time at={key.last_used_at} className="whitespace-nowrap" /> : keyTexts.neverUsed) },
     { name: keyTexts.ends, cell: (key) => <Ends apiKey={key} /> },
     {
       name: keyTexts.revoke,

@@ -19,7 +19,7 @@ function Code({ label, text, copyLabel }: { label: string; text: string; copyLab
         <span className="text-s font-[550]">{label}</span>
         <CopyButton text={text} label={copyLabel} word={copyLabel} />
       </div>
-      <pre className="rounded-s border bg-bg p-3 break-all whitespace-pre-wrap">
+      <pre className="rounded-s border bg-bg p-3 [overflow-wrap:anywhere] whitespace-pre-wrap">
         <code>{text}</code>
       </pre>
     </div>

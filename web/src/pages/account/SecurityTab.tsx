@@ -3,7 +3,7 @@ import { SessionList } from "./SessionList";
 
 export function SecurityTab() {
   return (
-    <div className="grid max-w-3xl gap-8">
+    <div className="grid gap-8">
       <PasswordForm />
       <SessionList />
     </div>

@@ -39,8 +39,13 @@ export function SessionList() {
                   <span className="font-[550]">{session.device ?? securityTexts.unknown}</span>
                   {session.is_current && <Badge tone="ok">{securityTexts.thisOne}</Badge>}
                 </div>
-                <div className="text-s text-muted">
-                  {securityTexts.since} <Time at={session.created_at} /> {session.address && securityTexts.from(session.address)}, {securityTexts.seen} <Time at={session.last_seen_at} />
+                <div className="flex flex-wrap gap-x-3 text-s text-muted">
+                  <span>
+                    {securityTexts.since} <Time at={session.created_at} /> {session.address && securityTexts.from(session.address)}
+                  </span>
+                  <span>
+                    {securityTexts.seen} <Time at={session.last_seen_at} />
+                  </span>
                 </div>
               </div>
               {!session.is_current && (

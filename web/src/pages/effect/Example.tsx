@@ -7,7 +7,7 @@ import { MediaBox } from "@/parts/player/MediaBox";
 import { LoopingClip } from "@/parts/player/LoopingClip";
 import { effectPageTexts } from "@/texts/effect";
 
-const MOST_HEIGHT = "min(60dvh, 34rem)";
+const MOST_HEIGHT = "min(60dvh, 44rem)";
 
 /** What the effect does, as far as the installation has something to show. */
 export function Example({ effect }: { effect: Effect }) {

@@ -19,7 +19,7 @@ export function JobActions({ job, summary }: { job: Job; summary: JobSummary }) 
       {outputs.length > 0 && <DownloadButton job={job} />}
       <RunAgain summary={summary} isFirst={outputs.length === 0} />
       {outputs.length > 0 && (
-        <Button onClick={() => setSharing(true)} icon={<Share2 size={16} aria-hidden />}>
+        <Button className="max-sm:grow" onClick={() => setSharing(true)} icon={<Share2 size={16} aria-hidden />}>
           {jobTexts.share}
         </Button>
       )}
@@ -51,7 +51,7 @@ function DownloadButton({ job }: { job: Job }) {
     save.mutate(first.file_id);
   };
   return (
-    <Button look="go" asChild>
+    <Button look="go" asChild className="max-sm:w-full">
       <a href={url} download={isOne ? first.name : true} onClick={onClick} rel="noreferrer">
         <Download size={16} aria-hidden />
         {isOne ? jobTexts.download : jobTexts.downloadAll}
@@ -72,7 +72,7 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   const look = isFirst && summary.status === "completed" ? "go" : "plain";
   if (summary.effect_slug) {
     return (
-      <Button asChild look={look} className={isFirst ? undefined : "max-sm:order-last"}>
+      <Button asChild look={look} className="max-sm:grow">
         <Link to="/effects/$slug" params={{ slug: summary.effect_slug }} search={{ from: summary.id }}>
           {inner}
         </Link>
@@ -81,7 +81,7 @@ function RunAgain({ summary, isFirst }: { summary: JobSummary; isFirst: boolean 
   }
   if (!summary.task_id) return null;
   return (
-    <Button asChild look={look} className={isFirst ? undefined : "max-sm:order-last"}>
+    <Button asChild look={look} className="max-sm:grow">
       <Link to="/tasks/new" search={{ from: summary.id }}>
         {inner}
       </Link>

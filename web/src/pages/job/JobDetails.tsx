@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { isActive, type Job, type JobSummary } from "@/api/types";
 import { CopyButton, formatTokens, Time } from "@/design";
 import { jobTexts } from "@/texts/job";
+import { Prompt } from "./Prompt";
 import { effectOfJobQuery } from "./queries";
 import { valuesOf } from "./values";
 
@@ -27,7 +28,9 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
         )}
         {summary.input_name && (
           <Line name={jobTexts.input}>
-            <span className="break-words">{summary.input_name}</span>
+            <span className="line-clamp-3 [overflow-wrap:anywhere]" title={summary.input_name}>
+              {summary.input_name}
+            </span>
           </Line>
         )}
         {valuesOf(job.input_payload, effect.data?.properties, prompt).map(({ name, text }) => (
@@ -59,13 +62,6 @@ export function JobDetails({ job, summary }: { job: Job; summary: JobSummary }) 
   );
 }
 
-function Prompt({ text }: { text: string }) {
-  return (
-    <blockquote className="mb-4 max-h-48 overflow-y-auto border-l-2 border-line-strong pl-3 break-words whitespace-pre-wrap" tabIndex={text.length > 400 ? 0 : undefined}>
-      {text}
-    </blockquote>
-  );
-}
 
 function Line({ name, children }: { name: string; children: ReactNode }) {
   return (

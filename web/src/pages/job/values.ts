@@ -16,6 +16,7 @@ export function valuesOf(
     const text = String(value);
     if ((prompt && prompt.startsWith(text.slice(0, LONGEST))) || FILE_ID.test(text)) return [];
     const label = properties?.find((each) => each.key === key)?.label;
-    return [{ name: label || labelOf(key), text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text }];
+    // A property without a label of its own is called by its key.
+    return [{ name: label && label !== key ? label : labelOf(key), text: text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text }];
   });
 }

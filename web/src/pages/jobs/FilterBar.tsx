@@ -43,7 +43,7 @@ export function FilterBar({ search }: { search: JobsSearch }) {
           </Button>
         )}
         {isFiltered(search) && (
-          <Button look="quiet" className="max-sm:w-full" onClick={() => void navigate({ search: {}, replace: true })}>
+          <Button look="quiet" className="max-lg:w-full" onClick={() => void navigate({ search: {}, replace: true })}>
             {jobsTexts.clear}
           </Button>
         )}

@@ -44,11 +44,12 @@ export const JobRow = memo(function JobRow({ job, index, count, offset, isSelect
         to="/jobs/$id"
         params={{ id: job.id }}
         preload={false}
-        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 pl-1.5 focus-visible:outline-offset-[-2px] md:gap-4", !isSelecting && "max-md:pl-3")}
+        className={classes("grid min-w-0 grow grid-cols-[84px_minmax(0,1fr)_auto] items-center gap-3 pr-4 pl-1.5 focus-visible:outline-offset-[-2px] md:gap-4", isSelecting ? "max-sm:grid-cols-[84px_minmax(0,1fr)]" : "max-md:pl-3")}
       >
         <JobThumb job={job} />
         <Words job={job} />
-        <span className="grid justify-items-end gap-1">
+        {/* A phone has no room for it beside the box; the picture and the name say which job it is. */}
+        <span className={classes("grid justify-items-end gap-1", isSelecting && "max-sm:hidden")}>
           <StatusBadge status={job.status} />
           <span className="num flex gap-3 text-xs text-muted">
             {job.cost > 0 && (isActive(job.status) || job.status === "completed") && <span className="max-md:hidden">{isActive(job.status) ? jobsTexts.held(formatTokens(job.cost)) : formatTokens(job.cost)}</span>}

@@ -9,7 +9,8 @@ export function SelectButton({ selection }: { selection: Selection }) {
     return (
       <>
         <Button onClick={selection.selectAll}>{jobsTexts.selectAll}</Button>
-        <Button look="quiet" onClick={selection.clear} icon={<X size={16} aria-hidden />}>
+        {/* The bar of what is selected has the same. */}
+        <Button look="quiet" className="max-lg:hidden" onClick={selection.clear} icon={<X size={16} aria-hidden />}>
           {jobsTexts.clearSelection}
         </Button>
       </>

@@ -12,7 +12,7 @@ export function StatusTabs({ search, onChange }: { search: JobsSearch; onChange:
   const counts = data ? countsOf(data.by_status) : null;
   const chosen = search.status ?? "all";
   return (
-    <div role="group" aria-label={jobsTexts.statusLabel} className="-mx-4 flex gap-1 overflow-x-auto border-b px-4 md:mx-0 md:px-0">
+    <div role="group" aria-label={jobsTexts.statusLabel} className="-mx-4 flex gap-0.5 overflow-x-auto border-b px-4 md:mx-0 md:px-0 lg:gap-1">
       {STATUS_FILTERS.map((status) => (
         <button
           key={status}
@@ -20,7 +20,7 @@ export function StatusTabs({ search, onChange }: { search: JobsSearch; onChange:
           aria-pressed={chosen === status}
           onClick={() => onChange(status === "all" ? undefined : status)}
           className={classes(
-            "-mb-px flex min-h-10 touch:min-h-11 items-center gap-2 border-b-2 px-3 whitespace-nowrap transition-colors duration-100 focus-visible:outline-offset-[-2px]",
+            "-mb-px flex min-h-10 touch:min-h-11 items-center gap-1.5 border-b-2 px-2 lg:gap-2 lg:px-3 whitespace-nowrap transition-colors duration-100 focus-visible:outline-offset-[-2px]",
             chosen === status ? "border-accent font-[550]" : "border-transparent text-muted hover:text-text",
           )}
         >

@@ -1,0 +1,10 @@
+// How well an entry of the command palette fits what was typed. Pure.
+
+/** 0: not at all. Every word must be in it; letters that are only scattered over it do not count. */
+export function rankOf(entry: string, typed: string, keywords: readonly string[] = []): number {
+  const text = [entry, ...keywords].join(" ").toLowerCase();
+  const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
+  if (!words.every((word) => text.includes(word))) return 0;
+  if (text.startsWith(words.join(" "))) return 1;
+  return words.every((word) => text.split(/[^\p{L}\p{N}]+/u).some((each) => each.startsWith(word))) ? 0.8 : 0.5;
+}
