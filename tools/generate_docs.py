@@ -85,8 +85,8 @@ A request that is refused is answered with `application/problem+json` (RFC 9457)
   "title": "The request has fields that are missing, unknown or wrong.",
   "status": 422,
   "code": "invalid_request",
-  "detail": "name: is required",
-  "errors": [{"field": "name", "reason": "is required"}],
+  "detail": "name: This field is required.",
+  "errors": [{"field": "name", "reason": "This field is required."}],
   "request_id": "0f6a3c1d9be24c77"
 }
 ```

@@ -147,7 +147,7 @@ class InProcessPlane:
             first = error.errors(include_url=False, include_input=False)[0]
             reason = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         except (TypeError, ValueError, RecursionError) as error:
-            reason = f"It is no JSON: {error}"
+            reason = f"The message is not valid JSON: {error}"
         raise Refused(STATUS_OF_CODE[InvalidRequest.code], InvalidRequest.code, reason)
 
     async def _heartbeat(self, header: str, request: HeartbeatRequest) -> HeartbeatAnswer:

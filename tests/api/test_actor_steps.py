@@ -263,29 +263,33 @@ PRODUCT = {"title": "Lamp"}
 @pytest.mark.parametrize(
     ("changes", "field", "reason"),
     [
-        ({"workflow": "actor:nobody"}, "workflow", "there is none of this name; there are: copy, media"),
-        ({"workflow": "actor:media:night"}, "workflow", "queue_name there is none of this name"),
-        ({"workflow": "actor:"}, "workflow", "there is none of this name"),
-        ({"workflow": "actor:copy", "payload": {"product": PRODUCT}}, "workflow", "makes neither pictures nor films"),
+        ({"workflow": "actor:nobody"}, "workflow", "Unknown actor 'nobody'. Available: copy, media"),
+        ({"workflow": "actor:media:night"}, "workflow", "Unknown queue 'night'"),
+        ({"workflow": "actor:"}, "workflow", "Unknown actor"),
+        ({"workflow": "actor:copy", "payload": {"product": PRODUCT}}, "workflow", "makes neither images nor videos"),
         ({"workflow": "actor:scrape", "payload": {"url": "https://a.test/"}}, "workflow", "makes neither"),
-        ({"workflow": "actor:tts", "payload": {"text": "Hello."}}, "workflow", "provider is not set up for tts"),
-        ({"payload": None}, "payload", "is needed"),
-        ({"payload": []}, "payload", "should be a valid dictionary"),
-        ({"payload": {}}, "payload.provider", "is required"),
-        ({"payload": {**WORDS, "provider": "nowhere"}}, "payload.provider", "is none of those there are"),
-        ({"payload": {**WORDS, "provider": "lightbox"}}, "payload.provider", "is not set up"),
-        ({"payload": {**WORDS, "provider": "described"}}, "payload.provider", "is not set up"),
-        ({"payload": {**WORDS, "action_type": "fly"}}, "payload.action_type", "is nothing that replicate does"),
-        ({"payload": {**WORDS, "colour": "red"}}, "payload.colour", "is not a field of a media task"),
-        ({"payload": {**WORDS, "params": []}}, "payload.params", "should be an object"),
+        (
+            {"workflow": "actor:tts", "payload": {"text": "Hello."}},
+            "workflow",
+            "The provider of tts is not configured.",
+        ),
+        ({"payload": None}, "payload", "An actor needs a payload."),
+        ({"payload": []}, "payload", "The value must be a valid dictionary."),
+        ({"payload": {}}, "payload.provider", "This field is required."),
+        ({"payload": {**WORDS, "provider": "nowhere"}}, "payload.provider", "Unknown provider 'nowhere'."),
+        ({"payload": {**WORDS, "provider": "lightbox"}}, "payload.provider", "is not configured"),
+        ({"payload": {**WORDS, "provider": "described"}}, "payload.provider", "is not configured"),
+        ({"payload": {**WORDS, "action_type": "fly"}}, "payload.action_type", "The provider replicate has no action"),
+        ({"payload": {**WORDS, "colour": "red"}}, "payload.colour", "A media task has no such field."),
+        ({"payload": {**WORDS, "params": []}}, "payload.params", "The value must be an object."),
         ({"payload": {**WORDS, "workflow_run_id": "x" * 201}}, "payload.workflow_run_id", "at most 200 characters"),
-        ({"payload": {**WORDS, "prompt": "{{Prompt}}"}}, "payload.prompt", "which is no name"),
+        ({"payload": {**WORDS, "prompt": "{{Prompt}}"}}, "payload.prompt", "is not a valid name"),
         ({"needs_run_variables": False}, "payload.prompt", "unknown placeholder {{style}}"),
         ({"needs_run_prompt": False}, "payload.prompt", "the step needs the run's prompt"),
-        ({"needs_parent_image_path": True}, "needs_parent_image_path", "the first step has no parent"),
-        ({"effect": "glow"}, "effect", "is nothing that an actor takes"),
-        ({"values": {"strength": 1}}, "values", "is nothing that an actor takes"),
-        ({"workflow": "demo-imagine"}, "payload", "is for actors"),
+        ({"needs_parent_image_path": True}, "needs_parent_image_path", "The first step has no parent."),
+        ({"effect": "glow"}, "effect", "An actor has no"),
+        ({"values": {"strength": 1}}, "values", "An actor has no"),
+        ({"workflow": "demo-imagine"}, "payload", "Only an actor takes a payload"),
     ],
     ids=lambda value: None if isinstance(value, dict) else str(value)[:40],
 )
@@ -299,9 +303,9 @@ async def test_a_step_that_its_actor_could_not_make_is_refused_by_field(
 @pytest.mark.parametrize(
     ("changes", "field", "reason"),
     [
-        ({"variables": {"style": "oil"}}, "variables.steps", "is needed by the step 'base'"),
-        ({"variables": {**VARIABLES, "colour": "red"}}, "variables.colour", "is taken by no step"),
-        ({"prompt": None}, "prompt", "is needed by the step 'base'"),
+        ({"variables": {"style": "oil"}}, "variables.steps", "The step 'base' needs"),
+        ({"variables": {**VARIABLES, "colour": "red"}}, "variables.colour", "No step of this pipeline"),
+        ({"prompt": None}, "prompt", "The step 'base' needs"),
     ],
 )
 async def test_a_run_that_does_not_give_its_actors_what_they_need_is_refused_by_field(
@@ -317,7 +321,7 @@ async def test_a_variable_that_the_actor_refuses_is_told_as_the_runs(floor: Floo
     sized = {**BASE, "payload": {**WORDS, "action_type": "{{action}}"}}
     made = (await floor.define(sized)).json()
     found = problems(await floor.start(made["slug"], variables={**VARIABLES, "action": "fly"}))
-    assert "is nothing that replicate does" in found["variables.action"]
+    assert "The provider replicate has no action" in found["variables.action"]
     started = await floor.start(made["slug"], variables={**VARIABLES, "action": "txt2img"})
     assert (await floor.becomes(started.json(), "completed"))["candidates"] == 1
 

@@ -83,7 +83,7 @@ class Access(Enum):
     FLEET = "who has a token of a fleet, or the shared secret"
     WORKER = "every worker, for itself"
     HOLDER = "the worker that holds the lease; for others it is not there"
-    SIGNATURE = "who has a signed address"
+    SIGNATURE = "who has a signed URL"
     PROVIDER = "who signs as the provider that was called; for others it is not there"
 
 

@@ -180,7 +180,7 @@ async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(
     stranger = await Show.open(local.plane, local.client)
     theirs = await stranger.tree.candidate()
     for winner, loser, field, reason in (
-        (base, base, "loser_id", "another candidate"),
+        (base, base, "loser_id", "two different candidates"),
         (base, child, "loser_id", "another step"),
         (base, uuid7(), "loser_id", "no such candidate"),
         (theirs, base, "winner_id", "no such candidate"),
@@ -436,4 +436,4 @@ async def test_a_replay_is_an_ordinary_job_of_the_same_graph_and_the_run_stays_a
     assert deactivated.is_success, deactivated.text
     refused = await local.ask("POST", address, {})
     assert refused.status_code == 422
-    assert "takes no jobs" in refused.text
+    assert "its workflow is switched off" in refused.text

@@ -244,7 +244,7 @@ async def test_an_effect_may_take_no_file_at_all(studio: Studio, plane: ControlP
     assert (await studio.call("GET", f"/api/effects/{effect['slug']}", person=ann)).json()["input"] is None
     for field, value in (("input_file_id", await studio.file(ann)), ("video_id", await studio.video(ann))):
         refused = assert_refused(await studio.try_submit(ann, effect, **{field: value}), 422, "invalid_request", field)
-        assert "takes no video or file" in refused["detail"]
+        assert "takes no file" in refused["detail"]
     await studio.submit(ann, effect)
     payload = (await leased(plane, effect)).payload
     assert (payload["assets"], payload["input_name"], payload["input_mime_type"]) == ([], None, None)
@@ -333,7 +333,7 @@ async def test_a_file_of_another_kind_is_refused_by_its_field(studio: Studio, an
     picture = await studio.file(ann, PNG, "image/png", "me.png")
     clip = await studio.file(ann)
     wrong = await studio.try_submit(ann, effect, input_file_id=picture)
-    assert "should be a video" in assert_refused(wrong, 422, "invalid_request", "input_file_id")["detail"]
+    assert "The file must be a video" in assert_refused(wrong, 422, "invalid_request", "input_file_id")["detail"]
     both = await studio.try_submit(ann, effect, input_file_id=picture, input_payload={"prompt": "x", "overlay": clip})
     assert_refused(both, 422, "invalid_request", "input_file_id", "input_payload.overlay")
     small = {**PRIMARY, "limits": {"max_bytes": 10}}
@@ -341,7 +341,7 @@ async def test_a_file_of_another_kind_is_refused_by_its_field(studio: Studio, an
     properties = [small, *made["properties"][1:]]
     await studio.call("PATCH", f"/api/admin/workflows/{made['slug']}", {"properties": properties})
     large = await studio.try_submit(ann, await studio.effect(made["slug"]), video_id=await studio.video(ann))
-    assert "at most 10 bytes" in assert_refused(large, 422, "invalid_request", "video_id")["detail"]
+    assert "The limit is 10" in assert_refused(large, 422, "invalid_request", "video_id")["detail"]
 
 
 async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
@@ -366,7 +366,7 @@ async def test_a_video_that_is_too_long_is_refused_once_its_length_is_known(
         )
     long = await studio.try_submit(ann, effect, input_file_id=clip, input_payload=values)
     assert (
-        "at most 2 seconds long; it has 3.0" in assert_refused(long, 422, "invalid_request", "input_file_id")["detail"]
+        "3.0 seconds long. The limit is 2." in assert_refused(long, 422, "invalid_request", "input_file_id")["detail"]
     )
 
 

@@ -42,7 +42,7 @@ async def test_without_a_worker_a_job_says_that_nobody_can_run_it(shop: Workshop
     job = await shop.engine_job(ann)
     assert job["why_waiting"] == {
         "code": "no_live_worker",
-        "message": "No worker that can run it is online.",
+        "message": "No worker that can run this job is online.",
         "ahead": None,
         "retry_at": None,
     }
@@ -65,7 +65,7 @@ async def test_every_job_knows_its_place_its_time_and_its_reason(shop: Workshop,
     assert await expect(shop, ann, first["id"]) == (1, "1", 120, "workers_at_capacity")
     assert await expect(shop, ann, third["id"]) == (3, "3", 240, "ahead")
     shown = await shop.shown(ann, third["id"])
-    assert shown["why_waiting"]["message"] == "2 jobs are ahead of it."
+    assert shown["why_waiting"]["message"] == "2 jobs are ahead of this job."
     assert shown["why_waiting"]["ahead"] == 2
     page = (await shop.desk.get(ann, "/api/ai-jobs")).json()["items"]
     assert [(job["id"], job["queue_position"]) for job in page] == [
@@ -97,7 +97,7 @@ async def test_a_job_waits_for_the_limit_of_its_provider(shop: Workshop, ann: Pe
     assert (await core.start()).lease.job_id == first.id
     shown = await shop.shown(ann, str(second.id))
     assert shown["why_waiting"]["code"] == "provider_at_limit"
-    assert shown["why_waiting"]["message"] == "Its provider takes 1 job at a time, and has as many."
+    assert shown["why_waiting"]["message"] == "The provider's limit of 1 concurrent job is reached."
 
 
 async def test_a_fleet_that_is_growing_is_worth_waiting_for(shop: Workshop, ann: Person) -> None:

@@ -206,10 +206,10 @@ async def test_operators_are_alerted_to_mails_that_are_late_or_were_given_up(at:
     await at.invite()
     assert await at.alert() is None
     await change("created_at = created_at - interval '11 minutes'")
-    assert "1 are late and tried again, 0 were given up" in (await at.alert() or "")
+    assert "1 are late and will be retried, 0 failed for good" in (await at.alert() or "")
     server.refusal = "550 No such user"
     assert await at.sender.tick(SystemClock().now())
-    assert "0 are late and tried again, 1 were given up" in (await at.alert() or "")
+    assert "0 are late and will be retried, 1 failed for good" in (await at.alert() or "")
     assert at.new not in (await at.alert() or "")
     await change("failed_at = failed_at - interval '25 hours'")
     assert await at.alert() is None

@@ -130,7 +130,7 @@ async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(desk: De
     assert (await desk.call("GET", "/api/pipelines/planned")).status_code == 404
     made = await desk.pipeline(steps)
     assert problems(await desk.call("POST", "/api/pipelines?dry_run=true", {**request, "slug": made["slug"]}), 409) == {
-        "slug": "is taken already"
+        "slug": "This slug is already in use."
     }
     path = f"/api/pipelines/{made['slug']}"
     planned = await desk.call("PATCH", f"{path}?dry_run=true", {"name": "Other", "steps": steps[:1]})
@@ -142,18 +142,20 @@ async def test_a_dry_run_answers_what_would_be_there_and_writes_nothing(desk: De
 
 async def test_a_slug_is_taken_once_and_is_no_id(desk: Desk) -> None:
     made = await desk.pipeline()
-    assert problems(await desk.define(await desk.steps(), slug=made["slug"]), 409) == {"slug": "is taken already"}
+    assert problems(await desk.define(await desk.steps(), slug=made["slug"]), 409) == {
+        "slug": "This slug is already in use."
+    }
     answer = await desk.define(await desk.steps(), slug=made["id"])
-    assert problems(answer) == {"slug": "reads like an id; choose a name"}
+    assert problems(answer) == {"slug": "This slug looks like an id. Choose a name."}
 
 
 @pytest.mark.parametrize(
     ("positions", "field", "reason"),
     [
-        ((1, 1), "steps.1.position", "in a circle"),
+        ((1, 1), "steps.1.position", "has the same position"),
         ((1, 3), "steps.1.position", "there is no step 2"),
         ((2, 3), "steps.0.position", "there is no step 1"),
-        ((1, None), "steps.1.position", "is needed where other steps have one"),
+        ((1, None), "steps.1.position", "This step needs a position, because other steps have one."),
     ],
 )
 async def test_a_circle_or_a_gap_in_the_steps_is_refused(
@@ -177,15 +179,15 @@ async def test_a_step_of_a_workflow_that_cannot_be_used_is_refused_with_its_fiel
     twice = await desk.workflow(BASE)
     await desk.studio.effect(twice)
     for workflow, field, reason in (
-        ("nobody-made-this", "workflow", "there is no workflow"),
+        ("nobody-made-this", "workflow", "There is no workflow"),
         (off, "workflow", "is switched off"),
-        (unsold, "workflow", "there is no workflow"),
-        (twice, "effect", "is needed"),
+        (unsold, "workflow", "There is no workflow"),
+        (twice, "effect", "Choose one effect"),
     ):
         answer = await desk.define([{**base, "workflow": workflow}, fix])
         assert reason in problems(answer)[f"steps.0.{field}"]
     answer = await desk.define([{**base, "effect": "another-effect"}, fix])
-    assert "is no published effect" in problems(answer)["steps.0.effect"]
+    assert "no such published effect" in problems(answer)["steps.0.effect"]
 
 
 async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict_and_no_fault_of_the_request(
@@ -201,16 +203,24 @@ async def test_a_run_of_a_pipeline_whose_workflow_was_switched_off_is_a_conflict
 async def test_a_placeholder_that_nothing_fills_is_refused(desk: Desk) -> None:
     styled = await desk.workflow(STYLED)
     answer = await desk.define([{"name": "Base", "workflow": styled}])
-    assert problems(answer) == {"steps.0.workflow": "has the unknown placeholder {{style}}"}
+    assert problems(answer) == {
+        "steps.0.workflow": "The placeholder {{style}} is unknown. To use the run's variables, set needs_run_variables."
+    }
     base, fix = await desk.steps()
     found = problems(
         await desk.define([{**base, "needs_run_prompt": False}, {**fix, "needs_parent_image_path": False}])
     )
-    assert found["steps.0.workflow"] == "has {{prompt}}: the step needs the run's prompt"
-    assert found["steps.1.workflow"] == "has {{parent_image_path}}: the step needs its parent's picture"
+    assert (
+        found["steps.0.workflow"]
+        == "There is a {{prompt}}, but the step does not use the run's prompt. Set needs_run_prompt."
+    )
+    assert (
+        found["steps.1.workflow"]
+        == "There is a {{parent_image_path}}, but the step uses no parent. Set needs_parent_image_path."
+    )
     odd = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "{{Not A Name}}"}}}
     answer = await desk.define([{"name": "Base", "workflow": await desk.workflow(odd), "needs_run_variables": True}])
-    assert "which is no name" in problems(answer)["steps.0.workflow"]
+    assert "is not a valid name" in problems(answer)["steps.0.workflow"]
 
 
 async def test_what_a_step_says_it_needs_must_have_a_place(desk: Desk) -> None:
@@ -220,7 +230,7 @@ async def test_what_a_step_says_it_needs_must_have_a_place(desk: Desk) -> None:
         in problems(await desk.define([base, {**fix, "needs_run_prompt": True}]))["steps.1.needs_run_prompt"]
     )
     found = problems(await desk.define([{**base, "needs_parent_image_path": True}]))
-    assert found == {"steps.0.needs_parent_image_path": "the first step has no parent"}
+    assert found == {"steps.0.needs_parent_image_path": "The first step has no parent."}
 
 
 async def test_free_text_of_a_run_never_names_a_file(desk: Desk) -> None:
@@ -232,32 +242,32 @@ async def test_free_text_of_a_run_never_names_a_file(desk: Desk) -> None:
 async def test_values_of_a_step_must_fit_the_properties_of_its_workflow(desk: Desk) -> None:
     graph = {**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": "a", "cfg": "__STRENGTH__"}}}
     step = {"name": "Base", "workflow": await desk.workflow(graph, properties=[STRENGTH])}
-    assert problems(await desk.define([step])) == {"steps.0.values.strength": "is required, and nothing else sets it"}
+    assert problems(await desk.define([step])) == {"steps.0.values.strength": "This property is required. Set it here."}
     answer = await desk.define([{**step, "values": {"strength": 11, "colour": "red"}}])
     assert problems(answer) == {
-        "steps.0.values.strength": "should be 10 or less",
-        "steps.0.values.colour": "is not a property of this workflow",
+        "steps.0.values.strength": "The value must be 10 or less.",
+        "steps.0.values.colour": "This workflow has no such property.",
     }
     assert (await desk.define([{**step, "values": {"strength": 2}}])).status_code == 201
     by_run = await desk.pipeline([{**step, "needs_run_variables": True}])
-    assert "is required" in problems(await desk.begin(by_run))["variables.strength"]
+    assert "This field is required." in problems(await desk.begin(by_run))["variables.strength"]
     assert "10 or less" in problems(await desk.begin(by_run, variables={"strength": 99}))["variables.strength"]
     assert (await desk.begin(by_run, variables={"strength": 1})).status_code == 201
 
 
 async def test_a_run_that_lacks_something_is_refused_and_nothing_is_written(desk: Desk) -> None:
     pipeline = await desk.pipeline()
-    assert "is needed by the step 'base'" in problems(await desk.begin(pipeline, prompt=None))["prompt"]
+    assert "The step 'base' needs" in problems(await desk.begin(pipeline, prompt=None))["prompt"]
     assert problems(await desk.begin(pipeline, budget=None)).keys() == {"budget"}
     assert problems(await desk.begin(pipeline, budget=0)).keys() == {"budget"}
     found = problems(await desk.begin(pipeline, variables={"style": "noir"}))
-    assert found == {"variables.style": "is taken by no step of this pipeline"}
+    assert found == {"variables.style": "No step of this pipeline uses this variable."}
     assert problems(await desk.begin(pipeline, concurrency=900)).keys() == {"concurrency"}
     assert problems(await desk.begin(pipeline, target_folder="../up")).keys() == {"target_folder"}
     styled = await desk.pipeline(
         [{"name": "Base", "workflow": await desk.workflow(STYLED), "needs_run_variables": True}]
     )
-    assert "is required" in problems(await desk.begin(styled))["variables.style"]
+    assert "This field is required." in problems(await desk.begin(styled))["variables.style"]
     assert (await desk.call("GET", "/api/runs")).json()["items"] == []
 
 
@@ -287,7 +297,7 @@ async def test_a_prompt_or_variable_that_would_stand_for_a_file_is_refused_by_it
     """In any of the ways a worker would replace it later."""
     pipeline = await desk.pipeline()
     for prompt in ("__INPUT_PATH__", "a __INPUT_PATH__ b"):
-        assert "stands for a file" in problems(await desk.begin(pipeline, prompt=prompt))["prompt"]
+        assert "is the placeholder of a file" in problems(await desk.begin(pipeline, prompt=prompt))["prompt"]
     styled = await desk.workflow(STYLED)
     by_run = await desk.pipeline([{"name": "Base", "workflow": styled, "needs_run_variables": True}])
     found = problems(await desk.begin(by_run, prompt=None, variables={"style": "__INPUT_PATH__"}))
@@ -309,7 +319,7 @@ async def test_a_variable_is_nothing_to_a_step_that_takes_none(desk: Desk) -> No
         ]
     )
     found = problems(await desk.begin(pipeline, variables={"style": "noir", "seed": "x"}))
-    assert found == {"variables.seed": "is taken by no step of this pipeline"}
+    assert found == {"variables.seed": "No step of this pipeline uses this variable."}
 
 
 async def test_however_much_is_wrong_an_answer_stays_small(desk: Desk) -> None:
@@ -343,7 +353,7 @@ async def test_variables_stay_small_together(desk: Desk) -> None:
     workflow = await desk.workflow({**STYLED, "1": {"class_type": "PaintPicture", "inputs": {"text": text}}})
     pipeline = await desk.pipeline([{"name": "Base", "workflow": workflow, "needs_run_variables": True}])
     found = problems(await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 20_000)))
-    assert found == {"variables": "should have at most 65536 characters in all texts together"}
+    assert found == {"variables": "All texts together must have at most 65536 characters."}
     fitting = await desk.begin(pipeline, prompt=None, variables=dict.fromkeys(names, "x" * 10_000))
     assert fitting.status_code == 201, fitting.text
 

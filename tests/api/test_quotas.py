@@ -155,7 +155,7 @@ async def test_a_large_payload_is_refused_by_its_field(
     await change(studio, operator, payload_bytes=3000, source_data_bytes=500)
     answer = await studio.ask("POST", "/api/task", {"actor": "copy", "payload": payload})
     problem = assert_refused(answer, 422, "invalid_request", field)
-    assert f"({quota}). Send less, or a file instead" in problem["errors"][0]["reason"]
+    assert f"({quota}). Send less data, or a file." in problem["errors"][0]["reason"]
     assert (await studio.ask("GET", "/api/task")).json()["items"] == []
 
 

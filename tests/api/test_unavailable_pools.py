@@ -112,7 +112,10 @@ async def _tenant_in_pool_2(plane: ControlPlane) -> Any:
 async def test_its_tenants_are_told_to_come_back_and_all_others_are_served(half: Half) -> None:
     problem = assert_refused(refused := await half.get(half.bob, "/api/wallet"), 503, "unavailable")
     assert refused.headers["retry-after"] == "5"
-    assert problem["detail"] == "Pool pool_2, which holds the data of this tenant, is not available."
+    assert (
+        problem["detail"]
+        == "The database pool pool_2, which holds the data of this tenant, is currently not available."
+    )
     assert "127.0.0.1" not in refused.text
     assert (await half.get(half.ann, "/api/wallet")).status_code == 200
     assert (await half.get(half.bob, "/api/me")).status_code == 200

@@ -258,7 +258,7 @@ async def test_a_provider_that_is_down_is_paused_its_jobs_say_so_and_an_admin_ca
 
     shown = await counter.shop.shown(counter.ann, str(job_id))
     assert (shown["status"], shown["why_waiting"]["code"]) == ("queued", "provider_paused")
-    assert "does not answer" in shown["why_waiting"]["message"]
+    assert "does not respond" in shown["why_waiting"]["message"]
     assert datetime.fromisoformat(shown["why_waiting"]["retry_at"]) > datetime.now(UTC)
     provider = (await counter.providers())[PROVIDER]
     assert (provider["state"], provider["failures"], provider["last_error"]) == ("open", 2, "It answered 503.")
@@ -281,7 +281,7 @@ async def test_failing_jobs_of_one_tenant_hold_up_nobody_else(counter: Counter) 
     assert (provider["state"], provider["open_for"]) == ("open", str(counter.ann.tenant.id))
     alerts = (await counter.desk.client.get("/api/admin/alerts", headers=counter.desk.admin.headers)).json()["alerts"]
     [alert] = [alert for alert in alerts if alert["code"] == "provider_paused"]
-    assert f"the jobs of tenant {counter.ann.tenant.id}, whose calls alone failed, wait" in alert["message"]
+    assert f"the jobs of tenant {counter.ann.tenant.id}, the only tenant whose calls failed, wait" in alert["message"]
 
     # Though it stands first in the queue.
     waiting, served = await counter.submit(), await counter.submit(bob)

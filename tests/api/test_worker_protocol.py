@@ -130,8 +130,8 @@ async def test_an_announced_output_takes_no_other_bytes(shop: Workshop) -> None:
     [
         (None, OUTPUT, "was not uploaded"),
         (b"", OUTPUT, "is empty"),
-        (OUTPUT + b"more", OUTPUT, "bytes, not"),
-        (bytes(reversed(OUTPUT)), OUTPUT, "has the checksum"),
+        (OUTPUT + b"more", OUTPUT, "were declared"),
+        (bytes(reversed(OUTPUT)), OUTPUT, "has the SHA-256"),
     ],
 )
 async def test_a_completion_without_the_file_is_refused_and_consumes_nothing(

@@ -189,7 +189,7 @@ async def test_no_more_workers_than_allowed_but_one_that_is_known_may_come_back(
         crew = await crew_of(plane, client)
         one, two = await crew.agent("one"), await crew.agent("two")
         full = assert_refused(await crew.register("three"), 403, "forbidden")
-        assert "at most 2" in full["detail"]
+        assert "the limit is 2" in full["detail"]
         await crew.silent_for(one, 91)
         await crew.agent("one")
         await crew.done("POST", f"workers/{two.worker_id}/revoke")

@@ -333,7 +333,7 @@ class TestOutputs:
         before = await warnings(shop)
         assert (await worker.complete(job, output=described(PNG, "video/mp4"))).json()["status"] == "completed"
         metadata = (await shop.shown(person, submitted["id"]))["result"]["metadata"]
-        assert metadata == {"warnings": ["output.mp4 looks like image/png, not video/mp4"]}
+        assert metadata == {"warnings": ["output.mp4: The output looks like image/png, but video/mp4 was declared."]}
         assert await warnings(shop) == before + 1
 
     async def test_warn_accepts_what_was_not_delivered_and_says_so(self, strict: ControlPlane) -> None:
@@ -346,5 +346,7 @@ class TestOutputs:
             answer = await worker.complete(job, output=described(OUTPUT, "video/mp4"))
             assert answer.json()["status"] == "completed"
             result = (await shop.shown(person, submitted["id"]))["result"]
-            assert result["metadata"] == {"warnings": ["output.mp4 was not uploaded"]}
+            assert result["metadata"] == {
+                "warnings": ["output.mp4: The output was not uploaded. Upload it and report again."]
+            }
             assert await warnings(shop) == before + 1

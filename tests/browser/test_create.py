@@ -327,7 +327,7 @@ async def test_what_the_server_refuses_is_said_at_its_field(signed_in: Page, sta
     # The browser cannot know that this stands for a file in the workflow.
     await caption.fill("__INPUT_PATH__")
     await page.get_by_role("button", name="Generate").click()
-    await expect(page.get_by_role("alert")).to_contain_text("which stands for a file")
+    await expect(page.get_by_role("alert")).to_contain_text("is the placeholder of a file")
     await expect(caption).to_have_attribute("aria-invalid", "true")
     assert await jobs_of(stack, account) == []
     await caption.fill("A caption")

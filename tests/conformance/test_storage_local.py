@@ -493,7 +493,7 @@ async def test_refusals_say_what_is_wrong(local_storage: LocalStorage, folder: s
     signed = local_storage.presign_put(f"{folder}/object", content_type="video/mp4", size=3, sha256="0" * 64)
     html = await client.put(signed.url, content=b"abc", headers={"Content-Type": "text/html"})
     assert (html.status_code, html.json()["code"]) == (422, "content_mismatch")
-    assert html.json()["errors"] == [{"field": "content-type", "reason": "must be video/mp4"}]
+    assert html.json()["errors"] == [{"field": "content-type", "reason": "The content-type must be video/mp4."}]
     longer = await client.put(signed.url, content=b"abcd", headers=signed.headers)
     assert (longer.status_code, longer.json()["code"], longer.json()["limit_bytes"]) == (413, "body_too_large", 3)
     other = await client.put(signed.url, content=b"abc", headers=signed.headers)

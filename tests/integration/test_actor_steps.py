@@ -103,7 +103,7 @@ async def test_a_run_whose_actor_is_gone_says_why_and_goes_on_when_it_is_back(sh
     stuck = await shoot.shown(run)
     assert (stuck.status, stuck.reason) == (RunStatus.ACTIVE, RunReason.CANNOT_BUILD)
     assert stuck.reason_detail is not None
-    assert "step 'by-painter-2': workflow: actor there is none of this name" in stuck.reason_detail
+    assert "Step 'by-painter-2': workflow: Unknown actor" in stuck.reason_detail
     actors["painter"] = painter
     await shoot.due(run)
     assert (await shoot.finish(run)).status is RunStatus.COMPLETED
@@ -158,7 +158,7 @@ async def test_a_replay_asks_the_same_actor_the_same_at_todays_price(shoot: Shoo
     told = await lineages.explain(ann, leaf["id"])
     assert [(each.workflow, each.payload) for each in told.ancestors][1] == ({}, {"image": ["{{parent_image_path}}"]})
     await give_actors(shoot)
-    with pytest.raises(InvalidRequest, match="it cannot be made again"):
+    with pytest.raises(InvalidRequest, match="This candidate cannot be made again"):
         await lineages.replay(ann, leaf["id"], Replay())
 
 

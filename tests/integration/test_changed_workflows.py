@@ -37,7 +37,7 @@ async def shoot(core: Core, ann: Member, tmp_path: Path) -> AsyncIterator[Shoot]
 
 @pytest.mark.parametrize(
     ("graph", "reason"),
-    [(NAMED_BY_USER, "names a file"), (OF_A_PARENT, "the step needs its parent's picture")],
+    [(NAMED_BY_USER, "names a file"), (OF_A_PARENT, "the step uses no parent")],
     ids=["a variable names a file", "a base has a parent"],
 )
 async def test_a_step_that_does_not_fit_its_workflow_any_more_is_not_filled(

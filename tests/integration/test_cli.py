@@ -81,11 +81,11 @@ def test_tenants_are_created_in_their_pool_and_listed(callsheet: Callsheet) -> N
     [line] = [line for line in callsheet.succeed("tenants", "list").out.splitlines() if line.startswith("far ")]
     assert ODD_NAME in line
     assert created["id"] in line
-    assert callsheet.call("tenants", "create", "far").sentence == "There is a tenant 'far' already."
+    assert callsheet.call("tenants", "create", "far").sentence == "A tenant 'far' already exists."
     assert callsheet.call("tenants", "create", "Far Away").sentence == (
-        "slug is 'Far Away': should be lower-case letters, digits and dashes, 63 at most, and not begin with a dash."
+        "slug is 'Far Away': Use 1 to 63 lower-case letters, digits and dashes. Do not start with a dash."
     )
-    assert callsheet.call("tenants", "create", "new", "--pool", "pool_7").sentence == "pool: there is no pool 'pool_7'"
+    assert callsheet.call("tenants", "create", "new", "--pool", "pool_7").sentence == "There is no pool 'pool_7'."
 
 
 async def test_users_are_created_listed_and_get_new_passwords(
@@ -125,9 +125,9 @@ async def test_users_are_created_listed_and_get_new_passwords(
 
 def test_users_that_cannot_be_are_refused_and_no_password_is_repeated(callsheet: Callsheet) -> None:
     create = ("users", "create", "--tenant")
-    assert "there is no tenant 'nobody'" in callsheet.call(*create, "nobody", "ann@example.com").sentence
+    assert "There is no tenant 'nobody'." in callsheet.call(*create, "nobody", "ann@example.com").sentence
     refused = callsheet.call(*create, "demo", "not an address").sentence
-    assert refused == "email is 'not an address': should be an e-mail address."
+    assert refused == "email is 'not an address': Use an e-mail address, for example mara@example.org."
     short = callsheet.call(*create, "demo", "ann@example.com", "--password-stdin", input="s3cret\n").sentence
     assert short == "A password has 10 to 256 characters."
     assert (
@@ -165,7 +165,7 @@ def test_the_limits_of_a_tenant_are_shown_and_changed(callsheet: Callsheet) -> N
     table = callsheet.succeed("tenants", "quotas", "quotas").out
     [line] = [line for line in table.splitlines() if line.startswith("keys_per_user")]
     assert line.split() == ["keys_per_user", "1", "own"]
-    assert "Files of quotas: 0, which take 0 bytes." in table
+    assert "Files of quotas: 0, 0 bytes in total." in table
     wrong = callsheet.call("tenants", "quotas", "quotas", "--set", "keys=1").sentence
     assert wrong.startswith("Unknown limit 'keys'. Available: tenant_storage_bytes, ")
     number = callsheet.call("tenants", "quotas", "quotas", "--set", "keys_per_user=many").sentence
@@ -188,7 +188,7 @@ async def test_users_and_tenants_are_disabled_enabled_and_deleted(
     await central.execute("UPDATE users SET role = 'user' WHERE email NOT LIKE '%@staff.example'")
 
     printed = callsheet.call("users", "disable", "First@staff.example").out
-    assert printed == "User first@staff.example is disabled. Jobs under way go on.\n"
+    assert printed == "User first@staff.example is disabled. Active jobs continue.\n"
     assert "disabled" in callsheet.call("users", "list", "--tenant", "staff").out
     for last in (
         callsheet.call("users", "disable", "second@staff.example"),
@@ -255,7 +255,7 @@ async def test_keys_have_scopes_and_expire_and_are_in_the_audit_log(
     listed = callsheet.succeed("keys", "list", *of_user).out
     assert "read, submit" in listed
     refused = callsheet.call("keys", "create", *of_user, "--scope", "admin").sentence
-    assert "admin allows nothing to the role user" in refused
+    assert "The scope admin gives the role user nothing" in refused
     callsheet.call("keys", "revoke", created["id"])
     callsheet.call("users", "set-password", "scoped@example.com")
     of_subject = "subject_id = (SELECT id::text FROM users WHERE email = 'scoped@example.com')"
@@ -299,7 +299,7 @@ async def test_tokens_are_credited_once_for_each_payment_and_on_record(
     given = callsheet.call("wallet", "credit", "Rich@example.com", "100", "--reference", "welcome")
     assert given.out == "Rich@example.com has 100 tokens.\n"
     again = callsheet.call("wallet", "credit", "rich@example.com", "100", "--reference", "welcome")
-    assert again.out == "That payment was credited before. rich@example.com has 100 tokens.\n"
+    assert again.out == "This payment was already credited. rich@example.com has 100 tokens.\n"
     more = callsheet.call("wallet", "credit", "rich@example.com", "5", "--json").json
     assert more == {"balance": 105, "replayed": False}
     assert (
@@ -351,8 +351,11 @@ async def test_a_pool_is_one_command_and_the_database_the_next(
     assert "Set CALLSHEET_POOL_DSN" in callsheet.call("db", "add-pool", "pool_3").sentence
     given = callsheet.having(POOL_DSN=dsn)
     added = given.succeed("db", "add-pool", "pool_3").out
-    assert added == f"pool_3: {', '.join(POOL_MIGRATIONS)}; tenants can live there now.\n"
-    assert callsheet.call("tenants", "create", "third", "--pool", "pool_3").out == "Tenant third lives in pool_3.\n"
+    assert added == f"pool_3: {', '.join(POOL_MIGRATIONS)}; it can hold tenants now.\n"
+    assert (
+        callsheet.call("tenants", "create", "third", "--pool", "pool_3").out
+        == "Tenant third was created in the pool pool_3.\n"
+    )
     counted = callsheet.succeed("db", "shell", "pool_3", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
     assert "tenants: 1" in counted.out
     assert "cannot be pool 'pool_4' too" in given.call("db", "add-pool", "pool_4").sentence
@@ -370,7 +373,7 @@ def test_the_shell_is_psql_on_the_database_that_was_named(callsheet: Callsheet, 
     # How psql ended is how the command ends.
     assert (answer.code, "division by zero" in answer.err) == (3, True)
     unknown = callsheet.call("db", "shell", "pool_9").sentence
-    assert unknown == "There is no database 'pool_9'. There are: central, pool_1, pool_2."
+    assert unknown == "There is no database 'pool_9'. Available: central, pool_1, pool_2."
 
 
 def test_a_database_that_is_not_there_is_one_sentence(callsheet: Callsheet) -> None:

@@ -77,19 +77,19 @@ async def test_an_export_becomes_a_workflow_and_an_effect_on_offer(
         *("--set", "prompt=a dog", "--description", "Cats."),
     )
     assert made.out == (
-        "Effect cat of my-cat-v2 costs 5 and is not on offer yet. To publish it, run: callsheet effects publish cat.\n"
+        "Effect cat of my-cat-v2 costs 5 and is not published yet. To publish it, run: callsheet effects publish cat.\n"
     )
-    assert callsheet.call("effects", "publish", "cat").out == "Effect cat is on offer and costs 5.\n"
+    assert callsheet.call("effects", "publish", "cat").out == "Effect cat is published and costs 5.\n"
     [effect] = [row for row in callsheet.call("effects", "list", "--json").json if row["slug"] == "cat"]
     assert (effect["is_published"], effect["overrides"], effect["credits_cost"]) == (True, {"prompt": "a dog"}, 5)
     assert "A cat" in callsheet.call("effects", "list").out
-    assert callsheet.call("effects", "unpublish", "cat").out == "Effect cat is not on offer.\n"
+    assert callsheet.call("effects", "unpublish", "cat").out == "Effect cat is not published.\n"
     dog = ("effects", "create", "dog", "--workflow", "my-cat-v2")
     unpriced = callsheet.call(*dog, "--publish")
     assert unpriced.sentence == "Effect dog has no price. Add --cost TOKENS; --cost 0 makes it free."
     assert callsheet.call(*dog, "--json").json["is_published"] is False
     assert callsheet.call("effects", "publish", "dog").sentence == unpriced.sentence
-    assert callsheet.call("effects", "publish", "dog", "--cost", "0").out == "Effect dog is on offer and costs 0.\n"
+    assert callsheet.call("effects", "publish", "dog", "--cost", "0").out == "Effect dog is published and costs 0.\n"
 
     assert (await audit_log(dsn))[before:] == [
         ("operator", "workflow.create"),
@@ -134,7 +134,7 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
     assert (shown["credits_cost"], shown["name"], shown["overrides"]) == (7, "Better", {"prompt": "a cat"})
     assert callsheet.call("effects", "update", "shown", "--unset", "prompt", "--json").json["overrides"] == {}
     told = callsheet.call("effects", "show", "shown").out
-    assert told.startswith("shown: Better (not on offer)\n")
+    assert told.startswith("shown: Better (not published)\n")
     assert ["cost", "7"] in [line.split() for line in told.splitlines()]
 
     assert callsheet.call("workflows", "delete", "used").sentence == (
@@ -144,7 +144,7 @@ def test_effects_and_workflows_are_shown_changed_and_deleted(callsheet: Callshee
     assert refused == "Workflow used is active. Deactivate it first."
     assert callsheet.call("workflows", "deactivate", "used").out == "Workflow used is not active.\n"
     refused = callsheet.call("workflows", "delete", "used", "--yes").sentence
-    assert refused == "Effects are made of workflow used. Delete them first."
+    assert refused == "Workflow used has effects. Delete them first."
     assert callsheet.call("workflows", "activate", "used").out == "Workflow used is active.\n"
     assert callsheet.call("effects", "delete", "shown", "--yes").out == "Effect shown is deleted.\n"
     assert callsheet.call("effects", "show", "shown").sentence == "There is no effect 'shown'."
@@ -175,7 +175,7 @@ def test_importing_again_replaces_only_where_it_is_told_to(callsheet: Callsheet,
     file = export(tmp_path, name="again.json")
     first = callsheet.call("workflows", "import", file, "--replace", "--name", "Mine", "--yes", "--json").json
     assert callsheet.call("workflows", "import", file, "--yes", "--json").sentence == (
-        "There is a workflow 'again' already. Change it with --replace, or choose another name with --slug."
+        "A workflow 'again' already exists. Change it with --replace, or choose another name with --slug."
     )
     changed = {**EXPORT, "4": {"class_type": "CheckpointLoaderSimple", "inputs": {"ckpt_name": "new.safetensors"}}}
     export(tmp_path, changed, "again.json")
@@ -207,7 +207,8 @@ def test_a_workflow_may_deliver_everything_that_its_graph_saves(callsheet: Calls
     filmed = callsheet.call("workflows", "update", "many", "--output-node", "12", "--json").json
     assert (filmed["output_extension"], filmed["output_mime_type"]) == ("mp4", "video/mp4")
     assert (
-        "node '99' is not in the graph" in callsheet.call("workflows", "update", "many", "--output-node", "99").sentence
+        "The node '99' is not in the graph."
+        in callsheet.call("workflows", "update", "many", "--output-node", "99").sentence
     )
     every = callsheet.call("workflows", "update", "many", "--all-outputs", "--extension", "webm", "--json").json
     assert (every["output_node_id"], every["output_mime_type"]) == (None, "video/webm")
@@ -245,7 +246,7 @@ def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsh
     # An import that says nothing of it leaves it as it is.
     again = callsheet.call("workflows", "import", file, "--replace", "--yes", "--json").json
     assert (again["keep_metadata"], again["name"]) == (True, "Tagged")
-    assert "Metadata of results: kept, the graph among it\n" in callsheet.call("workflows", "show", "tagged").out
+    assert "Metadata of results: kept (it contains the graph)\n" in callsheet.call("workflows", "show", "tagged").out
     replaced = ("workflows", "import", file, "--replace", "--remove-metadata", "--yes", "--json")
     assert callsheet.call(*replaced).json["keep_metadata"] is False
     assert callsheet.call("workflows", "update", "tagged").sentence.startswith("Nothing to change.")
@@ -258,9 +259,9 @@ def test_a_workflow_keeps_the_metadata_of_its_results_where_it_is_told_to(callsh
     ("graph", "words"),
     [
         ({"nodes": [{"id": 1}], "links": [], "version": 0.4}, "Export (API)"),
-        ({}, "has no nodes"),
-        ([], "should be an object of nodes"),
-        ({"1": {"class_type": "A"}}, "graph.1.inputs should be an object"),
+        ({}, "The graph has no nodes."),
+        ([], "A workflow is an object of nodes."),
+        ({"1": {"class_type": "A"}}, "graph.1.inputs: The value must be an object."),
         ({"1": {"class_type": "A", "inputs": {}}}, "Name the node: --output-node ID"),
     ],
 )
@@ -290,7 +291,7 @@ def test_mistakes_are_one_sentence(callsheet: Callsheet, tmp_path: Path) -> None
     mismatch = callsheet.call("workflows", "import", file, "--mime-type", "video/mp4", "--yes").sentence
     assert "output_mime_type: is image/png" in mismatch
     create = ("effects", "create", "bad", "--workflow")
-    assert "there is no workflow 'nope'" in callsheet.call(*create, "nope").sentence
+    assert "There is no workflow 'nope'." in callsheet.call(*create, "nope").sentence
     assert "--set takes KEY=VALUE" in callsheet.call(*create, "nope", "--set", "x").sentence
     assert callsheet.call("effects", "publish", "nope").sentence == "There is no effect 'nope'."
 
@@ -322,7 +323,7 @@ def test_what_cannot_be_shown_says_why(callsheet: Callsheet, tmp_path: Path) -> 
     for arguments, reason in (
         (("--preview", str(text)), "neither an image nor a video"),
         (("--preview", str(tmp_path / "none.png")), "cannot be read"),
-        (("--preview", "01900000-0000-7000-8000-000000000000"), "there is no such job"),
+        (("--preview", "01900000-0000-7000-8000-000000000000"), "There is no such job."),
         (("--preview", "01900000-0000-7000-8000-000000000000", "--before", str(text)), "leave --before out"),
         (("--before", str(text)), "only with --preview"),
         (("--preview", str(text), "--no-preview"), "not with --no-preview"),

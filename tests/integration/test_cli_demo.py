@@ -158,7 +158,7 @@ def test_it_runs_beside_other_commands_until_it_is_interrupted(callsheet: Callsh
         assert (status["server"], status["running"]) == ("embedded", True)
         assert [(row["name"], row["problem"]) for row in status["databases"]] == [("central", None), ("pool_1", None)]
         login = (home / "demo" / "login.json").read_text()
-        assert "A demo runs in" in callsheet.refuse("demo", "--exit", "--port", "0")
+        assert "A demo is already running in" in callsheet.refuse("demo", "--exit", "--port", "0")
         assert (home / "demo" / "login.json").read_text() == login
         shell = callsheet.succeed("db", "shell", "pool_1", input="SELECT 'tenants: ' || count(*) FROM pool_tenants")
         assert "tenants: 1" in shell.out
@@ -213,8 +213,8 @@ def test_after_kill_9_the_next_start_works_at_once(callsheet: Callsheet, home: P
 def test_the_database_can_be_stopped_under_it_and_it_still_ends_cleanly(callsheet: Callsheet, home: Path) -> None:
     with callsheet.running("demo", "--port", "0") as demo:
         demo.wait_for("Ctrl-C stops it")
-        assert callsheet.succeed("db", "stop").out == "stopped\n"
-        assert callsheet.call("db", "stop").out == "it was not running\n"
+        assert callsheet.succeed("db", "stop").out == "PostgreSQL was stopped.\n"
+        assert callsheet.call("db", "stop").out == "PostgreSQL was not running.\n"
         ended = demo.end(signal.SIGINT)
     assert ended.code == 0
     wait_until_nothing_runs_in(home)

@@ -240,7 +240,7 @@ async def test_a_fleet_is_scaled_shown_and_switched_off(callsheet: Callsheet, co
     assert (changed["minimum"], changed["maximum"], changed["target_seconds"]) == (1, 3, 60.0)
     assert changed["options"] == {"command": "rent"}
     shown = here.call("fleets", "scale", "follows").out
-    assert "has not looked at it yet" in shown
+    assert "has not checked it yet" in shown
     listed = here.call("fleets", "list").out
     assert "why" in listed
     assert here.call("fleets", "decisions", "follows", "--json").json == []

@@ -72,7 +72,7 @@ def test_applying_shows_what_it_changes_and_writes_nothing_unasked(directory: Pa
     file.write_text(PIPELINE)
     dry = succeed(callsheet, "pipelines", "apply", str(file), "--dry-run")
     assert "+ pipeline sketches\n+ step Base" in dry.err
-    assert "would be as sketches.toml says: version 1" in dry.out
+    assert "would be at version 1" in dry.out
     asked = callsheet.call("pipelines", "apply", str(file))
     assert asked.code == 1
     assert "+ pipeline sketches\n+ step Base" in asked.err
@@ -105,7 +105,7 @@ def test_a_step_that_is_an_actor_is_applied_compared_and_refused_like_the_others
     assert '"width": 64' in change.partition(" → ")[0]
     file.write_text(ASKED.replace("width = 64", "width = 1"))
     refused_size = callsheet.call("pipelines", "apply", str(file), "--yes")
-    assert "steps.0.payload.params.width: should be 16 or more" in refused_size.err
+    assert "steps.0.payload.params.width: The value must be 16 or more" in refused_size.err
 
 
 def test_a_run_is_started_paused_and_gone_on_with(directory: Path, callsheet: Callsheet) -> None:
@@ -165,7 +165,7 @@ def test_what_cannot_be_done_is_told_in_one_sentence(directory: Path, callsheet:
     for how in ("--yes", "--dry-run"):
         told = callsheet.call("pipelines", "apply", str(file), how)
         assert told.code == 1
-        assert "steps.0.workflow: there is no workflow 'nowhere'" in told.err
+        assert "steps.0.workflow: There is no workflow 'nowhere'" in told.err
     assert "no such pipeline" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "1")
     assert "budget" in refused(callsheet, "runs", "start", "nowhere", "--name", "x", "--budget", "0")
     assert "KEY=VALUE" in refused(callsheet, "runs", "start", "x", "--name", "x", "--budget", "1", "--set", "colour")

@@ -71,7 +71,7 @@ def test_a_video_comes_back_beside_the_one_that_was_sent(callsheet: Callsheet, c
     done = callsheet.succeed("submit", "negative", str(clip), "--watch")
     assert fetched(done) == clip.with_name("my clip-negative.mp4")
     assert stages(done) == STAGES
-    assert "It cost 2 tokens" in done.err
+    assert "The job cost 2 tokens" in done.err
     before, after = decode(clip), decode(fetched(done))
     assert len(after.frames) == len(before.frames) == 12
     assert max(farthest(255 - one, other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
@@ -205,15 +205,15 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callshee
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nope", "my clip.mp4"), "There is no effect 'nope'. On offer: caption, glow, golden-hour"),
+        (("nope", "my clip.mp4"), "There is no effect 'nope'. Available: caption, glow, golden-hour"),
         (("../me", "my clip.mp4"), "There is no effect '../me'."),
         (("caption", "my clip.mp4"), "prompt: caption needs a value"),
         (("caption", "my clip.mp4", "--set", "foo=1"), "foo: caption has no such property. It has: prompt, position."),
         (("caption", "my clip.mp4", "--set", "prompt"), "--set takes KEY=VALUE"),
-        (("caption", "my clip.mp4", "--set", "prompt=a", "--set", "position=left"), "position: 'left' is none of"),
-        (("slow-motion", "my clip.mp4", "--set", "speed=fast"), "speed: 'fast' should be a number"),
-        (("watermark", "my clip.mp4", "--set", "logo=nothing.png"), "logo: there is no file nothing.png"),
-        (("watermark", "my clip.mp4", "--set", "logo=my clip.mp4"), "logo: should be an image"),
+        (("caption", "my clip.mp4", "--set", "prompt=a", "--set", "position=left"), "position: 'left' is not allowed"),
+        (("slow-motion", "my clip.mp4", "--set", "speed=fast"), "speed: 'fast' is not a number"),
+        (("watermark", "my clip.mp4", "--set", "logo=nothing.png"), "logo: There is no file nothing.png"),
+        (("watermark", "my clip.mp4", "--set", "logo=my clip.mp4"), "logo: my clip.mp4 is video/mp4. Use an image."),
         (("glow", "my clip.mp4"), "glow works on an image; my clip.mp4 is video/mp4"),
         (("negative",), "negative works on a video: name the file"),
         (("negative", "nothing.mp4"), "There is no file nothing.mp4"),
@@ -222,11 +222,11 @@ def test_ctrl_c_leaves_the_job_running_and_says_how_to_go_on(callsheet: Callshee
         (("imagine", "--set", "prompt=\udcff"), "prompt: its value is not text"),
         (("imagine", "--set", "prompt=a", "--watch", "-o", "nowhere/a.png"), "There is no directory nowhere."),
         (("imagine", "--set", "prompt=a", "-o", "a.png"), "--output needs --watch"),
-        (("imagine", "--set", f"prompt={'a' * 1001}"), "prompt: should have at most 1000 characters; it has 1001."),
-        (("slow-motion", "my clip.mp4", "--set", "speed=99"), "speed: should be 10 or less"),
-        (("slow-motion", "my clip.mp4", "--set", "speed=NaN"), "speed: 'NaN' should be a number"),
-        (("slow-motion", "my clip.mp4", "--set", "speed=1e999"), "speed: '1e999' should be a number"),
-        (("watermark", "my clip.mp4", "--set", f"logo={'a' * 5000}"), "logo: there is no file aaa"),
+        (("imagine", "--set", f"prompt={'a' * 1001}"), "prompt: The text has 1001 characters. The limit is 1000."),
+        (("slow-motion", "my clip.mp4", "--set", "speed=99"), "speed: The value must be 10 or less"),
+        (("slow-motion", "my clip.mp4", "--set", "speed=NaN"), "speed: 'NaN' is not a number"),
+        (("slow-motion", "my clip.mp4", "--set", "speed=1e999"), "speed: '1e999' is not a number"),
+        (("watermark", "my clip.mp4", "--set", f"logo={'a' * 5000}"), "logo: There is no file aaa"),
     ],
 )
 def test_what_cannot_be_done_is_one_sentence_before_anything_is_sent(
@@ -239,7 +239,7 @@ def test_what_cannot_be_done_is_one_sentence_before_anything_is_sent(
 def test_what_the_control_plane_refuses_names_the_property(callsheet: Callsheet, clip: Path) -> None:
     refused = callsheet.run("submit", "caption", clip.name, "--set", "prompt=\x07")
     assert (refused.code, refused.out) == (1, "")
-    assert "callsheet: prompt: must not have control characters." in refused.err
+    assert "callsheet: prompt: The text must not contain control characters." in refused.err
 
 
 def test_a_file_that_is_not_what_its_name_says_is_refused(callsheet: Callsheet, tmp_path: Path) -> None:
@@ -262,7 +262,7 @@ def test_a_video_that_cannot_be_decoded_fails_with_a_reason_and_costs_nothing(
         assert http.get("/api/wallet").json()["balance"] == before
     assert (failed.code, failed.out) == (1, "")
     assert "has failed: Invalid data found when processing input: " in failed.err
-    assert "The 2 tokens came back." in failed.err
+    assert "The 2 tokens were refunded." in failed.err
 
 
 def poor_key(home: Path, callsheet: Callsheet) -> str:
@@ -315,7 +315,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
             ended = worker.end(signal.SIGTERM)
         assert (ended.code, engine.end(signal.SIGINT).code) == (0, 0)
     before, after = decode(clip), decode(clip.with_name(fetched(done).name))
-    assert "It cost 5 tokens" in done.err
+    assert "The job cost 5 tokens" in done.err
     assert max(farthest(one[::-1], other) for one, other in zip(before.frames, after.frames, strict=True)) < 12
     assert after.pitch == pytest.approx(before.pitch, abs=5)
     assert "gpu-1" not in [each["worker_id"] for each in callsheet.call("workers", "list", "--json").json]
@@ -328,7 +328,7 @@ def test_a_graph_of_ones_own_runs_on_ones_own_engine(
 def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet) -> None:
     done = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--set", "length=short", "--watch")
     assert done.json["text"].startswith("Meet Desk lamp.")
-    assert "It cost 1 token" in done.err
+    assert "The job cost 1 token" in done.err
     # Later, by its own id.
     task = callsheet.succeed("task", "copy", "--set", "product.title=Desk lamp", "--json").json
     assert callsheet.succeed("watch", task["task_id"]).json["written_by"] == "template"
@@ -337,11 +337,13 @@ def test_a_task_is_submitted_watched_and_its_answer_printed(callsheet: Callsheet
     assert watched.keys() == task.keys() == callsheet.succeed("watch", task["task_id"], "--json").json.keys()
     assert (watched["status"], watched["files"], watched["balance"]) == ("completed", [], task["balance"] - 1)
     assert watched["result"]["data"]["written_by"] == "template"
-    assert callsheet.refuse("task", "copy", "--watch") == "product: is required."
-    assert "there are: copy, media, scrape" in callsheet.refuse("task", "juggle")
+    assert callsheet.refuse("task", "copy", "--watch") == "product: This field is required."
+    assert "Available: copy, media, scrape" in callsheet.refuse("task", "juggle")
 
 
 def test_where_nobody_answers_that_is_said(tmp_path: Path, clip: Path) -> None:
     callsheet = Callsheet(tmp_path, CLIENT__API_KEY="cs_any", CLIENT__URL="http://127.0.0.1:1")
-    assert callsheet.refuse("submit", "negative", clip.name).startswith("Nobody answers at http://127.0.0.1:1")
-    assert callsheet.refuse("watch", "nonsense") == "'nonsense' is no id of a job or task."
+    assert callsheet.refuse("submit", "negative", clip.name).startswith(
+        "No control plane responds at http://127.0.0.1:1"
+    )
+    assert callsheet.refuse("watch", "nonsense") == "'nonsense' is not the id of a job or task."

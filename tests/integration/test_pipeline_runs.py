@@ -355,7 +355,7 @@ async def test_runs_of_a_tenant_at_its_limit_say_so_and_hold_up_nobody_else(
     shown = [await shoot.shown(run) for run in runs]
     at_limit = RunReason.TENANT_AT_LIMIT
     assert [run.reason for run in shown] == [None, None, at_limit, at_limit]
-    assert "have 2 jobs under way, and the limit is 2 (pipelines.jobs_in_total)" in str(shown[2].reason_detail)
+    assert "have 2 active jobs, and the limit is 2 (pipelines.jobs_in_total)" in str(shown[2].reason_detail)
     listed = (await shoot.room.runs.list(principal_of(ann), None, None, None, 10)).items
     assert [run.reason for run in listed] == [at_limit, at_limit, None, None]
     assert (await of_bob.shown(served)).reason is None

@@ -264,7 +264,10 @@ async def test_a_gate_behind_the_last_step_is_refused(shoot: Shoot, field: dict[
     with pytest.raises(InvalidRequest) as refused:
         await shoot.define(steps)
     [problem] = refused.value.errors
-    assert (problem.field, problem.reason) == (f"steps.1.{next(iter(field))}", "nothing follows the last step")
+    assert (problem.field, problem.reason) == (
+        f"steps.1.{next(iter(field))}",
+        "The last step cannot have this option, because no step follows it.",
+    )
 
 
 async def test_breadth_first_replaces_a_branch_that_was_left_alone(shoot: Shoot) -> None:

@@ -303,5 +303,7 @@ async def test_a_failure_is_one_sentence(aws: str) -> None:
         await driver(aws).actual(fleet("nosuch"))
     with pytest.raises(DriverError, match="AWS could not be asked for describe_auto_scaling_groups"):
         await driver(f"http://127.0.0.1:{free_port()}").actual(fleet("any"))
-    with pytest.raises(DriverError, match="options of the fleet face-swap cannot be used: group is required"):
+    with pytest.raises(
+        DriverError, match="options of the fleet face-swap cannot be used: group: This field is required"
+    ):
         await driver(aws).actual(ScaledFleet(1, "face-swap", "production", Policy(), "aws_asg", {}))

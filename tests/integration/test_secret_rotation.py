@@ -146,7 +146,7 @@ async def test_a_key_of_the_data_directory_is_rotated_under_a_running_control_pl
     assert status["second_key"] == before["key"]
     assert status["sealed_with_key"] == ["pool_2"]
     assert "The old key is gone" in callsheet.succeed("secrets", "finish").out
-    assert callsheet.succeed("secrets", "finish").out == "No rotation is under way.\n"
+    assert callsheet.succeed("secrets", "finish").out == "No rotation is in progress.\n"
     async with running(settings) as here:
         assert here.plane.databases.unavailable == {}
         assert (await here.client.get(later)).content == b"hello"
@@ -187,7 +187,7 @@ async def test_a_key_of_the_settings_is_rotated_in_two_rounds_of_restarts(settin
     async with running(with_keys(settings, new, first)) as here:
         await check_all_works(here, out)
         assert "sealed with the new key: pool_2" in swapped.succeed("secrets", "rotate").out
-        assert "none had to be" in swapped.succeed("secrets", "rotate").out
+        assert "none was needed" in swapped.succeed("secrets", "rotate").out
     assert "Remove CALLSHEET_SECOND_SECRET_KEY" in swapped.succeed("secrets", "finish").out
     seals = await read_seals(settings.database.dsn.get_secret_value(), new.encode())
     assert (seals.first, seals.second, seals.neither) == (["pool_2"], [], [])

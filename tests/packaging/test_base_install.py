@@ -162,7 +162,7 @@ def test_a_worker_of_it_does_a_job_and_its_submit_fetches_the_result(
             worker.terminate()
             assert worker.wait(60) == 0
     assert (done.returncode, done.stdout) == (0, "a-invert.png\n"), done.stderr
-    assert done.stderr.endswith("It cost 3 tokens; 7 are left.\n")
+    assert done.stderr.endswith("The job cost 3 tokens. You have 7 left.\n")
     with Image.open(tmp_path / "a-invert.png") as after:
         assert np.array_equal(np.asarray(after), 255 - before)
 

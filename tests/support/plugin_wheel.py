@@ -42,7 +42,7 @@ class TinyProvider:
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if not generation.prompt:
-            yield FieldProblem("prompt", "is required")
+            yield FieldProblem("prompt", "This field is required.")
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
         return Concurrency("media:tiny", 2)
@@ -71,7 +71,7 @@ class CountActor:
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         if not isinstance(payload.get("text"), str):
-            raise InvalidRequest.field("payload.text", "should be text")
+            raise InvalidRequest.field("payload.text", "The value must be a text.")
         return Plan(concurrency=Concurrency("tiny_count", 5))
 
     async def run(self, task: Task) -> Done:
@@ -92,7 +92,7 @@ class WaitActor:
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         if not isinstance(payload.get("seconds"), int | float):
-            raise InvalidRequest.field("payload.seconds", "should be a number")
+            raise InvalidRequest.field("payload.seconds", "The value must be a number.")
         return Plan()
 
     async def run(self, task: Task) -> Done:

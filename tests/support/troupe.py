@@ -79,7 +79,7 @@ def _breaks(task: Task) -> Mapping[str, Any]:
 
 def _refuses(payload: Mapping[str, Any]) -> Plan:
     if "word" not in payload:
-        raise InvalidRequest.field("payload.word", "is required")
+        raise InvalidRequest.field("payload.word", "This field is required.")
     return Plan()
 
 
@@ -103,7 +103,7 @@ class Sketches:
     run_limit_seconds: int = 60
 
     def problems(self, generation: Generation) -> list[FieldProblem]:
-        return [] if generation.prompt else [FieldProblem("prompt", "is required")]
+        return [] if generation.prompt else [FieldProblem("prompt", "This field is required.")]
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
         return None

@@ -39,7 +39,8 @@ def refused(form: Any) -> str:
 )
 def test_every_form_has_its_sentence(name: str) -> None:
     sentence = refused(getattr(forms, name))
-    assert sentence.startswith("should be ")
+    assert sentence.startswith("Use ")
+    assert sentence.endswith(".")
     assert "^" not in sentence
 
 

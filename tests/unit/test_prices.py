@@ -74,7 +74,7 @@ async def test_a_task_costs_what_its_action_costs_by_every_way(what: str) -> Non
             with pytest.raises(InvalidRequest) as refused:
                 prices.of(actors[case.actor], plan)
             name = f"{case.provider}/{case.action}" if case.action else case.actor
-            assert f'"{name}" = 5; 0 makes it free' in refused.value.errors[0].reason
+            assert f'"{name}" = 5. The price 0 makes it free.' in refused.value.errors[0].reason
         else:
             assert prices.of(actors[case.actor], plan) == case.price
     finally:

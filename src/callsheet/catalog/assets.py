@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from callsheet.catalog.properties import an
 from callsheet.identity.audit import record
 from callsheet.media.sniffing import PROBED_BYTES, contradiction
 from callsheet.media.storage import Storage
@@ -41,7 +42,7 @@ class Assets:
 
     async def create(self, request: CreateAsset, actor: str) -> CreatedAsset:
         if request.size > self._largest_bytes:
-            raise InvalidRequest.field("size", f"should be at most {self._largest_bytes}")
+            raise InvalidRequest.field("size", f"The size must be at most {self._largest_bytes} bytes.")
         asset_id = uuid7()
         path = f"{FOLDER}/{asset_id}/upload"
         async with self._databases.central.transaction() as connection:
@@ -70,7 +71,7 @@ class Assets:
     async def _make_ready(self, row: Row, actor: str) -> None:
         asset_id = row["id"]
         if await self._storage.head(row["path"]) is None:
-            raise ContentMismatch("Nothing was uploaded for this asset yet.")
+            raise ContentMismatch("Nothing was uploaded for this asset. Upload the file, then confirm it.")
         # A copy that nobody has a signed address of: what is looked at here is what jobs will get.
         path = f"{FOLDER}/{asset_id}/{uuid7()}"
         await self._storage.copy(row["path"], path)
@@ -94,16 +95,20 @@ class Assets:
         found = await self._storage.head(path)
         sha256 = await self._storage.sha256_of(path)
         if found is None or sha256 is None:
-            raise ContentMismatch("The upload is gone.")
+            raise ContentMismatch("The uploaded file no longer exists. Create the asset again.")
         if found.size != row["size"]:
-            raise ContentMismatch(errors=[FieldProblem("size", f"is {found.size}, not {row['size']} as declared")])
+            raise ContentMismatch(
+                errors=[FieldProblem("size", f"The size is {found.size}, but {row['size']} was declared.")]
+            )
         beginning = b"".join([piece async for piece in self._storage.stream(path, 0, PROBED_BYTES)])
         looks_like = contradiction(row["mime_type"], beginning)
         if looks_like is not None:
-            reason = f"was declared as {row['mime_type']}, but the bytes look like {looks_like}"
+            reason = f"The type {row['mime_type']} was declared, but the bytes look like {looks_like}."
             raise ContentMismatch(errors=[FieldProblem("mime_type", reason)])
         if row["sha256"] is not None and sha256 != row["sha256"]:
-            raise ContentMismatch(errors=[FieldProblem("sha256", f"is {sha256}, not {row['sha256']} as declared")])
+            raise ContentMismatch(
+                errors=[FieldProblem("sha256", f"The SHA-256 is {sha256}, but {row['sha256']} was declared.")]
+            )
         return sha256
 
     async def get(self, asset_id: UUID) -> Asset:
@@ -142,7 +147,9 @@ async def check_assets(connection: Connection, wanted: Mapping[str, tuple[Proper
     for field, (each, asset_id) in wanted.items():
         asset = found.get(UUID(asset_id))
         if asset is None:
-            problems.append(FieldProblem(field, "there is no such asset, or it is not uploaded and confirmed yet"))
+            problems.append(FieldProblem(field, "There is no such asset, or it is not uploaded and confirmed."))
         elif not asset.mime_type.startswith(f"{each.type.value}/"):
-            problems.append(FieldProblem(field, f"should be a {each.type.value}; the asset is {asset.mime_type}"))
+            problems.append(
+                FieldProblem(field, f"The value must be {an(each.type)}, but the asset is {asset.mime_type}.")
+            )
     return problems

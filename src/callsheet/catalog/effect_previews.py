@@ -112,9 +112,11 @@ class EffectPreviews:
 async def _made(example: Example) -> Previews:
     kind = example.kind
     if kind is None:
-        raise InvalidRequest.field(example.field, f"is {example.mime_type}; previews are made of images and videos")
+        raise InvalidRequest.field(
+            example.field, f"The file is {example.mime_type}. Previews can be made from images and videos only."
+        )
     if kind not in kinds():
-        reason = "is a video, and the control plane has no PyAV to read it; install the extra `previews`"
+        reason = "The file is a video, and the control plane cannot read it. Install the extra `previews` (PyAV)."
         raise InvalidRequest.field(example.field, reason)
     try:
         return await make_previews(kind, example.size, example.read, FOR_EFFECTS, AWAITED)
@@ -122,7 +124,7 @@ async def _made(example: Example) -> Previews:
         # The machine is busy: nothing is wrong with the file.
         raise Unavailable(f"{late} Try again when the control plane has less to do.") from None
     except NoPreview as reason:
-        raise InvalidRequest.field(example.field, f"cannot be shown: {reason}") from None
+        raise InvalidRequest.field(example.field, f"The file cannot be shown: {reason}") from None
 
 
 def _facts(made: Previews) -> dict[str, Any]:

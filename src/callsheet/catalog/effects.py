@@ -39,7 +39,9 @@ SQL = statements("callsheet.catalog")
 FOLDER = "catalog/effects"
 SIDES = ("before", "after")
 # A price that was forgotten must not give work away: publishing for nothing takes a 0 in the request that publishes.
-NO_PRICE = "is required to publish an effect that has no price: send the tokens a job costs, or 0 to make it free"
+NO_PRICE = (
+    "An effect needs a price before it is published. Send credits_cost: tokens for one job, or 0 to make it free."
+)
 COLUMNS = ("name", "description", "category", "overrides", "credits_cost", "is_published", "provider", "stage")
 
 
@@ -93,7 +95,7 @@ class Effects:
 
     async def create(self, request: CreateEffect, actor: str) -> EffectRecord:
         if _as_id(request.slug) is not None:
-            raise InvalidRequest.field("slug", "reads like an id; choose a name")
+            raise InvalidRequest.field("slug", "This slug looks like an id. Choose a name.")
         if request.is_published and "credits_cost" not in request.model_fields_set:
             raise InvalidRequest.field("credits_cost", NO_PRICE)
         effect_id = uuid7()
@@ -107,8 +109,8 @@ class Effects:
                 **request.model_dump(include=set(COLUMNS)),
             )
             if row is None:
-                problem = FieldProblem("slug", "is taken already")
-                raise Conflict(f"There is an effect {request.slug!r} already.", errors=[problem])
+                problem = FieldProblem("slug", "This slug is already in use.")
+                raise Conflict(f"An effect {request.slug!r} already exists.", errors=[problem])
             await record(
                 connection,
                 actor,
@@ -129,8 +131,8 @@ class Effects:
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if given.pop("version", current["version"]) != current["version"]:
-                reason = f"is outdated: the effect was changed meanwhile, and its version is {current['version']}"
-                raise WrongState(f"version: {reason}. Read it again.", errors=[FieldProblem("version", reason)])
+                reason = f"Another request changed the effect to version {current['version']}. Read it again."
+                raise WrongState(reason, errors=[FieldProblem("version", reason)])
             values = {name: given.get(name, current[name]) for name in COLUMNS}
             publishes = values["is_published"] and not current["is_published"]
             if publishes and values["credits_cost"] == 0 and "credits_cost" not in given:
@@ -152,7 +154,7 @@ class Effects:
             if current is None:
                 raise NotFound(f"There is no effect {id_or_slug!r}.")
             if await SQL["effect_has_jobs"].value(connection, id=current["id"]):
-                raise InUse("Jobs were made with this effect. Unpublish it instead: set is_published to false.")
+                raise InUse("This effect has jobs. Unpublish it instead: set is_published to false.")
             await SQL["delete_effect"].run(connection, id=current["id"])
             await record(connection, actor, "effect.delete", "effect", current["id"], slug=current["slug"])
         folder = f"{FOLDER}/{current['id']}"
@@ -255,9 +257,9 @@ async def _hold_workflow(connection: Connection, slug: str, overrides: dict[str,
     """The workflow, locked as it is, if an effect with these values can rest on it."""
     workflow = await SQL["hold_workflow"].row(connection, slug=slug)
     if workflow is None:
-        raise InvalidRequest.field("workflow", f"there is no workflow {slug!r}")
+        raise InvalidRequest.field("workflow", f"There is no workflow {slug!r}.")
     if workflow["comfyui_workflow_path"] is None:
-        raise InvalidRequest.field("workflow", f"{slug!r} has no graph, so no effect can be made of it")
+        raise InvalidRequest.field("workflow", f"The workflow {slug!r} has no graph, so it cannot have effects.")
     properties = [Property.model_validate(each) for each in workflow["properties"]]
     refuse(check_overrides(properties, overrides))
     files = {

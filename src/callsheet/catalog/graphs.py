@@ -22,8 +22,8 @@ DEEPEST_VALUE = 30
 MOST_NODES = 5000
 LINK_LENGTH = 2
 UI_FORMAT = (
-    "is ComfyUI's UI format, which engines do not run. In ComfyUI choose Workflow → Export (API), or turn on the "
-    "dev mode options in its settings and use Save (API format), and send that file"
+    "The graph is in ComfyUI's UI format, which engines do not run. In ComfyUI, choose Workflow → Export (API), or "
+    "turn on the dev mode options in its settings and use Save (API format). Send that file."
 )
 
 _LOADER = re.compile(r"(?<!un)(?<!off)load", re.IGNORECASE)
@@ -52,11 +52,11 @@ def check_graph(graph: Graph) -> list[FieldProblem]:
     if isinstance(graph.get("nodes"), list) and "links" in graph:
         return [FieldProblem("graph", UI_FORMAT)]
     if isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
-        return [FieldProblem("graph", "is a whole request to ComfyUI: send what stands in its `prompt`")]
+        return [FieldProblem("graph", "This is a whole request to ComfyUI. Send only the value of its `prompt`.")]
     if not graph:
-        return [FieldProblem("graph", "has no nodes")]
+        return [FieldProblem("graph", "The graph has no nodes.")]
     if len(graph) > MOST_NODES:
-        return [FieldProblem("graph", f"has {len(graph)} nodes; at most {MOST_NODES} are allowed")]
+        return [FieldProblem("graph", f"The graph has {len(graph)} nodes. The limit is {MOST_NODES}.")]
     problems = [problem for node_id, node in graph.items() for problem in _check_node(node_id, node)]
     return problems or _check_links(graph)
 
@@ -64,15 +64,15 @@ def check_graph(graph: Graph) -> list[FieldProblem]:
 def _check_node(node_id: str, node: Any) -> Iterator[FieldProblem]:
     where = f"graph.{node_id[:100]}"
     if not isinstance(node, dict):
-        yield FieldProblem(where, "should be a node: an object with class_type and inputs")
+        yield FieldProblem(where, "A node must be an object with class_type and inputs.")
         return
     if not (isinstance(node.get("class_type"), str) and node["class_type"]):
-        yield FieldProblem(f"{where}.class_type", "should be the name of a node's class")
+        yield FieldProblem(f"{where}.class_type", "The value must be the name of a node class.")
     # A node without them, or with a list, kills the executor of ComfyUI 0.7: nothing runs again until a restart.
     if not isinstance(node.get("inputs"), dict):
-        yield FieldProblem(f"{where}.inputs", "should be an object")
+        yield FieldProblem(f"{where}.inputs", "The value must be an object.")
     elif _depth(node) > DEEPEST_VALUE:
-        yield FieldProblem(f"{where}.inputs", "is nested too deeply")
+        yield FieldProblem(f"{where}.inputs", "The value is nested too deeply.")
 
 
 def _depth(value: Any) -> int:
@@ -117,18 +117,18 @@ def _check_links(graph: Graph) -> list[FieldProblem]:
 def _wrong_link(graph: Graph, source: str, output: float) -> str | None:
     """Why no engine could follow it."""
     if source not in graph:
-        return f"is linked to node {source[:100]!r}, which is not in the graph"
+        return f"The input is linked to node {source[:100]!r}, which is not in the graph."
     class_type = graph[source]["class_type"]
     node = f"node {source[:100]!r} ({class_type[:100]})"
     # Not in words: Python refuses to write numbers of thousands of digits.
     if not -MOST_OUTPUTS < output < MOST_OUTPUTS:
-        return f"is linked to an output of {node} whose number is too large; at most {MOST_OUTPUTS} outputs are allowed"
+        return f"The input is linked to an output of {node}, and its number is too large. The limit is {MOST_OUTPUTS}."
     if isinstance(output, bool) or not isinstance(output, int) or output < 0:
-        return f"is linked to output {output} of {node}; outputs are numbered 0, 1, 2, …"
+        return f"The input is linked to output {output} of {node}. Outputs are numbered 0, 1, 2, …."
     count = OUTPUTS.get(class_type)
     if count is not None and output >= count:
         has = f"has {count} output{'' if count == 1 else 's'}, numbered from 0" if count else "has no outputs"
-        return f"is linked to output {output} of {node}, which {has}"
+        return f"The input is linked to output {output} of {node}, which {has}."
     return None
 
 
@@ -138,10 +138,10 @@ def _check_chains(before: dict[str, set[str]]) -> list[FieldProblem]:
         ready = {node_id for node_id, sources in before.items() if not sources}
         if not ready:
             nodes = ", ".join(sorted(before)[:5])
-            return [FieldProblem("graph", f"runs in a circle; these nodes wait for one another: {nodes[:200]}")]
+            return [FieldProblem("graph", f"The graph has a cycle. These nodes wait for one another: {nodes[:200]}.")]
         length += 1
         if length > DEEPEST_CHAIN:
-            return [FieldProblem("graph", f"has a chain of more than {DEEPEST_CHAIN} nodes")]
+            return [FieldProblem("graph", f"The graph has a chain of more than {DEEPEST_CHAIN} nodes.")]
         before = {node_id: sources - ready for node_id, sources in before.items() if node_id not in ready}
     return []
 

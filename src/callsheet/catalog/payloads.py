@@ -19,6 +19,7 @@ from callsheet.catalog.properties import (
     DEFAULT_INPUT_PLACEHOLDER,
     Unfit,
     Value,
+    an,
     fit,
     input_placeholder,
 )
@@ -26,6 +27,7 @@ from callsheet.catalog.workflows import refuse
 from callsheet.plumbing.databases import Databases
 from callsheet.wire.catalog import FILES, Property, PropertyType
 from callsheet.wire.errors import FieldProblem, InvalidRequest, Unavailable
+from callsheet.wire.forms import REQUIRED
 
 FIELD = "input_payload"
 ROUNDED_SECONDS = 0.5
@@ -89,10 +91,10 @@ def resolve(recipe: Recipe, given: Mapping[str, Any]) -> Resolved:
 
 def _not_theirs(each: Property | None) -> str | None:
     if each is None:
-        return "is not a property of this effect"
+        return "This effect has no such property."
     if each.is_primary_input:
-        return "is what the effect works on: send it as video_id or input_file_id"
-    return None if each.user_configurable else "cannot be set by users"
+        return "This is the file that the effect works on. Send it as video_id or input_file_id."
+    return None if each.user_configurable else "Users cannot set this property."
 
 
 def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, Any]) -> Value:
@@ -103,7 +105,7 @@ def _layered(each: Property, overrides: Mapping[str, Any], given: Mapping[str, A
         return fit(each, value)
     if each.type is PropertyType.TEXT and not each.required:
         return ""
-    raise Unfit("is required")
+    raise Unfit(REQUIRED)
 
 
 def check_file(
@@ -111,18 +113,14 @@ def check_file(
 ) -> list[FieldProblem]:
     """What is wrong with a user's file as the value of this property, as far as it is known."""
     if not file.mime_type.startswith(f"{each.type.value}/"):
-        return [FieldProblem(field, f"should be {_an(each.type)}; this file is {file.mime_type}")]
+        return [FieldProblem(field, f"The file must be {an(each.type)}, but it is {file.mime_type}.")]
     if each.limits.max_bytes is not None and file.size > each.limits.max_bytes:
-        return [FieldProblem(field, f"should have at most {each.limits.max_bytes} bytes; it has {file.size}")]
+        return [FieldProblem(field, f"The file has {file.size} bytes. The limit is {each.limits.max_bytes}.")]
     longest = each.limits.max_seconds
     # Containers round: half a second more is what a recorder adds to the time that was set.
     if longest is not None and duration_seconds is not None and duration_seconds > longest + ROUNDED_SECONDS:
-        return [FieldProblem(field, f"should be at most {longest:g} seconds long; it has {duration_seconds:.1f}")]
+        return [FieldProblem(field, f"The video is {duration_seconds:.1f} seconds long. The limit is {longest:g}.")]
     return []
-
-
-def _an(file_type: PropertyType) -> str:
-    return "an image" if file_type is PropertyType.IMAGE else "a video"
 
 
 def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[str, Any]:
@@ -132,7 +130,7 @@ def filled(recipe: Recipe, graph: Graph, values: Mapping[str, Value]) -> dict[st
         return substitute(graph, values, sorted(kept))
     except Smuggled as smuggled:
         key = next(each.key for each in recipe.properties if each.placeholder == smuggled.value_of)
-        reason = f"must not have {smuggled.placeholder} in it, which stands for a file"
+        reason = f"The value must not contain {smuggled.placeholder}: it is the placeholder of a file."
         raise InvalidRequest.field(f"{FIELD}.{key}", reason) from None
 
 

@@ -60,27 +60,27 @@ def fit(wanted: Property, value: object) -> Value:
 
 def _fit_text(value: object, limits: Limits) -> Value:
     if not isinstance(value, str):
-        raise Unfit("should be a text")
+        raise Unfit("The value must be a text.")
     longest = limits.max_length or LONGEST_TEXT
     if len(value) > longest:
-        raise Unfit(f"should have at most {longest} characters")
+        raise Unfit(f"The text must have at most {longest} characters.")
     return value
 
 
 def _fit_number(value: object, limits: Limits) -> Value:
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise Unfit("should be a number")
+        raise Unfit("The value must be a number.")
     if limits.integer and not float(value).is_integer():
-        raise Unfit("should be a whole number")
+        raise Unfit("The value must be a whole number.")
     if limits.min is not None and value < limits.min:
-        raise Unfit(f"should be {_plain(limits.min)} or more")
+        raise Unfit(f"The value must be {_plain(limits.min)} or more.")
     if limits.max is not None and value > limits.max:
-        raise Unfit(f"should be {_plain(limits.max)} or less")
+        raise Unfit(f"The value must be {_plain(limits.max)} or less.")
     if limits.step is not None:
         steps = (value - (limits.min or 0)) / limits.step
         # So many steps that they cannot be counted: to a float every such number is a whole one.
         if math.isfinite(steps) and not math.isclose(steps, round(steps), abs_tol=STEP_TOLERANCE):
-            raise Unfit(f"should be in steps of {_plain(limits.step)} from {_plain(limits.min or 0)}")
+            raise Unfit(f"The value must be {_plain(limits.min or 0)} plus a multiple of {_plain(limits.step)}.")
     return int(value) if limits.integer else value
 
 
@@ -90,7 +90,7 @@ def _plain(number: float) -> str:
 
 def _fit_boolean(value: object, limits: Limits) -> Value:
     if not isinstance(value, bool):
-        raise Unfit("should be true or false")
+        raise Unfit("The value must be true or false.")
     return value
 
 
@@ -100,7 +100,7 @@ def _fit_choice(value: object, limits: Limits) -> Value:
         if choice == value and isinstance(choice, str) == isinstance(value, str) and not isinstance(value, bool):
             return choice
     shown = ", ".join(str(choice)[:100] for choice in (limits.choices or ())[:20])
-    raise Unfit(f"should be one of {shown}")
+    raise Unfit(f"The value must be one of: {shown}.")
 
 
 def _fit_file(value: object, limits: Limits) -> Value:
@@ -111,7 +111,7 @@ def _fit_file(value: object, limits: Limits) -> Value:
 
 
 def _no_id() -> Value:
-    raise Unfit("should be an id")
+    raise Unfit("The value must be an id (a UUID).")
 
 
 _FITTINGS: Mapping[PropertyType, Callable[[object, Limits], Value]] = {
@@ -122,6 +122,10 @@ _FITTINGS: Mapping[PropertyType, Callable[[object, Limits], Value]] = {
     PropertyType.IMAGE: _fit_file,
     PropertyType.VIDEO: _fit_file,
 }
+
+
+def an(file_type: PropertyType) -> str:
+    return "an image" if file_type is PropertyType.IMAGE else "a video"
 
 
 def check_properties(properties: Sequence[Property], graph: Graph) -> list[FieldProblem]:
@@ -138,19 +142,21 @@ def _check_unique(properties: Sequence[Property]) -> Iterator[FieldProblem]:
     primary = None
     for number, each in enumerate(properties):
         if each.key in keys:
-            yield FieldProblem(f"properties.{number}.key", f"is taken: another property has the key {each.key!r}")
+            yield FieldProblem(f"properties.{number}.key", f"Another property has the key {each.key!r}.")
         keys.add(each.key)
         for other, earlier in enumerate(properties):
             if number == other or each.placeholder not in earlier.placeholder:
                 continue
             if each.placeholder != earlier.placeholder:
-                reason = f"is a part of {earlier.placeholder}, so that one could be taken for the other"
+                reason = f"This placeholder is a part of {earlier.placeholder}. Rename one of them."
                 yield FieldProblem(f"properties.{number}.placeholder", reason)
             elif other < number:
-                yield FieldProblem(f"properties.{number}.placeholder", f"is taken by the property {earlier.key!r}")
+                yield FieldProblem(
+                    f"properties.{number}.placeholder", f"The property {earlier.key!r} has the same placeholder."
+                )
         if each.is_primary_input:
             if primary is not None:
-                reason = f"is true for {primary!r} already; a workflow has one primary input"
+                reason = f"A workflow has one primary input, and {primary!r} is one already."
                 yield FieldProblem(f"properties.{number}.is_primary_input", reason)
             primary = primary or each.key
 
@@ -162,15 +168,17 @@ def _check_alone(number: int, each: Property, properties: Sequence[Property]) ->
     if each.type not in FILES and (
         DEFAULT_INPUT_PLACEHOLDER in each.placeholder or each.placeholder in DEFAULT_INPUT_PLACEHOLDER
     ):
-        yield FieldProblem(f"{where}.placeholder", f"{DEFAULT_INPUT_PLACEHOLDER} stands for a file")
+        yield FieldProblem(
+            f"{where}.placeholder", f"{DEFAULT_INPUT_PLACEHOLDER} is reserved for a file. Choose another placeholder."
+        )
     if each.is_primary_input and each.type not in FILES:
-        yield FieldProblem(f"{where}.is_primary_input", "is for images and videos only")
+        yield FieldProblem(f"{where}.is_primary_input", "Only an image or a video can be the primary input.")
     if each.is_primary_input and each.default is not None:
-        yield FieldProblem(f"{where}.default", "cannot be given for the primary input: it is the user's own file")
+        yield FieldProblem(f"{where}.default", "The primary input has no default: it is the user's own file.")
     elif each.default is not None:
         yield from _check_default(f"{where}.default", each, properties)
     elif not each.required and not each.is_primary_input and each.type is not PropertyType.TEXT:
-        yield FieldProblem(f"{where}.default", "is needed where the property is not required")
+        yield FieldProblem(f"{where}.default", "A property that is not required needs a default.")
 
 
 def _check_default(where: str, each: Property, properties: Sequence[Property]) -> Iterator[FieldProblem]:
@@ -182,23 +190,27 @@ def _check_default(where: str, each: Property, properties: Sequence[Property]) -
     if each.type not in FILES and isinstance(value, str):
         for other in properties:
             if other.type in FILES and other.placeholder in value:
-                yield FieldProblem(where, f"must not have the placeholder {other.placeholder} of {other.key!r}")
+                yield FieldProblem(
+                    where, f"The value must not contain {other.placeholder}, the placeholder of {other.key!r}."
+                )
 
 
 def _check_limits(where: str, each: Property) -> Iterator[FieldProblem]:
     limits = each.limits
     for name in sorted(limits.model_fields_set - _LIMITS_OF[each.type]):
         if getattr(limits, name) not in (None, False):
-            yield FieldProblem(f"{where}.{name}", f"does not belong to a property of the type {each.type.value}")
+            yield FieldProblem(f"{where}.{name}", f"A property of type {each.type.value} has no such limit.")
     if limits.min is not None and limits.max is not None and limits.min > limits.max:
-        yield FieldProblem(f"{where}.max", "should not be less than min")
+        yield FieldProblem(f"{where}.max", "The maximum must not be less than the minimum.")
     if each.type is PropertyType.CHOICE:
         if limits.choices is None:
-            yield FieldProblem(f"{where}.choices", "is required for a choice")
+            yield FieldProblem(f"{where}.choices", "A choice needs a list of choices.")
         elif any(isinstance(choice, bool) for choice in limits.choices):
-            yield FieldProblem(f"{where}.choices", "should be texts and numbers; for yes and no there is boolean")
+            yield FieldProblem(
+                f"{where}.choices", "Choices must be texts or numbers. For yes and no, use the type boolean."
+            )
         elif len({(type(choice) is str, choice) for choice in limits.choices}) < len(limits.choices):
-            yield FieldProblem(f"{where}.choices", "should all be different")
+            yield FieldProblem(f"{where}.choices", "All choices must be different.")
 
 
 def _check_against_graph(properties: Sequence[Property], graph: Graph) -> Iterator[FieldProblem]:
@@ -208,17 +220,17 @@ def _check_against_graph(properties: Sequence[Property], graph: Graph) -> Iterat
         found = [text for text in texts if each.placeholder in text.text]
         where = f"properties.{number}.placeholder"
         if not found:
-            yield FieldProblem(where, f"{each.placeholder} stands in no input of the graph")
+            yield FieldProblem(where, f"No input of the graph contains {each.placeholder}.")
         yield from _check_places(where, each, found, of_files)
     placeholders = [each.placeholder for each in properties]
     for text in texts:
         for first, second in overlapping(text.text, placeholders):
             place = f"node {text.node_id[:100]}, input {text.input[:100]}"
-            reason = f"overlaps {second} in {place}, so that it is not clear what stands there"
+            reason = f"This placeholder overlaps {second} in {place}. Rename one of them."
             yield FieldProblem(f"properties.{placeholders.index(first)}.placeholder", reason)
     unclaimed = not any(DEFAULT_INPUT_PLACEHOLDER in placeholder for placeholder in placeholders)
     if unclaimed and any(DEFAULT_INPUT_PLACEHOLDER in text.text for text in texts):
-        reason = f"should have one for {DEFAULT_INPUT_PLACEHOLDER}, which stands in the graph"
+        reason = f"The graph contains {DEFAULT_INPUT_PLACEHOLDER}. Add a property for it."
         yield FieldProblem("properties", reason)
 
 
@@ -227,21 +239,25 @@ def _check_places(where: str, each: Property, found: Sequence[Text], of_files: S
         place = f"the input {text.input[:100]!r} of node {text.node_id[:100]} ({text.class_type[:100]})"
         if text.in_pair:
             # A text and a number there, both chosen by a user, would be a link to any node of the graph.
-            yield FieldProblem(where, f"stands in a list of two in {place}, where links between nodes stand")
+            yield FieldProblem(
+                where, f"The placeholder is in a list of two in {place}, which is the form of a link between nodes."
+            )
         elif each.type is PropertyType.TEXT and takes_file(text.class_type, text.input):
-            reason = f"stands in {place}, which names a file; free text must not go there: make it a choice or a file"
+            reason = f"The placeholder is in {place}, which names a file. Use a choice or a file, not free text."
             yield FieldProblem(where, reason)
         elif each.type is PropertyType.TEXT and text.node_id in of_files:
-            reason = f"stands in {place}, which is linked to where a file is named; free text must not go there"
+            reason = (
+                f"The placeholder is in {place}, which is linked to the name of a file. Do not use free text there."
+            )
             yield FieldProblem(where, reason)
 
 
 def check_output(graph: Graph, output_node_id: str | None, extension: str, mime_type: str) -> Iterator[FieldProblem]:
     if output_node_id is not None and output_node_id not in graph:
-        yield FieldProblem("output_node_id", f"node {output_node_id!r} is not in the graph")
+        yield FieldProblem("output_node_id", f"The node {output_node_id!r} is not in the graph.")
     usual = MIME_TYPES.get(extension, mime_type)
     if usual != mime_type:
-        yield FieldProblem("output_mime_type", f"is {usual} for files that end in .{extension}")
+        yield FieldProblem("output_mime_type", f"Files that end in .{extension} have the type {usual}.")
 
 
 def input_placeholder(properties: Sequence[Property]) -> str:
@@ -262,13 +278,18 @@ def check_overrides(properties: Sequence[Property], overrides: Mapping[str, Any]
         where = f"overrides.{key[:100]}"
         each = by_key.get(key)
         if each is None:
-            problems.append(FieldProblem(where, "is not a property of this workflow"))
+            problems.append(FieldProblem(where, "This workflow has no such property."))
         elif each.is_primary_input:
-            problems.append(FieldProblem(where, "is the user's own file and cannot be set here"))
+            problems.append(FieldProblem(where, "This property is the user's own file. An effect cannot set it."))
         else:
             problems.extend(_check_default(where, each.model_copy(update={"default": value}), properties))
     for each in properties:
         hidden = not each.user_configurable and not each.is_primary_input
         if hidden and each.required and each.default is None and each.key not in overrides:
-            problems.append(FieldProblem(f"overrides.{each.key}", "is required, and no user may set it"))
+            problems.append(
+                FieldProblem(
+                    f"overrides.{each.key}",
+                    "The effect must set this property: it is required, and users cannot set it.",
+                )
+            )
     return problems

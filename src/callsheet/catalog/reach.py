@@ -23,8 +23,8 @@ def check_reach(graph: Graph, output_node_id: str | None) -> list[FieldProblem]:
         return []
     some = ", ".join(sorted(unused, key=lambda node_id: (len(node_id), node_id))[:5])
     reason = (
-        f"has {len(unused)} nodes that lead to no output, for example {some[:200]}; at most {MOST_UNUSED} are allowed. "
-        "Remove them from the graph"
+        f"The graph has {len(unused)} nodes that lead to no output, for example {some[:200]}. "
+        f"The limit is {MOST_UNUSED}. Remove them from the graph."
     )
     return [FieldProblem("graph", reason)]
 

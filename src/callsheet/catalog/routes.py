@@ -53,14 +53,14 @@ def effect_router(catalog: CatalogRoom, waits_of: WaitsOf, authentication: Authe
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Effect]:
-        """The effects on offer, newest first, each with its preview and what a job may expect now."""
+        """The published effects, newest first, each with its preview and the current waiting time of a job."""
         offers, more = await catalog.effects.list_published(search, category, cursor, limit)
         effects = await shown(principal, offers)
         return Page(items=effects, next_cursor=str(effects[-1].id) if more else None)
 
     @router.get("/{effect}")
     async def get_effect(effect: Slug, principal: Principal = Depends(authentication.user)) -> Effect:
-        """One effect, by id or slug: what it works on, what you may set, and what a job may expect now."""
+        """One effect, by id or slug: its input, the values you may set, and the current waiting time of a job."""
         [found] = await shown(principal, [await catalog.effects.get_published(effect)])
         return found
 
@@ -82,12 +82,12 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[WorkflowSummary]:
-        """What can run, newest first."""
+        """The workflows, newest first."""
         return await catalog.workflows.list(is_active, cursor, limit, with_actors=with_actors)
 
     @router.post("", status_code=201)
     async def create_workflow(body: CreateWorkflow, principal: Principal = manage) -> WorkflowDetail:
-        """Makes a workflow of a ComfyUI graph in API format."""
+        """Creates a workflow from a ComfyUI graph in API format."""
         return await catalog.workflows.create(body, actor_of(principal))
 
     @router.get("/{workflow}")
@@ -99,7 +99,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     async def update_workflow(
         workflow: WorkflowSlug, body: UpdateWorkflow, principal: Principal = manage
     ) -> WorkflowDetail:
-        """Changes a workflow. Jobs that were submitted keep the graph they were built from."""
+        """Changes a workflow. Jobs that were already submitted do not change."""
         return await catalog.workflows.update(workflow, body, actor_of(principal))
 
     @router.delete("/{workflow}", status_code=204)
@@ -109,12 +109,12 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
 
     @router.post("/{workflow}/activate")
     async def activate_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> WorkflowDetail:
-        """Switches it on: its effects take jobs, and workers get them."""
+        """Switches the workflow on: its effects accept jobs, and workers get them."""
         return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=True), actor_of(principal))
 
     @router.post("/{workflow}/deactivate")
     async def deactivate_workflow(workflow: WorkflowSlug, principal: Principal = manage) -> WorkflowDetail:
-        """Switches it off: its effects take no jobs, and what is queued waits until its deadline."""
+        """Switches the workflow off: its effects accept no jobs, and queued jobs wait until their deadline."""
         return await catalog.workflows.update(workflow, UpdateWorkflow(is_active=False), actor_of(principal))
 
     return router
@@ -147,12 +147,12 @@ def admin_effect_router(catalog: CatalogRoom, authentication: Authentication) ->
 
     @router.patch("/{effect}")
     async def update_effect(effect: Slug, body: UpdateEffect, principal: Principal = manage) -> EffectRecord:
-        """Changes an effect; jobs that were submitted keep what they were built from."""
+        """Changes an effect. Jobs that were already submitted do not change."""
         return await catalog.effects.update(effect, body, actor_of(principal))
 
     @router.delete("/{effect}", status_code=204)
     async def delete_effect(effect: Slug, principal: Principal = manage) -> None:
-        """Deletes an effect that no job was made with; otherwise unpublish it."""
+        """Deletes an effect that has no jobs. Unpublish an effect with jobs instead."""
         await catalog.effects.delete(effect, actor_of(principal))
 
     return router
@@ -175,7 +175,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
 
     @router.post("", status_code=201)
     async def create_asset(body: CreateAsset, principal: Principal = manage) -> CreatedAsset:
-        """Gives an address to upload the bytes to."""
+        """Returns a URL to upload the file to."""
         return await catalog.assets.create(body, actor_of(principal))
 
     @router.get("/{asset_id}")
@@ -184,7 +184,7 @@ def admin_asset_router(catalog: CatalogRoom, authentication: Authentication) -> 
 
     @router.post("/{asset_id}/confirm")
     async def confirm_asset(asset_id: UUID, principal: Principal = manage) -> Asset:
-        """Checks what was uploaded; from then on workflows and effects may name the asset."""
+        """Checks the uploaded file. After that workflows and effects can use the asset."""
         return await catalog.assets.confirm(asset_id, actor_of(principal))
 
     return router

@@ -74,8 +74,8 @@ class Workflows:
                 **values,
             )
             if row is None:
-                problem = FieldProblem("slug", "is taken already")
-                raise Conflict(f"There is a workflow {request.slug!r} already.", errors=[problem])
+                problem = FieldProblem("slug", "This slug is already in use.")
+                raise Conflict(f"A workflow {request.slug!r} already exists.", errors=[problem])
             await judge(connection, row["id"], required)
             await record(connection, actor, "workflow.create", "workflow", request.slug, graph=path)
         return WorkflowDetail(**row, graph=graph)
@@ -127,7 +127,9 @@ class Workflows:
         storage under a key made of its content, so a workflow of the same slug and graph finds it again."""
         row = await self._row(slug)
         if slug.startswith("actor:"):
-            raise WrongState("This workflow belongs to an actor, and is made again at the next start. Deactivate it.")
+            raise WrongState(
+                "This workflow belongs to an actor, and the next start creates it again. Deactivate it instead."
+            )
         try:
             async with self._databases.central.transaction() as connection:
                 if not await SQL["delete_workflow"].run(connection, id=row["id"]):
@@ -135,8 +137,8 @@ class Workflows:
                 await record(connection, actor, "workflow.delete", "workflow", slug)
         except asyncpg.ForeignKeyViolationError as violation:
             if violation.table_name == "effects":
-                raise InUse(f"Effects are made of workflow {slug}. Delete them first.") from None
-            raise InUse(f"Jobs were made with workflow {slug}. Leave it deactivated instead.") from None
+                raise InUse(f"Workflow {slug} has effects. Delete them first.") from None
+            raise InUse(f"Workflow {slug} has jobs. Leave it deactivated instead.") from None
 
     async def get(self, slug: str) -> WorkflowDetail:
         row = await self._row(slug)
@@ -170,7 +172,7 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
     """The graph as it is stored, or a refusal that names every problem."""
     if graph is None:
         if properties:
-            raise InvalidRequest.field("properties", "belong to a graph, and there is none")
+            raise InvalidRequest.field("properties", "Properties need a graph, and this workflow has none.")
         return None
     problems = check_graph(graph)
     if not problems:
@@ -179,16 +181,15 @@ def checked(graph: Graph | None, properties: Sequence[Property], values: dict[st
         problems = [*check_properties(properties, graph), *check_output(graph, *output)]
         problems += check_reach(graph, values["output_node_id"])
         if len(encoded(graph)) > LARGEST_GRAPH:
-            problems.append(FieldProblem("graph", f"should have at most {LARGEST_GRAPH} bytes"))
+            problems.append(FieldProblem("graph", f"The graph must have at most {LARGEST_GRAPH} bytes as JSON."))
     refuse(problems)
     return dict(graph)
 
 
 def refuse(problems: Sequence[FieldProblem]) -> None:
-    """Raises what a request with these problems is answered with, if there are any."""
+    """Raises InvalidRequest if there are problems."""
     if problems:
-        first = "; ".join(f"{problem.field}: {problem.reason}" for problem in problems[:3])
-        raise InvalidRequest(first, errors=problems[:MOST_PROBLEMS])
+        raise InvalidRequest.of(problems[:MOST_PROBLEMS])
 
 
 async def _require_assets(connection: Connection, properties: Sequence[Property]) -> None:
@@ -204,6 +205,6 @@ async def _require_effects_fit(connection: Connection, workflow_id: int, propert
     problems = []
     for effect in await SQL["effects_of_workflow"].rows(connection, workflow_id=workflow_id):
         for problem in check_overrides(properties, effect["overrides"]):
-            reason = f"do not fit the effect {effect['slug']!r}: its {problem.field} {problem.reason}"
+            reason = f"The effect {effect['slug']!r} would not fit any more. {problem}"
             problems.append(FieldProblem("properties", reason))
     refuse(problems)

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 tenants = typer.Typer(help="The tenants of this installation.", no_args_is_help=True)
-users = typer.Typer(help="The people of a tenant.", no_args_is_help=True)
+users = typer.Typer(help="Users of a tenant.", no_args_is_help=True)
 keys = typer.Typer(help="API keys.", no_args_is_help=True)
 
 EMAIL = typer.Argument(help="E-mail address of the user.")
@@ -71,13 +71,15 @@ class Rooms(NamedTuple):
 def create_tenant(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
-    pool: str | None = typer.Option(None, help="Pool to live in. Default: the one with the fewest tenants."),
+    pool: str | None = typer.Option(
+        None, help="Pool that holds the tenant's data. Default: the pool with the fewest tenants."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create a tenant."""
     request = checked(CreateTenantRequest, slug=slug, name=name or slug, pool=pool)
     tenant = _with_accounts(lambda rooms: rooms.accounts.create_tenant(request))
-    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} lives in {tenant.pool}.")
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} was created in the pool {tenant.pool}.")
 
 
 @tenants.command("list")
@@ -93,14 +95,14 @@ def list_tenants(as_json: bool = AS_JSON) -> None:
 
 @tenants.command("disable")
 def disable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
-    """Refuse all users of a tenant at once. Its accepted jobs, queued ones too, run and are settled."""
+    """Block all users of a tenant at once. Its accepted jobs, including queued ones, still run and are settled."""
     tenant = _with_tenant(slug, lambda rooms, id: rooms.management.disable_tenant(rooms.manager, id))
-    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is disabled. Its accepted jobs go on.")
+    print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is disabled. Its accepted jobs continue.")
 
 
 @tenants.command("enable")
 def enable_tenant(slug: str = typer.Argument(help="Short name of the tenant."), as_json: bool = AS_JSON) -> None:
-    """Let the users of a disabled tenant in again."""
+    """Unblock the users of a disabled tenant."""
     tenant = _with_tenant(slug, lambda rooms, id: rooms.management.enable_tenant(rooms.manager, id))
     print_json(tenant) if as_json else out.print(f"Tenant {tenant.slug} is enabled.")
 
@@ -111,15 +113,15 @@ def create_user(
     tenant: str = typer.Option(..., help="Short name of the tenant."),
     role: Role = typer.Option(
         Role.USER,
-        help="What the user may do: own things (user), manage its tenant (tenant_admin), everything (operator), or see "
-        "everything and change nothing (viewer).",
+        help="What the user may do: use own data (user), manage the tenant (tenant_admin), everything (operator), or "
+        "see everything and change nothing (viewer).",
     ),
     admin: bool = typer.Option(False, "--admin", help="The old name of --role operator."),
     name: str = typer.Option("", help="Name for people."),
     password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Create a user. Without a terminal or --password-stdin a password is made up and printed once."""
+    """Create a user. Without a terminal and without --password-stdin, a random password is printed once."""
     password, made_up = _new_password(password_stdin)
     if admin:
         if role not in (Role.USER, Role.OPERATOR):
@@ -155,7 +157,7 @@ def set_password(
     email: str,
     password_stdin: bool = typer.Option(False, "--password-stdin", help="Read the password from standard input."),
 ) -> None:
-    """Give a user a new password and end all their sessions and API keys."""
+    """Set a new password of a user, and end all sessions and API keys of the user."""
     password, made_up = _new_password(password_stdin)
     _with_accounts(lambda rooms: rooms.accounts.set_password(email.strip().lower(), password))
     out.print(f"Password: {password}" if made_up else "Done.")
@@ -210,21 +212,21 @@ def change_role(
     role: Role = typer.Argument(help="user, tenant_admin, operator or viewer."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Give a user another role. A user who becomes an operator or a viewer loses all keys and sessions."""
+    """Change the role of a user. A user who becomes an operator or a viewer loses all keys and sessions."""
     user = _with_user(email, lambda rooms, id: rooms.management.change_role(rooms.manager, id, role))
     print_json(user) if as_json else out.print(f"User {user.email} is {user.role.value} of {user.tenant}.")
 
 
 @users.command("disable")
 def disable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
-    """Refuse a user's keys and end the sessions at once. Jobs under way go on and are settled."""
+    """Block a user's keys and end the sessions at once. Active jobs continue and are settled."""
     user = _with_user(email, lambda rooms, id: rooms.management.disable(rooms.manager, id))
-    print_json(user) if as_json else out.print(f"User {user.email} is disabled. Jobs under way go on.")
+    print_json(user) if as_json else out.print(f"User {user.email} is disabled. Active jobs continue.")
 
 
 @users.command("enable")
 def enable_user(email: str = EMAIL, as_json: bool = AS_JSON) -> None:
-    """Let a disabled user in again; the keys work again."""
+    """Unblock a disabled user. The keys work again."""
     user = _with_user(email, lambda rooms, id: rooms.management.enable(rooms.manager, id))
     print_json(user) if as_json else out.print(f"User {user.email} is enabled.")
 
@@ -235,7 +237,7 @@ def delete_user(
     cancel_jobs: bool = typer.Option(False, "--cancel-jobs", help="Cancel active jobs and runs instead of refusing."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Delete a user for good. Keys and sessions are removed, e-mail address and name are anonymised; jobs and the
+    """Delete a user permanently. Keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
     ledger keep the user's id."""
 
     async def delete(rooms: Rooms, user_id: UUID) -> User:
@@ -248,20 +250,20 @@ def delete_user(
 
 @keys.command("create")
 def create_key(
-    user: str = typer.Option(..., help="E-mail address of the user it acts for."),
-    name: str = typer.Option("cli", help="What it is for."),
+    user: str = typer.Option(..., help="E-mail address of the user who owns the key."),
+    name: str = typer.Option("cli", help="Name of the key, for example what it is used for."),
     scopes: list[KeyScope] | None = typer.Option(
         None,
         "--scope",
-        help="What the key may do: see the user's things (read), upload, submit and change them (submit), or "
-        "administer (admin). Can be repeated. Default: everything that the user's role allows.",
+        help="What the key may do: see the user's data (read), upload, submit and change (submit), or administer "
+        "(admin). Can be repeated. Default: everything that the user's role allows.",
     ),
     expires_days: int | None = typer.Option(
-        None, min=1, max=3650, help="Number of days that the key works. Default: until it is revoked."
+        None, min=1, max=3650, help="Number of days until the key expires. Default: it does not expire."
     ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Create an API key. It is printed this once."""
+    """Create an API key. It is printed only this once."""
     expires_at = None if expires_days is None else datetime.now(UTC) + timedelta(days=expires_days)
     request = checked(CreateKeyRequest, name=name, scopes=scopes or None, expires_at=expires_at)
 
@@ -304,7 +306,7 @@ def list_keys(user: str = typer.Option(..., help="E-mail address of the user."),
 
 @keys.command("revoke")
 def revoke_key(key: str = typer.Argument(help="Id of the key, or the characters that lists show.")) -> None:
-    """Revoke an API key, at once and for good."""
+    """Revoke an API key at once and permanently."""
     revoked = _with_accounts(lambda rooms: rooms.keys.revoke_as_operator(key.rstrip("…")))
     out.print(f"Key {revoked.prefix}… ({revoked.name}) is revoked.")
 
@@ -333,7 +335,7 @@ def _new_password(from_stdin: bool) -> tuple[str, bool]:
     if not 10 <= len(password) <= 256:
         raise OperatorError("A password has 10 to 256 characters.")
     if password in PUBLISHED_PASSWORDS:
-        raise OperatorError("Callsheet published this password, so everybody can know it. Choose another one.")
+        raise OperatorError("Callsheet published this password, so anyone can know it. Choose another one.")
     return password, False
 
 

@@ -23,6 +23,7 @@ from callsheet.toolbox.redirects import refuse_astray
 from callsheet.toolbox.retry import backoff_seconds
 from callsheet.wire.base import Page
 from callsheet.wire.catalog import Effect
+from callsheet.wire.errors import FieldProblem
 from callsheet.wire.jobs import TERMINAL, Job, JobEvent, JobOutput, JobProgress
 from callsheet.wire.media import CreatedUpload, File, UploadRequest, Video
 from callsheet.wire.problems import Problem, ProblemField
@@ -151,7 +152,7 @@ class Client:
                 answer = await self._storage.put(upload.url, content=body, headers=headers)
             except httpx.RequestError as error:
                 if attempt == ATTEMPTS:
-                    raise OperatorError(f"The upload broke off ({type(error).__name__}).") from None
+                    raise OperatorError(f"The upload was interrupted ({type(error).__name__}).") from None
             else:
                 if answer.is_success:
                     return
@@ -163,7 +164,7 @@ class Client:
         """Writes the file under its name only when all of it is there and is what it should be."""
         url = output.url
         if url is None:
-            raise OperatorError(f"{output.name} cannot be fetched: it is not there any more.")
+            raise OperatorError(f"{output.name} cannot be fetched: it no longer exists.")
 
         async def all_of_it(part: Path) -> None:
             for attempt in range(1, ATTEMPTS + 1):
@@ -172,10 +173,10 @@ class Client:
                     break
                 except httpx.RequestError as error:
                     if attempt == ATTEMPTS:
-                        raise OperatorError(f"The download broke off ({type(error).__name__}).") from None
+                        raise OperatorError(f"The download was interrupted ({type(error).__name__}).") from None
                     await _pause(attempt)
             if output.sha256 is not None and digest != output.sha256:
-                raise OperatorError(f"What was downloaded is not {output.name}: its checksum differs. Try again.")
+                raise OperatorError(f"The download of {output.name} has a wrong checksum. Try again.")
 
         await _written(target, all_of_it)
 
@@ -186,7 +187,7 @@ class Client:
             try:
                 await _download(self._http, path, part, counted)
             except httpx.RequestError as error:
-                raise OperatorError(f"The download broke off ({type(error).__name__}). Try again.") from None
+                raise OperatorError(f"The download was interrupted ({type(error).__name__}). Try again.") from None
 
         await _written(target, all_of_it)
 
@@ -219,7 +220,7 @@ class Client:
             if answer.status_code != httpx.codes.OK:
                 await answer.aread()
                 if answer.status_code in PASSING:
-                    raise Away(f"it answered {answer.status_code}")
+                    raise Away(f"it returned the status {answer.status_code}")
                 raise _refusal(answer)
             async for name, position, data in messages(answer.aiter_lines()):
                 if name == "progress":
@@ -236,7 +237,9 @@ class Client:
             except httpx.TransportError as error:
                 if attempt == attempts:
                     reason = type(error).__name__
-                    raise OperatorError(f"Nobody answers at {self.url} ({reason}). Is it running there?") from None
+                    raise OperatorError(
+                        f"No control plane responds at {self.url} ({reason}). Is it running there?"
+                    ) from None
             else:
                 if answer.is_success:
                     return _read(model, answer, self.url)
@@ -297,7 +300,7 @@ async def messages(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str | 
 def media_type(path: Path) -> str:
     guessed = TYPES.get(path.suffix.lower()) or mimetypes.guess_type(path.name)[0]
     if guessed is None or guessed.partition("/")[0] not in ("image", "video", "audio"):
-        raise OperatorError(f"{path} has no ending of a video, image or audio file, such as .mp4 or .png.")
+        raise OperatorError(f"{path} does not end like a video, image or audio file, for example .mp4 or .png.")
     return guessed
 
 
@@ -327,7 +330,7 @@ def _read(model: type[Model], answer: httpx.Response, url: str) -> Model:
     try:
         return model.model_validate_json(answer.content)
     except ValidationError:
-        raise OperatorError(f"What answers at {url} does not look like Callsheet.") from None
+        raise OperatorError(f"The server at {url} does not look like Callsheet.") from None
 
 
 def _refusal(answer: httpx.Response) -> Refused:
@@ -335,7 +338,7 @@ def _refusal(answer: httpx.Response) -> Refused:
         problem = Problem.model_validate_json(answer.content)
     except ValidationError:
         where = answer.request.url.host
-        return Refused(f"{where} answered {answer.status_code}.", "unknown", answer.status_code)
+        return Refused(f"{where} returned the status {answer.status_code}.", "unknown", answer.status_code)
     return Refused(sentence_of(problem), problem.code, problem.status, problem.errors or ())
 
 
@@ -343,11 +346,11 @@ def sentence_of(problem: Problem) -> str:
     if problem.code == "not_authenticated":
         return (
             "The API key is missing, wrong or revoked. Log in with another one: callsheet login. "
-            "`callsheet keys create --user EMAIL` makes one on the control plane."
+            "To create one on the control plane, run: callsheet keys create --user EMAIL"
         )
     if problem.errors:
         # As they were written on the command line.
-        return "; ".join(f"{_as_written(each.field)}: {each.reason}" for each in problem.errors) + "."
+        return " ".join(str(FieldProblem(_as_written(each.field), each.reason)) for each in problem.errors)
     return f"{problem.title} {problem.detail}" if problem.detail else problem.title
 
 

@@ -104,8 +104,8 @@ def checked(model: type[Model], /, **values: object) -> Model:
         first = invalid.errors()[0]
         field = ".".join(str(part) for part in first["loc"])
         # Of what is missing there is nothing to show, and of a megabyte not all.
-        given = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}:"
-        raise OperatorError(f"{field}{given} {reason_of(first)}.") from None
+        given = "" if first["type"] == "missing" else f" is {reprlib.repr(first['input'])}"
+        raise OperatorError(f"{field}{given}: {reason_of(first)}") from None
 
 
 def _plain(value: object) -> object:

@@ -51,7 +51,7 @@ def status(as_json: bool = typer.Option(False, "--json", help="Print JSON.")) ->
 def migrate(
     create: bool = typer.Option(False, "--create", help="Create the installation if there is none yet."),
 ) -> None:
-    """Bring central and every pool to the schema of this version."""
+    """Migrate central and every pool to the schema of this version."""
     applied = asyncio.run(_migrate(load_settings(), create))
     for name, labels in applied.items():
         out.print(f"{name}: {', '.join(labels) if labels else 'up to date'}")
@@ -59,16 +59,17 @@ def migrate(
 
 @app.command("add-pool")
 def add_pool(
-    name: str = typer.Argument(help="Name of the pool, like pool_2."),
+    name: str = typer.Argument(help="Name of the pool, for example pool_2."),
     dsn: str | None = typer.Argument(
         None,
-        help="Its database, without a password: postgresql://user@host/name. Default: CALLSHEET_POOL_DSN in the "
-        "environment, or you are asked for it. Both may have the password: postgresql://user:password@host/name.",
+        help="URL of the pool's database, without a password: postgresql://user@host/name. Default: "
+        "CALLSHEET_POOL_DSN in the environment, otherwise a prompt. Both may contain the password: "
+        "postgresql://user:password@host/name.",
     ),
 ) -> None:
-    """Add a database that tenants can live in."""
+    """Add a pool: a database that holds tenants."""
     applied = asyncio.run(_add_pool(load_settings(), name, _pool_dsn(dsn)))
-    out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; tenants can live there now.")
+    out.print(f"{name}: {', '.join(applied) if applied else 'up to date'}; it can hold tenants now.")
 
 
 @app.command()
@@ -91,7 +92,7 @@ def adopt(
 def repoint(
     pools: list[str] = typer.Argument(None, metavar="NAME=DSN …", help="A copy of each pool: pool_1=postgresql://…"),
     physical_copy: bool = typer.Option(
-        False, "--physical-copy", help="The copies of the pools are disk snapshots or copied data directories."
+        False, "--physical-copy", help="The pools were copied as disk snapshots or data directories."
     ),
 ) -> None:
     """This central is a copy, for example for staging: give it an installation id and pools of its own.
@@ -112,8 +113,8 @@ def shell(database: str = typer.Argument("central", help="central, or the name o
 
 @app.command()
 def stop() -> None:
-    """Stop the embedded PostgreSQL, whoever uses it."""
-    out.print("stopped" if asyncio.run(_stop(load_settings())) else "it was not running")
+    """Stop the embedded PostgreSQL, even if another process uses it."""
+    out.print("PostgreSQL was stopped." if asyncio.run(_stop(load_settings())) else "PostgreSQL was not running.")
 
 
 async def _status(settings: Settings) -> dict[str, Any]:
@@ -224,7 +225,7 @@ def _pool_dsn(given: str | None) -> str:
         if _has_password(given):
             raise OperatorError(
                 "A password on the command line can be read by other users of this machine, and stays in the shell's "
-                f"history. Set {POOL_DSN_VARIABLE} to the whole address, or leave it out to be asked for it."
+                f"history. Set {POOL_DSN_VARIABLE} to the whole URL, or leave it out to get a prompt."
             )
         return given
     dsn = given_pool_dsn()
@@ -286,7 +287,7 @@ async def _repoint(settings: Settings, dsns: dict[str, str], physical_copy: bool
         try:
             return new_id, await refusal(storage, new_id)
         except Unavailable as error:
-            return new_id, f"The storage at {storage.place} was not looked at: {error}"
+            return new_id, f"The storage at {storage.place} was not checked: {error}"
 
 
 @asynccontextmanager
@@ -320,7 +321,7 @@ async def _shell(settings: Settings, database: str) -> int:
         if database != CENTRAL:
             addresses |= {pool.name: pool.dsn for pool in await pool_addresses(settings, dsn)}
         if database not in addresses:
-            raise OperatorError(f"There is no database {database!r}. There are: {', '.join(addresses)}.")
+            raise OperatorError(f"There is no database {database!r}. Available: {', '.join(addresses)}.")
         command, environment = _psql(addresses[database])
         # psql takes Ctrl-C for itself; the server must stay until it has ended.
         signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -38,7 +38,7 @@ class Change:
 def read_declaration(file: Path) -> CreatePipeline:
     try:
         if file.stat().st_size > LARGEST_FILE:
-            raise OperatorError(f"{file} is too large to declare a pipeline.")
+            raise OperatorError(f"{file} is too large for the declaration of a pipeline.")
         # Editors on Windows begin a text with a mark.
         declared = tomllib.loads(file.read_text("utf-8-sig"))
     except OSError as error:

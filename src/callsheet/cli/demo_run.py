@@ -155,7 +155,9 @@ def _alone(home: Path) -> Iterator[None]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            raise OperatorError(f"A demo runs in {home} already. Name another directory with CALLSHEET_HOME.") from None
+            raise OperatorError(
+                f"A demo is already running in {home}. Name another directory with CALLSHEET_HOME."
+            ) from None
         yield
 
 
@@ -196,7 +198,7 @@ async def _unless(stop: asyncio.Event, agent: asyncio.Task[None], work: Awaitabl
             return None
         if agent.done():
             agent.result()
-            raise OperatorError("The worker left before its time.")
+            raise OperatorError("The worker stopped too early.")
         return working.result()
     finally:
         for task in (working, stopping):
@@ -271,7 +273,7 @@ async def _show(settings: Settings, client: Client) -> Shown:
     display = JobDisplay(err)
     ended = await follow(client, job, display)
     if ended.status is not JobStatus.COMPLETED:
-        reason = ended.error.message if ended.error is not None else "nobody says why"
+        reason = ended.error.message if ended.error is not None else "no reason was reported"
         raise OperatorError(f"The demo's job has {ended.status.value}: {reason}")
     await fetch_all(client, ended, result, exact=True)
     verdict = await asyncio.to_thread(compare_negative, sample, result)

@@ -104,7 +104,7 @@ def _secrets(settings: Settings) -> Finding:
         return Finding(
             "secrets",
             "warning",
-            "The secret key lives in this machine's data directory only.",
+            "The secret key is only in this machine's data directory.",
             "With more than one control plane, set the same CALLSHEET_SECRET_KEY on each.",
         )
     if (settings.home / SECOND_FILE).exists():
@@ -120,7 +120,7 @@ def _data_directory(settings: Settings) -> list[Finding]:
         Finding(
             "home",
             "warning",
-            f"Other users of this machine can look into the data directory {settings.home}.",
+            f"Other users of this machine can read the data directory {settings.home}.",
             f"Close it: chmod go-rw {settings.home}",
         )
     ]
@@ -262,7 +262,7 @@ async def _engine(settings: Settings) -> list[Finding]:
             Finding(
                 "engine",
                 "warning",
-                f"No ComfyUI answers at {url} ({reason}).",
+                f"No ComfyUI responds at {url} ({reason}).",
                 "Only a machine that renders needs one: start ComfyUI there, or set CALLSHEET_ENGINE__URL.",
             )
         ]
@@ -289,7 +289,7 @@ async def _providers(settings: Settings) -> list[Finding]:
             Finding(
                 "providers",
                 "warning",
-                f"{found} Replicate cannot call back to {settings.public_url}; its results are asked for.",
+                f"{found} Replicate cannot call back to {settings.public_url}; so its results are polled.",
                 "Set CALLSHEET_SERVER__PUBLIC_URL to where the internet reaches this.",
             ),
         ]
@@ -300,6 +300,6 @@ def _unpriced(names: list[str]) -> Finding:
     return Finding(
         "prices",
         "warning",
-        f"Tasks of {', '.join(names)} are refused: they reach a paid service, and no price is set.",
+        f"Tasks of {', '.join(names)} are refused: they call a paid service, and no price is set.",
         f"Set a price in tokens: CALLSHEET_TASKS__COSTS='{{\"{names[0]}\": 5}}'. A price of 0 makes it free.",
     )

@@ -22,7 +22,7 @@ def set_preview(effect: str, preview: str, before: Path | None) -> None:
     """`preview`: the id of a completed job, or a file."""
     job_id = _as_id(preview)
     if job_id is not None and before is not None:
-        raise OperatorError("A job brings what it was made of: leave --before out.")
+        raise OperatorError("A job already has its original. Leave --before out.")
 
     async def work(catalog: CatalogRoom, examples: JobExamples) -> None:
         from callsheet.identity.audit import OPERATOR

@@ -14,7 +14,7 @@ from callsheet.cli.console import err, out, print_json, print_table
 from callsheet.toolbox.errors import OperatorError
 from callsheet.wire.catalog import CreateEffect, EffectRecord, UpdateEffect
 
-effects = typer.Typer(help="What is on offer: workflows with a name and a price.", no_args_is_help=True)
+effects = typer.Typer(help="Effects: workflows with a name and a price.", no_args_is_help=True)
 
 EFFECT = typer.Argument(help="Id or short name of the effect.")
 
@@ -24,13 +24,19 @@ def create_effect(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
     workflow: str = typer.Option(..., help="Short name of the workflow."),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
-    description: str = typer.Option("", help="What it does."),
-    category: str = typer.Option("", help="Heading of the gallery that it stands under."),
-    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Required with --publish."),
-    values: list[str] = typer.Option([], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text."),
-    provider: str = typer.Option("self_hosted", help="Who runs it."),
-    stage: str = typer.Option("production", help="Stage of the workers that run it."),
-    publish: bool = typer.Option(False, "--publish", help="Put it on offer at once."),
+    description: str = typer.Option("", help="Description of the effect."),
+    category: str = typer.Option("", help="Heading of the effect in the gallery."),
+    cost: int | None = typer.Option(
+        None, help="Price of a job in tokens. 0 makes the effect free. Required with --publish."
+    ),
+    values: list[str] = typer.Option(
+        [],
+        "--set",
+        help="Set a value of the workflow: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise taken as text.",
+    ),
+    provider: str = typer.Option("self_hosted", help="Provider that runs the effect."),
+    stage: str = typer.Option("production", help="Stage of the workers that run the effect."),
+    publish: bool = typer.Option(False, "--publish", help="Publish the effect at once."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Create an effect."""
@@ -59,9 +65,9 @@ def create_effect(
         print_json(effect)
     else:
         offered = (
-            "is on offer"
+            "is published"
             if effect.is_published
-            else f"is not on offer yet. To publish it, run: callsheet effects publish {slug}"
+            else f"is not published yet. To publish it, run: callsheet effects publish {slug}"
         )
         out.print(f"Effect {effect.slug} of {effect.workflow} costs {effect.credits_cost} and {offered}.")
 
@@ -77,7 +83,7 @@ def list_effects(as_json: bool = AS_JSON) -> None:
             (row.slug, row.name, row.workflow, row.credits_cost, "yes" if row.is_published else "no", row.id)
             for row in page.items
         ]
-        print_table(("slug", "name", "workflow", "cost", "on offer", "id"), rows)
+        print_table(("slug", "name", "workflow", "cost", "published", "id"), rows)
 
 
 @effects.command("show")
@@ -87,7 +93,7 @@ def show_effect(effect: str = EFFECT, as_json: bool = AS_JSON) -> None:
     if as_json:
         print_json(found)
         return
-    out.print(f"{found.slug}: {found.name}{'' if found.is_published else ' (not on offer)'}")
+    out.print(f"{found.slug}: {found.name}{'' if found.is_published else ' (not published)'}")
     if found.description:
         out.print(found.description)
     rows = [
@@ -115,26 +121,29 @@ def _preview_text(effect: EffectRecord) -> str:
 def update_effect(
     effect: str = EFFECT,
     name: str | None = typer.Option(None, help="Name for people."),
-    description: str | None = typer.Option(None, help="What it does."),
-    category: str | None = typer.Option(None, help="Heading of the gallery that it stands under."),
+    description: str | None = typer.Option(None, help="Description of the effect."),
+    category: str | None = typer.Option(None, help="Heading of the effect in the gallery."),
     preview: str | None = typer.Option(
         None,
         metavar="JOB_ID|FILE",
-        help="What the gallery shows: the id of a completed job, or an image or video file. All users will see it.",
+        help="Preview in the gallery: the id of a completed job, or an image or video file. All users will see it.",
     ),
-    before: Path | None = typer.Option(None, help="With a file as --preview: what that was made of."),
+    before: Path | None = typer.Option(None, help="With a file as --preview: the original before the effect."),
     no_preview: bool = typer.Option(False, "--no-preview", help="Remove the preview."),
-    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free."),
+    cost: int | None = typer.Option(None, help="Price of a job in tokens. 0 makes the effect free."),
     workflow: str | None = typer.Option(None, help="Short name of another workflow."),
     values: list[str] = typer.Option(
-        [], "--set", help="A value of the workflow: KEY=VALUE, as JSON or text. Other values stay as they are."
+        [],
+        "--set",
+        help="Set a value of the workflow: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise "
+        "taken as text. Other values do not change.",
     ),
-    unset: list[str] = typer.Option([], "--unset", help="Key of a value that falls back to the workflow's default."),
-    provider: str | None = typer.Option(None, help="Who runs it."),
-    stage: str | None = typer.Option(None, help="Stage of the workers that run it."),
+    unset: list[str] = typer.Option([], "--unset", help="Key of a value to reset to the workflow's default."),
+    provider: str | None = typer.Option(None, help="Provider that runs the effect."),
+    stage: str | None = typer.Option(None, help="Stage of the workers that run the effect."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Change an effect. Jobs that were submitted keep what they were built from."""
+    """Change an effect. Jobs that were already submitted do not change."""
     from callsheet.cli.effect_previews import remove_preview, set_preview
     from callsheet.cli.values import read_pairs
 
@@ -173,9 +182,9 @@ def update_effect(
 
 @effects.command("delete")
 def delete_effect(
-    effect: str = EFFECT, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+    effect: str = EFFECT, yes: bool = typer.Option(False, "--yes", "-y", help="Delete the effect without confirmation.")
 ) -> None:
-    """Delete an effect that no job was made with; otherwise unpublish it."""
+    """Delete an effect that has no jobs. An effect with jobs can only be unpublished."""
     from callsheet.identity.audit import OPERATOR
 
     require_consent(f"effect {effect}", yes)
@@ -186,9 +195,11 @@ def delete_effect(
 @effects.command("publish")
 def publish_effect(
     effect: str = EFFECT,
-    cost: int | None = typer.Option(None, help="Tokens a job costs; 0 makes it free. Default: the effect's price."),
+    cost: int | None = typer.Option(
+        None, help="Price of a job in tokens. 0 makes the effect free. Default: the current price."
+    ),
 ) -> None:
-    """Put an effect on offer."""
+    """Publish an effect."""
     if cost is None and with_catalog(lambda catalog: catalog.effects.get(effect)).credits_cost == 0:
         cost = _asked_cost(effect)
     _publish(effect, is_published=True, **({} if cost is None else {"credits_cost": cost}))
@@ -196,13 +207,13 @@ def publish_effect(
 
 @effects.command("unpublish")
 def unpublish_effect(effect: str = EFFECT) -> None:
-    """Take an effect off offer; its jobs go on."""
+    """Unpublish an effect. Its jobs continue."""
     _publish(effect, is_published=False)
 
 
 def _publish(effect: str, **changes: object) -> None:
     changed = _changed(effect, changes)
-    offered = f"on offer and costs {changed.credits_cost}" if changed.is_published else "not on offer"
+    offered = f"published and costs {changed.credits_cost}" if changed.is_published else "not published"
     out.print(f"Effect {changed.slug} is {offered}.")
 
 

@@ -22,7 +22,7 @@ class Finding:
 def clock_finding(whose: str, drift_seconds: float) -> Finding:
     message = f"The {whose}'s clock and this machine's differ by {abs(drift_seconds):.2f} s."
     if abs(drift_seconds) > CLOCK_TOLERANCE_SECONDS:
-        advice = "Run a time service (chrony, systemd-timesyncd) on both; signed addresses expire by the clock."
+        advice = "Run a time service (chrony, systemd-timesyncd) on both: signed URLs expire by the clock."
         return Finding("clock", "problem", message, advice)
     return Finding("clock", "ok", message)
 

@@ -31,17 +31,17 @@ if TYPE_CHECKING:
 Result = TypeVar("Result")
 
 fleets = typer.Typer(help="Fleets of workers, and the workflows they serve.", no_args_is_help=True)
-tokens = typer.Typer(help="Registration tokens: what workers of a fleet register with.", no_args_is_help=True)
+tokens = typer.Typer(help="Registration tokens, with which workers join a fleet.", no_args_is_help=True)
 fleets.add_typer(tokens, name="tokens")
-workers = typer.Typer(help="The workers that are registered.", no_args_is_help=True)
+workers = typer.Typer(help="Registered workers.", no_args_is_help=True)
 
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 STAGE = typer.Option("production", help="Stage of the fleet.")
 WORKER = typer.Argument(help="Id of the worker.")
-TOKEN = typer.Argument(help="Id of the token, or how it begins, as the list shows it.")
+TOKEN = typer.Argument(help="Id of the token, or its first characters from the list.")
 HOUR = 3600
 QUEUES = typer.Option(
-    None, "--tasks", metavar="QUEUE", help="Also the tasks of this queue, of every actor there is now. Can be repeated."
+    None, "--tasks", metavar="QUEUE", help="Also serve the tasks of all current actors in this queue. Can be repeated."
 )
 # As identity.audit names whoever works on the databases directly; not imported, because it needs the server parts.
 OPERATOR = "operator"
@@ -52,7 +52,7 @@ WATCH_SECONDS = 2.0
 @fleets.command("create")
 def create_fleet(
     slug: str = typer.Argument(help="Short name: lower-case letters, digits and dashes."),
-    workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="Workflows it serves."),
+    workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="Workflows that the fleet serves."),
     queues: list[str] = QUEUES,
     stage: str = STAGE,
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
@@ -100,13 +100,15 @@ def _why(fleet: Fleet) -> str | None:
         return None
     if fleet.scaling.driver_error is not None:
         return f"The driver {fleet.scaling.driver} fails: {fleet.scaling.driver_error}"
-    return fleet.scaling.reason or "The autoscaler has not looked at it yet."
+    return fleet.scaling.reason or "The autoscaler has not checked it yet."
 
 
 @fleets.command("assign")
 def assign_fleet(
     slug: str = typer.Argument(help="Short name of the fleet."),
-    workflow_slugs: list[str] = typer.Argument(None, metavar="[WORKFLOW]...", help="All the workflows it serves."),
+    workflow_slugs: list[str] = typer.Argument(
+        None, metavar="[WORKFLOW]...", help="All workflows that the fleet serves."
+    ),
     queues: list[str] = QUEUES,
     stage: str = STAGE,
     as_json: bool = AS_JSON,
@@ -126,7 +128,7 @@ def assign_fleet(
 def delete_fleet(
     slug: str = typer.Argument(help="Short name of the fleet."),
     stage: str = STAGE,
-    force: bool = typer.Option(False, "--force", help="Revoke its workers first; their jobs go back to the queue."),
+    force: bool = typer.Option(False, "--force", help="Revoke the fleet's workers first. Their jobs are requeued."),
 ) -> None:
     """Delete a fleet. A fleet with registered workers is kept, unless --force is given."""
 
@@ -158,8 +160,8 @@ def show_secret() -> None:
     asyncio.run(require_installation(settings))
     if settings.fleet.secret is None and not is_loopback_url(settings.public_url):
         raise OperatorError(
-            f"No shared secret is set, and this control plane serves others too ({settings.public_url}). Create a "
-            "registration token for each fleet: callsheet fleets tokens create FLEET"
+            f"No shared secret is set, and this control plane serves other machines too ({settings.public_url}). "
+            "Create a registration token for each fleet: callsheet fleets tokens create FLEET"
         )
     out.print(fleet_secret(settings.fleet, master_secret(settings, create=False)))
     if settings.fleet.secret is None:
@@ -171,10 +173,12 @@ def show_secret() -> None:
 def create_token(
     fleet: str = typer.Argument(help="Short name of the fleet."),
     stage: str = STAGE,
-    name: str | None = typer.Option(None, help="What it is for, such as a machine image. Default: workers."),
+    name: str | None = typer.Option(
+        None, help="Name of the token, for example the machine image it is used in. Default: workers."
+    ),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Create a registration token and print it. It is shown this once. Workers get it as FLEET_SECRET."""
+    """Create a registration token and print it. It is shown only this once. Workers get it as FLEET_SECRET."""
     request = checked(CreateFleetTokenRequest, name=name)
 
     async def create(room: FleetRoom) -> CreatedFleetToken:
@@ -186,7 +190,7 @@ def create_token(
 
 @tokens.command("list")
 def list_tokens(
-    fleet: str | None = typer.Argument(None, help="Only tokens of the fleet of this short name."),
+    fleet: str | None = typer.Argument(None, help="Only tokens of this fleet (short name)."),
     stage: str = STAGE,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -221,10 +225,10 @@ def list_tokens(
 @tokens.command("rotate")
 def rotate_fleet_token(
     token: str = TOKEN,
-    overlap_hours: float = typer.Option(OVERLAP_SECONDS / HOUR, help="How long the old token is accepted, too."),
+    overlap_hours: float = typer.Option(OVERLAP_SECONDS / HOUR, help="How long the old token is still accepted."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Print a new registration token that takes the place of this one. The old one is accepted for a day, too."""
+    """Print a new registration token that replaces this one. The old token is still accepted for a day."""
     request = checked(RotateFleetTokenRequest, overlap_seconds=round(overlap_hours * HOUR))
 
     async def rotate(room: FleetRoom) -> CreatedFleetToken:
@@ -236,7 +240,7 @@ def rotate_fleet_token(
 
 @tokens.command("revoke")
 def revoke_fleet_token(token: str = TOKEN, as_json: bool = AS_JSON) -> None:
-    """Let no worker register with this token any more. Workers that are registered go on."""
+    """Revoke a registration token. Registered workers continue, but no worker can register with it."""
 
     async def revoke(room: FleetRoom) -> FleetToken:
         return await room.fleet_tokens.revoke(await room.fleet_tokens.find(token), OPERATOR)
@@ -248,20 +252,20 @@ def revoke_fleet_token(token: str = TOKEN, as_json: bool = AS_JSON) -> None:
     out.print(f"Token {revoked.id} ({revoked.name}) of the fleet {revoked.fleet_slug} in {revoked.stage} is revoked.")
     if revoked.workers:
         out.print(
-            f"Registered workers that came with it go on: {revoked.workers}. `callsheet workers revoke` ends one."
+            f"Workers that registered with it keep running: {revoked.workers}. To end one: callsheet workers revoke ID"
         )
 
 
 @workers.command("list")
 def list_workers(
-    fleet: str | None = typer.Option(None, help="Only workers of fleets of this short name."),
+    fleet: str | None = typer.Option(None, help="Only workers of this fleet (short name)."),
     live: bool | None = typer.Option(
         None, "--live/--silent", help="Only workers seen (--live) or not seen (--silent) in the last 90 seconds."
     ),
     watch: bool = typer.Option(False, "--watch", "-w", help="Show the list again every two seconds until Ctrl-C."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """List the workers, and drained workers that are away."""
+    """List the workers, including drained workers that are not connected."""
     from callsheet.fleet.workers import WorkerFilter
 
     async def show(room: FleetRoom) -> None:
@@ -296,7 +300,7 @@ def _print_workers(listed: Sequence[Worker]) -> None:
 
 @workers.command("approve")
 def approve_worker(worker_id: str = WORKER) -> None:
-    """Let a worker have jobs, or register again after it was revoked."""
+    """Approve a worker: it gets jobs, or may register again after it was revoked."""
     _report(_with_room(lambda room: room.workers.approve(worker_id, OPERATOR)))
 
 
@@ -306,20 +310,22 @@ def revoke_worker(
     with_token: bool = typer.Option(
         False,
         "--with-token",
-        help="Revoke the registration token it came with, too: it cannot return under another id.",
+        help="Revoke the worker's registration token too, so that it cannot register again under another id.",
     ),
 ) -> None:
-    """End a worker's token at once, put its jobs back, and keep its id out until it is approved."""
+    """Revoke a worker's token at once, requeue its jobs, and block its id until it is approved."""
     _report(_with_room(lambda room: room.workers.revoke(worker_id, OPERATOR, with_token=with_token)))
 
 
 @workers.command("drain")
 def drain_worker(
     worker_id: str = WORKER,
-    undo: bool = typer.Option(False, "--undo", help="Let the worker have jobs again, also if it is away."),
-    reason: str | None = typer.Option(None, help="Why, for other admins."),
+    undo: bool = typer.Option(
+        False, "--undo", help="End the drain: the worker gets jobs again, also if it is not connected."
+    ),
+    reason: str | None = typer.Option(None, help="Reason, for other admins."),
 ) -> None:
-    """Let a worker finish its jobs and give it no new ones, also after a restart, until --undo."""
+    """Drain a worker: it finishes its jobs and gets no new ones, also after a restart, until --undo."""
     if undo:
         _report(_with_room(lambda room: room.workers.undrain(worker_id, OPERATOR)))
         return
@@ -329,9 +335,11 @@ def drain_worker(
 
 @workers.command("rotate")
 def rotate_token(worker_id: str = WORKER) -> None:
-    """Give a worker a new token with its next answer."""
+    """Give a worker a new token with its next response."""
     _with_room(lambda room: room.workers.rotate_token(worker_id, OPERATOR))
-    out.print(f"Worker {worker_id} gets a new token with its next answer; the old one is good for ten minutes more.")
+    out.print(
+        f"Worker {worker_id} gets a new token with its next response. The old token is valid for ten more minutes."
+    )
 
 
 async def _served(room: FleetRoom, workflow_slugs: Sequence[str] | None, queues: Sequence[str] | None) -> list[str]:

@@ -13,7 +13,7 @@ STYLES = {"critical": "red", "warning": "yellow"}
 
 
 def queue(
-    everything: bool = typer.Option(False, "--all", help="Also workflows that have no jobs now."),
+    everything: bool = typer.Option(False, "--all", help="Also show workflows that currently have no jobs."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
 ) -> None:

@@ -24,8 +24,8 @@ SPAN = re.compile(rf"(\d{{1,6}})({'|'.join(UNITS)})")
 
 
 def export_jobs(
-    file: Path = typer.Argument(help="File to write, ending in .csv or .jsonl. An existing one is replaced."),
-    since: str = typer.Option("30d", help="Jobs of this time up to now, for example 12h, 30d or 8w."),
+    file: Path = typer.Argument(help="File to write; its name ends in .csv or .jsonl. An existing file is replaced."),
+    since: str = typer.Option("30d", help="Period up to now, for example 12h, 30d or 8w."),
     fleet: str | None = typer.Option(None, help="Only jobs of the workflows of this fleet (its short name)."),
     stage: str = typer.Option("production", help="Only jobs of this stage."),
     workflows: list[str] = typer.Option(None, "--workflow", help="Only jobs of this workflow. Can be repeated."),
@@ -88,7 +88,5 @@ def _counts(each: Dispatch, start: datetime, stage: str, workflows: Collection[s
 def read_span(text: str) -> timedelta:
     match = SPAN.fullmatch(text.strip())
     if match is None or not int(match[1]):
-        raise OperatorError(
-            f"--since is {text!r}: it should be a number and a unit, for example 90min, 12h, 30d or 8w."
-        )
+        raise OperatorError(f"--since is {text!r}: use a number and a unit, for example 90min, 12h, 30d or 8w.")
     return timedelta(seconds=int(match[1]) * UNITS[match[2]])

@@ -22,7 +22,7 @@ Result = TypeVar("Result")
 jobs = typer.Typer(help="Your jobs: list, show, cancel, retry, events.", no_args_is_help=True)
 
 JOB = typer.Argument(metavar="JOB", help="Id of the job or task.")
-ADMIN = typer.Option(False, "--admin", help="Use a job of another user, whose tenant you administer.")
+ADMIN = typer.Option(False, "--admin", help="The job belongs to another user of a tenant that you administer.")
 AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 
 

@@ -20,18 +20,20 @@ PACKAGES = ("aiohttp", "av", "numpy", "PIL")
 
 
 def lightbox(
-    host: str | None = typer.Option(None, help="Address to listen on: 127.0.0.1 (lightbox.host)."),
+    host: str | None = typer.Option(None, help="Network address to listen on (lightbox.host). Default: 127.0.0.1."),
     port: int | None = typer.Option(
-        None, help="Port to listen on: 8188, as ComfyUI; 0 for a free one (lightbox.port)."
+        None, help="Port to listen on (lightbox.port). Default: 8188, as ComfyUI. 0: a free port."
     ),
     directory: Path | None = typer.Option(
-        None, help="Where its folders input, output and temp are: lightbox in the home (lightbox.directory)."
+        None, help="Directory of input, output and temp (lightbox.directory). Default: lightbox in the data directory."
     ),
     as_cloud: bool = typer.Option(
-        False, "--as-cloud", help="Answer as Comfy Cloud does, to the key lightbox.cloud_api_key (lightbox.as_cloud)."
+        False,
+        "--as-cloud",
+        help="Behave like Comfy Cloud, with the API key lightbox.cloud_api_key (lightbox.as_cloud).",
     ),
     probes: bool = typer.Option(
-        False, "--probes", help="Offer nodes that sleep, fail and block on purpose, to try a client (lightbox.probes)."
+        False, "--probes", help="Add nodes that sleep, fail and block on purpose, to test a client (lightbox.probes)."
     ),
 ) -> None:
     """Run an engine that speaks ComfyUI's API and renders pictures and video on the CPU, without models.
@@ -82,4 +84,4 @@ async def _run(settings: Settings) -> None:
         err.print(f"Lightbox renders at {running.url} (Ctrl-C stops it).", style="dim")
         await first_of(asyncio.create_task(stop.wait()), event=running.broke)
         if running.broke.is_set():
-            raise OperatorError("A node showed what is no JSON, and Lightbox ends, as ComfyUI would.")
+            raise OperatorError("A node returned data that is not valid JSON. Lightbox stops, as ComfyUI would.")

@@ -99,8 +99,8 @@ def login_of(settings: Settings, *, is_url_named: bool = False) -> Login:
     where = f" for {url}" if url is not None else ""
     raise OperatorError(
         f"This command needs an API key{where}. Log in: callsheet login {url or 'URL'}. Programs set "
-        "CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `callsheet keys create --user EMAIL` makes a key on the "
-        "control plane."
+        "CALLSHEET_CLIENT__URL and CALLSHEET_CLIENT__API_KEY. `callsheet keys create --user EMAIL` creates a key on "
+        "the control plane."
     )
 
 
@@ -114,7 +114,7 @@ def _refuse_to_be_led_away(settings: Settings, url: str) -> None:
         if file is not None and is_found_here(file):
             raise OperatorError(
                 f"{file.absolute()} names the control plane {url}, and your API key comes from elsewhere. It is not "
-                f"sent there unless you say so: use --url {url}, or set CALLSHEET_CLIENT__URL beside the key."
+                f"sent there without your consent: use --url {url}, or set CALLSHEET_CLIENT__URL beside the key."
             )
 
 

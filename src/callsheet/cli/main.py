@@ -145,6 +145,6 @@ def main() -> None:
         if error.filename is not None or error.errno not in UNWRITABLE:
             raise
         give_up(sys.stdout)
-        complain(f"What was to be printed cannot be written: {error.strerror}.")
+        complain(f"The output cannot be written: {error.strerror}.")
     except KeyboardInterrupt:
         sys.exit(130)

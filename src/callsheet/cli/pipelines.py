@@ -15,11 +15,12 @@ from callsheet.toolbox.errors import OperatorError
 
 if TYPE_CHECKING:
     from callsheet.cli.pipeline_client import PipelineClient
+    from callsheet.wire.pipelines import Pipeline
 
 Result = TypeVar("Result")
 
 pipelines = typer.Typer(
-    help="Pipelines: steps that make candidates from those of the step before.", no_args_is_help=True
+    help="Pipelines: steps that make candidates from the candidates of the step before.", no_args_is_help=True
 )
 
 URL = typer.Option(None, "--url", help="URL of the control plane (client.url).")
@@ -29,7 +30,7 @@ AS_JSON = typer.Option(False, "--json", help="Print JSON.")
 @pipelines.command("apply")
 def apply(
     file: Path = typer.Argument(help="A TOML file that declares a pipeline."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Apply the changes without asking."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Apply the changes without confirmation."),
     dry_run: bool = typer.Option(False, "--dry-run", help="Show the changes and write nothing."),
     url: str | None = URL,
     as_json: bool = AS_JSON,
@@ -42,7 +43,7 @@ def apply(
     async def work(client: PipelineClient) -> None:
         found = await client.pipeline(wanted.slug)
         write = client.create_pipeline if found is None else client.update_pipeline
-        # The control plane says what the file comes to: short names, effects, and whatever is wrong with it.
+        # The control plane returns the pipeline as it would be: short names, effects, and errors of the file.
         planned = await write(wanted, dry_run=True)
         changed = changes(found, planned)
         for change in changed:
@@ -54,8 +55,7 @@ def apply(
         if as_json:
             print_json({"changes": [str(change) for change in changed], "pipeline": planned})
         else:
-            state = "was" if not changed else "would be" if dry_run else "is"
-            out.print(f"Pipeline {planned.slug} {state} as {file.name} says: version {planned.version}.")
+            out.print(_outcome(found, planned, bool(changed), dry_run))
 
     with_client(url, work)
 
@@ -87,3 +87,11 @@ async def _asked(url: str | None, work: Callable[[PipelineClient], Awaitable[Res
     client = PipelineClient(login.url, login.api_key)
     async with client:
         return await work(client)
+
+
+def _outcome(found: Pipeline | None, planned: Pipeline, changed: bool, dry_run: bool) -> str:
+    if not changed:
+        return f"No change: {planned.slug} is at version {planned.version}."
+    if dry_run:
+        return f"Nothing was written. Pipeline {planned.slug} would be at version {planned.version}."
+    return f"{'Created' if found is None else 'Updated'} pipeline {planned.slug} (version {planned.version})."

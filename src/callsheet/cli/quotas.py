@@ -19,10 +19,10 @@ NAMES = tuple(QuotaLimits.model_fields)
 def tenant_quotas(
     slug: str = typer.Argument(help="Short name of the tenant."),
     changes: list[str] = typer.Option(
-        [], "--set", help="Set a limit of this tenant: NAME=NUMBER. NAME=default takes the installation's again."
+        [], "--set", help="Set a limit of this tenant: NAME=NUMBER. NAME=default restores the installation's limit."
     ),
     recount: bool = typer.Option(
-        False, "--recount", help="Count the tenant's files anew, for example after tables were restored one by one."
+        False, "--recount", help="Count the tenant's files again, for example after tables were restored one by one."
     ),
     as_json: bool = AS_JSON,
 ) -> None:
@@ -35,9 +35,9 @@ def tenant_quotas(
     rows = [(name, limit, "own" if name in found.changed else "default") for name, limit in found.limits]
     print_table(("limit", "value", "from"), rows)
     if found.storage is None:
-        out.print(f"The pool of {found.tenant} cannot be reached, so what its files take is not known.")
+        out.print(f"The pool of {found.tenant} cannot be reached, so the size of its files is not known.")
     else:
-        out.print(f"Files of {found.tenant}: {found.storage.files}, which take {found.storage.bytes} bytes.")
+        out.print(f"Files of {found.tenant}: {found.storage.files}, {found.storage.bytes} bytes in total.")
 
 
 def _parsed(changes: list[str]) -> dict[str, Any]:

@@ -28,33 +28,39 @@ def scale_fleet(
     slug: str = FLEET,
     stage: str = STAGE,
     driver: str | None = typer.Option(
-        None, help="What starts and ends workers: aws_asg, kubernetes, process, command."
+        None, help="Driver that starts and ends workers: aws_asg, kubernetes, process, command."
     ),
-    options: list[str] = typer.Option([], "--option", help="Option of the driver: KEY=VALUE, as JSON or text."),
-    minimum: int | None = typer.Option(None, "--min", help="Workers it always has."),
-    maximum: int | None = typer.Option(None, "--max", help="Workers it never has more of."),
-    target_seconds: float | None = typer.Option(None, "--target", help="Wanted backlog per slot, in seconds of work."),
+    options: list[str] = typer.Option(
+        [],
+        "--option",
+        help="Option of the driver: KEY=VALUE. VALUE is parsed as JSON if possible, otherwise taken as text.",
+    ),
+    minimum: int | None = typer.Option(None, "--min", help="Smallest number of workers."),
+    maximum: int | None = typer.Option(None, "--max", help="Largest number of workers."),
+    target_seconds: float | None = typer.Option(None, "--target", help="Target backlog per slot, in seconds of work."),
     idle_seconds: float | None = typer.Option(
-        None, "--idle", help="Let a worker go that was not needed for so many seconds."
+        None, "--idle", help="Remove a worker that was not needed for this many seconds."
     ),
     warm_up_seconds: float | None = typer.Option(
-        None, "--warm-up", help="Seconds within which a worker that was ordered registers."
+        None, "--warm-up", help="Seconds within which an ordered worker is expected to register."
     ),
     scale_out_cooldown_seconds: float | None = typer.Option(
-        None, "--scale-out-cooldown", help="Least seconds between two orders of workers."
+        None, "--scale-out-cooldown", help="Smallest number of seconds between two orders of workers."
     ),
     scale_in_cooldown_seconds: float | None = typer.Option(
-        None, "--scale-in-cooldown", help="Least seconds after a change before workers are let go."
+        None, "--scale-in-cooldown", help="Smallest number of seconds after a change before workers are removed."
     ),
-    on_demand_minimum: int | None = typer.Option(None, "--on-demand-min", help="Workers that are on-demand."),
-    spot_share: float | None = typer.Option(None, help="Share of spot workers above those, from 0 to 1."),
+    on_demand_minimum: int | None = typer.Option(None, "--on-demand-min", help="Number of on-demand workers."),
+    spot_share: float | None = typer.Option(
+        None, help="Share of spot workers above the on-demand workers, from 0 to 1."
+    ),
     providers: list[str] = typer.Option(
-        [], "--provider", help="Provider whose jobs its workers take. Can be repeated. Default: self_hosted."
+        [], "--provider", help="Provider whose jobs the workers run. Can be repeated. Default: self_hosted."
     ),
     confirm: bool = typer.Option(
-        False, "--confirm", help="Scale it from this database, also if that is a copy of the one it was set up in."
+        False, "--confirm", help="Scale the fleet from this database, even if this database is a copy."
     ),
-    off: bool = typer.Option(False, "--off", help="Stop scaling it. Its workers stay as they are."),
+    off: bool = typer.Option(False, "--off", help="Stop scaling the fleet. Its workers do not change."),
     as_json: bool = AS_JSON,
 ) -> None:
     """Let a fleet follow its queue, change its rules, or show them. Rules that are not named stay as they are."""
@@ -74,7 +80,7 @@ def scale_fleet(
     }
     changes = {name: value for name, value in named.items() if value is not None}
     if off and (changes or confirm):
-        raise OperatorError("--off takes the rules away: leave the other options out.")
+        raise OperatorError("--off removes the rules. Leave the other options out.")
 
     async def scale(found: Fleets, rules: ScalingRules) -> FleetScaling | None:
         fleet = await found.find(slug, stage)
@@ -84,7 +90,7 @@ def scale_fleet(
         known = await _known(rules, fleet.id)
         if known is None and "driver" not in changes:
             raise OperatorError(
-                f"The fleet {slug} in {stage} is not scaled: name a driver, callsheet fleets scale {slug} --driver …"
+                f"The fleet {slug} in {stage} is not scaled. Choose a driver: callsheet fleets scale {slug} --driver …"
             )
         if known is not None and not changes and not confirm:
             return known
@@ -92,7 +98,7 @@ def scale_fleet(
 
     scaling = _with_rules(scale)
     if scaling is None:
-        out.print(f"Fleet {slug} in {stage} is no longer scaled. Its workers stay as they are.")
+        out.print(f"Fleet {slug} in {stage} is no longer scaled. Its workers do not change.")
     elif as_json:
         print_json(scaling)
     else:
@@ -102,7 +108,7 @@ def scale_fleet(
 def list_decisions(
     slug: str = FLEET,
     stage: str = STAGE,
-    limit: int = typer.Option(20, min=1, max=1000, help="How many are listed."),
+    limit: int = typer.Option(20, min=1, max=1000, help="Number of decisions to list."),
     as_json: bool = AS_JSON,
 ) -> None:
     """List what the autoscaler decided for a fleet and why, newest first."""
@@ -163,7 +169,7 @@ def _show(scaling: FleetScaling) -> None:
         ("wanted", scaling.wanted),
         ("actual", scaling.actual),
         ("coming", scaling.coming),
-        ("why", scaling.reason or "The autoscaler has not looked at it yet."),
+        ("why", scaling.reason or "The autoscaler has not checked it yet."),
         ("driver error", scaling.driver_error),
     ]
     print_table((f"{scaling.fleet_slug} in {scaling.stage}", ""), [row for row in rules if row[1] is not None])

@@ -50,7 +50,7 @@ def rotate() -> None:
 
 @app.command()
 def finish() -> None:
-    """End a rotation: the old key is not accepted any more."""
+    """End a rotation. The old key is no longer accepted."""
     out.print(asyncio.run(_finish(load_settings())))
 
 
@@ -89,7 +89,7 @@ async def _rotate(settings: Settings) -> list[str]:
         if not is_under_way:
             replace_kept(settings.home)
         resealed = await reseal(dsn, master_secret(settings, create=False))
-    lines = [f"DSNs sealed with the new key: {', '.join(resealed) or 'none had to be'}."]
+    lines = [f"DSNs sealed with the new key: {', '.join(resealed) or 'none was needed'}."]
     if not is_under_way:
         lines = ["The secret key was replaced; the old one is still accepted.", *lines, RESTART]
     return [*lines, LATER]
@@ -101,7 +101,7 @@ async def _finish(settings: Settings) -> str:
     if len(masters(master_secret(settings, create=False))) == 1:
         # Perhaps a rotation that was interrupted before the new key was made.
         forget_second(settings.home)
-        return "No rotation is under way."
+        return "No rotation is in progress."
     seals = await _seals(settings)
     if seals.second:
         raise OperatorError(
@@ -112,7 +112,7 @@ async def _finish(settings: Settings) -> str:
             "Nothing is sealed with the second key. Remove CALLSHEET_SECOND_SECRET_KEY and restart the control planes."
         )
     forget_second(settings.home)
-    return "The old key is gone. Restart the control planes."
+    return "The old key was removed. Restart the control planes."
 
 
 async def _seals(settings: Settings) -> Seals:

@@ -89,7 +89,7 @@ async def watch_job(client: Client, job_id: str, output: Path | None, as_json: b
 
 def _place(output: Path | None, default: Path, watch_it: bool) -> tuple[Path, bool] | None:
     if output is not None and not watch_it:
-        raise OperatorError("--output needs --watch: without it nothing is fetched.")
+        raise OperatorError("--output needs --watch: only --watch fetches the result.")
     return target_of(output, default) if watch_it else None
 
 
@@ -107,7 +107,7 @@ def _job_id(text: str) -> UUID:
     try:
         return job_id_of(text) or UUID(text)
     except ValueError:
-        raise OperatorError(f"{text!r} is no id of a job or task.") from None
+        raise OperatorError(f"{text!r} is not the id of a job or task.") from None
 
 
 async def _print_json(client: Client, shown: Job | Task, files: Sequence[Path] = ()) -> None:
@@ -123,7 +123,7 @@ async def _finish(
     try:
         ended = await follow(client, job, JobDisplay(err, STAGES if job.effect_id is not None else TASK_STAGES))
     except asyncio.CancelledError:
-        err.print(f"\nThe job goes on without you. Watch it again: callsheet watch {job.id}")
+        err.print(f"\nThe job keeps running. To watch it again, run: callsheet watch {job.id}")
         raise
     if ended.status is not JobStatus.COMPLETED:
         if as_json:
@@ -141,7 +141,7 @@ async def _finish(
         out.print(str(file))
     if not files and ended.result:
         print_json(answer_of(ended.result))
-    err.print(f"It cost {_tokens(ended.cost)}; {balance} are left.")
+    err.print(f"The job cost {_tokens(ended.cost)}. You have {balance} left.")
 
 
 async def find_effect(client: Client, slug: str) -> Effect:
@@ -151,9 +151,9 @@ async def find_effect(client: Client, slug: str) -> Effect:
         if refused.status not in (404, 422):
             raise
         offered = ", ".join(sorted(each.slug for each in await client.effects()))
-        raise OperatorError(f"There is no effect {slug!r}. On offer: {offered or 'nothing yet'}.") from None
+        raise OperatorError(f"There is no effect {slug!r}. Available: {offered or 'none'}.") from None
     if not effect.is_available:
-        raise OperatorError(f"{slug} takes no jobs for now: its workflow is switched off.")
+        raise OperatorError(f"{slug} currently accepts no jobs: its workflow is switched off.")
     return effect
 
 
@@ -264,7 +264,7 @@ def _ending_of(output: JobOutput) -> str:
 def _ending(job: Job) -> str:
     reason = f": {job.error.message.rstrip('.')}" if job.error is not None else ""
     return f"Job {job.id} {'was' if job.status is JobStatus.CANCELED else 'has'} {job.status.value}{reason}. " + (
-        f"The {_tokens(job.cost)} came back." if job.cost else "It cost nothing."
+        f"The {_tokens(job.cost)} were refunded." if job.cost else "It cost nothing."
     )
 
 

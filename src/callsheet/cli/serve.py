@@ -17,7 +17,7 @@ Parameters = ParamSpec("Parameters")
 
 
 def serve(
-    host: str | None = typer.Option(None, help="Address to listen on (server.host)."),
+    host: str | None = typer.Option(None, help="Network address to listen on (server.host)."),
     port: int | None = typer.Option(None, help="Port to listen on (server.port)."),
 ) -> None:
     """Run the control plane. Ctrl-C or SIGTERM stops it."""

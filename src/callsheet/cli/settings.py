@@ -22,7 +22,7 @@ def wanted_name(prefix: str) -> str:
 
 def show(
     prefix: str = typer.Argument(
-        "", metavar="[PREFIX]", help="Only settings that begin with it: server, database.dsn, CALLSHEET_JOBS …"
+        "", metavar="[PREFIX]", help="Only settings whose name starts with this: server, database.dsn, CALLSHEET_JOBS …"
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:

@@ -18,11 +18,15 @@ DEFAULT = "default"
 def tenant_share(
     slug: str = typer.Argument(help="Short name of the tenant."),
     weight: str | None = typer.Option(
-        None, help="Its weight: with 2 it has twice as many jobs in flight as a tenant of weight 1, the default."
+        None,
+        help="Weight of the tenant. A tenant of weight 2 has twice as many running jobs as a tenant of weight "
+        "1. Default: 1.",
     ),
-    max_running: str | None = typer.Option(None, help="Most of its jobs that run at once, or `default`."),
+    max_running: str | None = typer.Option(
+        None, help="Largest number of the tenant's jobs that run at once, or `default`."
+    ),
     max_running_per_user: str | None = typer.Option(
-        None, help="Most jobs of one of its users that run at once, or `default`."
+        None, help="Largest number of jobs of one user that run at once, or `default`."
     ),
     as_json: bool = AS_JSON,
 ) -> None:

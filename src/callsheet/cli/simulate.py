@@ -31,12 +31,13 @@ def simulate(
         rich_help_panel=ARRIVALS,
     ),
     jobs_per_day: float | None = typer.Option(
-        None, help="Make arrivals instead: so many jobs on a weekday.", rich_help_panel=ARRIVALS
+        None, help="Generate arrivals instead of a trace: number of jobs on a weekday.", rich_help_panel=ARRIVALS
     ),
-    days: float = typer.Option(365.0, help="Days to make arrivals for.", rich_help_panel=ARRIVALS),
+    days: float = typer.Option(365.0, help="Number of days to generate arrivals for.", rich_help_panel=ARRIVALS),
     curve: str = typer.Option(
         "flat",
-        help="Arrivals over the day: flat, office, evening, or 24 numbers with commas, one for each hour.",
+        help="Distribution of arrivals over the day: flat, office, evening, or 24 comma-separated numbers, one for "
+        "each hour.",
         rich_help_panel=ARRIVALS,
     ),
     weekend: float = typer.Option(
@@ -46,7 +47,7 @@ def simulate(
     run_spread: float = typer.Option(
         0.5, help="Standard deviation of the run times, relative to their mean.", rich_help_panel=ARRIVALS
     ),
-    tenants: int = typer.Option(1, help="Tenants that the jobs belong to.", rich_help_panel=ARRIVALS),
+    tenants: int = typer.Option(1, help="Number of tenants that the jobs belong to.", rich_help_panel=ARRIVALS),
     seed: int = typer.Option(1, help="Random seed; the same seed gives the same result.", rich_help_panel=ARRIVALS),
     written_trace: Path | None = typer.Option(
         None,
@@ -75,70 +76,73 @@ def simulate(
         None,
         "--min",
         metavar="<int>",
-        help="Fewest workers. This and the following can be repeated: all combinations are compared.",
+        help="Smallest number of workers. This option and the following ones can be repeated; all combinations are "
+        "compared.",
         rich_help_panel=POLICIES,
     ),
-    maximum: list[int] = typer.Option(None, "--max", metavar="<int>", help="Most workers.", rich_help_panel=POLICIES),
+    maximum: list[int] = typer.Option(
+        None, "--max", metavar="<int>", help="Largest number of workers.", rich_help_panel=POLICIES
+    ),
     target_seconds: list[float] = typer.Option(
         None,
         "--target",
         metavar="<float>",
-        help="Wanted backlog per slot, in seconds of work.",
+        help="Target backlog per slot, in seconds of work.",
         rich_help_panel=POLICIES,
     ),
     idle_seconds: list[float] = typer.Option(
         None,
         "--idle",
         metavar="<float>",
-        help="A worker that was not needed for so long goes.",
+        help="A worker that was not needed for this time is removed.",
         rich_help_panel=POLICIES,
     ),
     warm_up_seconds: list[float] = typer.Option(
         None,
         "--warm-up",
         metavar="<float>",
-        help="A worker is expected so long after its order.",
+        help="Time from the order of a worker until it is expected.",
         rich_help_panel=POLICIES,
     ),
     scale_out_cooldown_seconds: list[float] = typer.Option(
         None,
         "--scale-out-cooldown",
         metavar="<float>",
-        help="Shortest time between two orders.",
+        help="Smallest time between two orders of workers.",
         rich_help_panel=POLICIES,
     ),
     scale_in_cooldown_seconds: list[float] = typer.Option(
         None,
         "--scale-in-cooldown",
         metavar="<float>",
-        help="Shortest time from a change of the fleet until workers go.",
+        help="Smallest time after a change of the fleet before workers are removed.",
         rich_help_panel=POLICIES,
     ),
     on_demand_minimum: list[int] = typer.Option(
-        None, "--on-demand-min", metavar="<int>", help="So many workers are on-demand.", rich_help_panel=POLICIES
+        None, "--on-demand-min", metavar="<int>", help="Number of on-demand workers.", rich_help_panel=POLICIES
     ),
     spot_share: list[float] = typer.Option(
         None,
         "--spot-share",
         metavar="<float>",
-        help="Share of spot workers above that, from 0 to 1.",
+        help="Share of spot workers above the on-demand workers, from 0 to 1.",
         rich_help_panel=POLICIES,
     ),
-    slots: int = typer.Option(1, help="Jobs that one worker runs at once.", rich_help_panel=CONDITIONS),
+    slots: int = typer.Option(1, help="Number of jobs that one worker runs at once.", rich_help_panel=CONDITIONS),
     interval_seconds: float = typer.Option(
-        5.0, help="How often the autoscaler looks at the fleet.", rich_help_panel=CONDITIONS
+        5.0, help="How often the autoscaler checks the fleet.", rich_help_panel=CONDITIONS
     ),
     start_seconds: float | None = typer.Option(
         None,
-        help="From the order of a worker until it takes jobs. Default: the warm-up of the policy.",
+        help="Time from the order of a worker until it takes jobs. Default: the warm-up of the policy.",
         rich_help_panel=CONDITIONS,
     ),
     start_spread: float = typer.Option(
-        0.0, help="Standard deviation of that time, relative to its mean.", rich_help_panel=CONDITIONS
+        0.0, help="Standard deviation of the start-up time, relative to its mean.", rich_help_panel=CONDITIONS
     ),
     pickup_seconds: float = typer.Option(
         0.0,
-        help="From the moment a free worker is given a job to the start of its run: it fetches the files first.",
+        help="Time from the lease of a job to the start of its run, in which the worker fetches files.",
         rich_help_panel=CONDITIONS,
     ),
     run_noise: float = typer.Option(
@@ -169,7 +173,7 @@ def simulate(
     if spot_price is not None and price is None:
         raise OperatorError("--spot-price needs --price.")
     if not 0 <= wait_limit < math.inf:
-        raise OperatorError(f"--wait-limit is {wait_limit:g}: it should be 0 or more.")
+        raise OperatorError(f"--wait-limit is {wait_limit:g}: it must be 0 or more.")
     from callsheet.scaling.simulation.arrivals import Arrivals, make_trace, read_curve
     from callsheet.scaling.simulation.conditions import Conditions
     from callsheet.scaling.simulation.policies import variants

@@ -78,7 +78,7 @@ def print_reports(trace: Trace, reports: Sequence[Report]) -> None:
     print_table(columns, [_row(each, has_cost=has_cost) for each in reports])
     for each in reports:
         if each.interruptions:
-            again = f"{each.repeated_runs:,} runs had to begin again"
+            again = f"{each.repeated_runs:,} runs had to start again"
             out.print(f"{each.name}: {each.interruptions:,} interruptions of spot workers; {again}.")
 
 

@@ -44,7 +44,7 @@ def read_payload(pairs: Sequence[str]) -> dict[str, Any]:
         for name in outer:
             inside = inside.setdefault(name, {})
             if not isinstance(inside, dict):
-                raise OperatorError(f"{key}: {name} has a value already.")
+                raise OperatorError(f"{key}: {name} already has a value.")
         inside[last] = _json_or_text(text)
     return payload
 
@@ -88,16 +88,16 @@ def _value(each: EffectProperty, text: str) -> Any:
 def _text(each: EffectProperty, text: str) -> str:
     longest = each.limits.max_length
     if longest is not None and len(text) > longest:
-        raise OperatorError(f"{each.key}: should have at most {longest} characters; it has {len(text)}.")
+        raise OperatorError(f"{each.key}: The text has {len(text)} characters. The limit is {longest}.")
     return text
 
 
 def _file(each: EffectProperty, text: str) -> Path:
     path = Path(text)
     if not isfile(path):
-        raise OperatorError(f"{each.key}: there is no file {text}.")
+        raise OperatorError(f"{each.key}: There is no file {text}.")
     if not media_type(path).startswith(f"{each.type.value}/"):
-        raise OperatorError(f"{each.key}: should be {with_article(each.type.value)}; {text} is {media_type(path)}.")
+        raise OperatorError(f"{each.key}: {text} is {media_type(path)}. Use {with_article(each.type.value)}.")
     return path
 
 
@@ -106,12 +106,14 @@ def _choice(each: EffectProperty, text: str) -> Any:
     for choice in choices:
         if text in (str(choice), json.dumps(choice)):
             return choice
-    raise OperatorError(f"{each.key}: {text!r} is none of {', '.join(str(choice) for choice in choices)}.")
+    raise OperatorError(
+        f"{each.key}: {text!r} is not allowed. Choose one of: {', '.join(str(choice) for choice in choices)}."
+    )
 
 
 def _boolean(each: EffectProperty, text: str) -> bool:
     if text not in ("true", "false"):
-        raise OperatorError(f"{each.key}: {text!r} should be true or false.")
+        raise OperatorError(f"{each.key}: {text!r} is neither true nor false.")
     return text == "true"
 
 
@@ -122,10 +124,10 @@ def _number(each: EffectProperty, text: str) -> int | float:
         value = None
     # Not a number, literally, is none that is within anything.
     if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= LARGEST_NUMBER:
-        raise OperatorError(f"{each.key}: {text!r} should be a number.")
+        raise OperatorError(f"{each.key}: {text!r} is not a number.")
     low, high = each.limits.min, each.limits.max
     if low is not None and value < low:
-        raise OperatorError(f"{each.key}: should be {low:g} or more.")
+        raise OperatorError(f"{each.key}: The value must be {low:g} or more.")
     if high is not None and value > high:
-        raise OperatorError(f"{each.key}: should be {high:g} or less.")
+        raise OperatorError(f"{each.key}: The value must be {high:g} or less.")
     return value

@@ -32,9 +32,9 @@ app = typer.Typer(help="Wallets and the ledger.", no_args_is_help=True)
 @app.command("credit")
 def credit_user(
     email: str = typer.Argument(help="E-mail address of the user."),
-    amount: int = typer.Argument(help="How many tokens they get."),
+    amount: int = typer.Argument(help="Number of tokens to add."),
     reference: str | None = typer.Option(
-        None, help="The payment's own id: the same one twice is one credit. Default: made up."
+        None, help="Id of the payment. Two credits with the same id count once. Default: a random id."
     ),
     as_json: bool = typer.Option(False, "--json", help="Print JSON."),
 ) -> None:
@@ -45,7 +45,7 @@ def credit_user(
     if as_json:
         print_json(credited)
         return
-    known = "That payment was credited before. " if credited.replayed else ""
+    known = "This payment was already credited. " if credited.replayed else ""
     out.print(f"{known}{email} has {credited.balance} tokens.")
 
 
@@ -118,7 +118,7 @@ def audit(
     everything: bool = typer.Option(False, "--all", help=f"Print every finding, not only the first {FIRST}."),
     as_json: bool = typer.Option(False, "--json", help="Print JSON, with every finding."),
 ) -> None:
-    """Check every wallet of every pool. Exits 1 and names the rows where something is wrong."""
+    """Check every wallet of every pool. If something is wrong, print the rows and exit with code 1."""
     pools, findings = asyncio.run(_audit(load_settings()))
     if as_json:
         print_json({"pools": pools, "findings": [asdict(finding) for finding in findings]})

@@ -26,28 +26,33 @@ if TYPE_CHECKING:
 
 
 def worker(
-    api_url: str | None = typer.Option(None, help="Address of the control plane (worker.api_url)."),
-    fleet: str | None = typer.Option(None, help="Slug of its fleet (worker.fleet)."),
-    workflows: str | None = typer.Option(None, help="Or the workflows it serves, comma separated (worker.workflows)."),
-    engine_url: str | None = typer.Option(None, help="Address of its ComfyUI (engine.url)."),
+    api_url: str | None = typer.Option(None, help="URL of the control plane (worker.api_url)."),
+    fleet: str | None = typer.Option(None, help="Slug of the worker's fleet (worker.fleet)."),
+    workflows: str | None = typer.Option(
+        None, help="Workflows that the worker serves instead of a fleet's, comma separated (worker.workflows)."
+    ),
+    engine_url: str | None = typer.Option(None, help="URL of the worker's ComfyUI (engine.url)."),
     engine: list[str] | None = typer.Option(
-        None, metavar="URL", help="The same for several: repeat it for each ComfyUI (engine.urls)."
+        None, metavar="URL", help="URL of one of several ComfyUI engines. Repeat it for each engine (engine.urls)."
     ),
     comfyui: Path | None = typer.Option(
         None, metavar="DIR", help="Start and supervise ComfyUI from this directory (engine.comfyui)."
     ),
     engines: int | None = typer.Option(
-        None, min=1, max=64, help="With --comfyui: how many to start. Default: one for each GPU (engine.count)."
+        None,
+        min=1,
+        max=64,
+        help="With --comfyui: number of engines to start. Default: one for each GPU (engine.count).",
     ),
-    worker_id: str | None = typer.Option(None, "--id", help="Its own name (worker.id)."),
-    tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs: no GPU is needed."),
-    queues: str | None = typer.Option(None, help="With --tasks: the queues it serves (worker.queues)."),
-    lightbox: bool = typer.Option(False, "--lightbox", help="Start the Lightbox engine with it; no GPU is needed."),
+    worker_id: str | None = typer.Option(None, "--id", help="Id of the worker (worker.id)."),
+    tasks: bool = typer.Option(False, "--tasks", help="Run tasks instead of an engine's jobs. This needs no GPU."),
+    queues: str | None = typer.Option(None, help="With --tasks: queues that the worker serves (worker.queues)."),
+    lightbox: bool = typer.Option(False, "--lightbox", help="Also start the Lightbox engine, which needs no GPU."),
     until_stdin_ends: bool = typer.Option(
-        False, "--until-stdin-ends", help="Stop also when standard input ends, which is when its starter does."
+        False, "--until-stdin-ends", help="Also stop when standard input closes, that is, when the parent process ends."
     ),
 ) -> None:
-    """Run jobs of a control plane on the engines of this machine until it is told to stop (Ctrl-C, SIGTERM)."""
+    """Run jobs of a control plane on the engines of this machine until Ctrl-C or SIGTERM."""
     given = {"api_url": api_url, "fleet": fleet, "workflows": workflows, "id": worker_id, "queues": queues}
     of_engines = {"url": engine_url, "urls": engine or None, "comfyui": comfyui, "count": engines}
     if engine and comfyui is not None:

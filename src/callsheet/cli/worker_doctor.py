@@ -75,10 +75,10 @@ async def _control_plane(settings: Settings) -> list[Finding]:
             headers = {"x-fleet-secret": "" if secret is None else secret.get_secret_value()}
             tried = await client.post("/api/worker/register", json={}, headers=headers)
     except (httpx.HTTPError, httpx.InvalidURL) as error:
-        message = f"No control plane answers at {url} ({str(error) or type(error).__name__})."
-        return [Finding("server", "problem", message, "Set API_BASE_URL to the address of the control plane.")]
+        message = f"No control plane responds at {url} ({str(error) or type(error).__name__})."
+        return [Finding("server", "problem", message, "Set API_BASE_URL to the URL of the control plane.")]
     findings = [
-        Finding("server", "ok", f"A control plane answers at {url}."),
+        Finding("server", "ok", f"A control plane responds at {url}."),
         _secret(tried, is_set=secret is not None),
     ]
     return findings if drift is None else [*findings, clock_finding("control plane", drift)]
@@ -104,8 +104,12 @@ def _secret(tried: httpx.Response, *, is_set: bool) -> Finding:
             return Finding("secret", "problem", message, ADVICE)
         case 429:
             advice = f"Try again in {tried.headers.get('retry-after', '300')} seconds."
-            return Finding("secret", "warning", "Too many wrong fleet secrets came from this address.", advice)
-    return Finding("secret", "warning", f"Whether it accepts the fleet secret is not known ({tried.status_code}).")
+            return Finding("secret", "warning", "Too many wrong fleet secrets came from this network address.", advice)
+    return Finding(
+        "secret",
+        "warning",
+        f"The control plane returned the status {tried.status_code}, so the fleet secret was not checked.",
+    )
 
 
 async def _engines(settings: Settings) -> list[Finding]:
@@ -146,7 +150,7 @@ async def _engine(part: str, engine: Engine, url: str) -> Finding:
     try:
         found = await engine.describe()
     except EngineError as error:
-        advice = "Start ComfyUI, or set COMFYUI_BASE_URL to its address."
+        advice = "Start ComfyUI, or set COMFYUI_BASE_URL to its URL."
         if engine.provider != "self_hosted":
             advice = "Check COMFY_CLOUD_API_KEY and the account."
         return Finding(part, "problem", f"The engine at {url} takes no job: {error.message}", advice)

@@ -19,24 +19,26 @@ if TYPE_CHECKING:
     from callsheet.catalog.proposals import Output, Proposal
     from callsheet.catalog.room import CatalogRoom
 
-workflows = typer.Typer(help="What can run.", no_args_is_help=True)
+workflows = typer.Typer(help="Workflows: graphs that engines run.", no_args_is_help=True)
 
 WORKFLOW = typer.Argument(help="Short name of the workflow.")
-OUTPUT_NODE = typer.Option(None, help="Id of the node that makes the result. Import: proposed by default.")
-ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver everything that the graph saves.")
+OUTPUT_NODE = typer.Option(None, help="Id of the node that makes the result. Default for an import: the proposed node.")
+ALL_OUTPUTS = typer.Option(False, "--all-outputs", help="Deliver all files that the graph saves.")
 RUN_LIMIT = typer.Option(None, min=1, max=604_800, help="Longest run, in seconds. Default: 3600.")
 REFUND_ON_CANCEL = typer.Option(
     None,
-    help="Tokens that canceling a running job gives back: all, or unspent for the share of the run that is left.",
+    help="Refund when a running job is canceled: all tokens, or unspent, the share of the run that is left.",
 )
 KEEP_METADATA = typer.Option(
     None,
     "--keep-metadata/--remove-metadata",
-    help="Keep what the engine writes into results, the graph among it. Default: removed.",
+    help="Keep the metadata that the engine writes into results, which contains the graph. Default: the metadata is "
+    "removed.",
 )
 REQUIREMENTS = typer.Option(
     None,
-    help='What an engine must have, as JSON: {"ignore": ["a.safetensors"]}. {} is the default: what the graph names.',
+    help='What an engine must have, as JSON, for example {"ignore": ["a.safetensors"]}. Default {}: what the graph '
+    "names.",
 )
 LARGEST_FILE = 64 * 1024 * 1024
 
@@ -44,20 +46,26 @@ LARGEST_FILE = 64 * 1024 * 1024
 @workflows.command("import")
 def import_workflow(
     file: Path = typer.Argument(help="A ComfyUI export in API format."),
-    slug: str | None = typer.Option(None, help="Short name. Default: made of the file's name."),
+    slug: str | None = typer.Option(
+        None, help="Short name of the workflow. Default: derived from the name of the file."
+    ),
     name: str | None = typer.Option(None, help="Name for people. Default: the short name."),
     output_node: str | None = OUTPUT_NODE,
     all_outputs: bool = ALL_OUTPUTS,
-    extension: str | None = typer.Option(None, help="Of the result, such as mp4. Default: the node's."),
-    mime_type: str | None = typer.Option(None, help="Of the result, such as video/mp4. Default: the extension's."),
-    everything: bool = typer.Option(False, "--all", help="Offer seeds, steps and other numbers as properties too."),
+    extension: str | None = typer.Option(
+        None, help="File extension of the result, for example mp4. Default: that of the output node."
+    ),
+    mime_type: str | None = typer.Option(
+        None, help="Media type of the result, for example video/mp4. Default: that of the extension."
+    ),
+    everything: bool = typer.Option(False, "--all", help="Also make seeds, steps and other numbers properties."),
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
-    replace: bool = typer.Option(False, "--replace", help="Change the workflow of this name, if there is one."),
-    yes: bool = typer.Option(False, "--yes", "-y", help="Write it without asking."),
+    replace: bool = typer.Option(False, "--replace", help="Replace the workflow of this name if it exists."),
+    yes: bool = typer.Option(False, "--yes", "-y", help="Write the workflow without confirmation."),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Make a workflow of a ComfyUI export: texts, images and videos become properties."""
+    """Create a workflow from a ComfyUI export. Texts, images and videos become properties."""
     from callsheet.catalog.proposals import propose
     from callsheet.catalog.workflows import checked as checked_graph
 
@@ -90,8 +98,8 @@ def import_workflow(
     if as_json:
         print_json(written)
     else:
-        out.print(f"Workflow {written.slug} is there, with its graph at {written.comfyui_workflow_path}.")
-        out.print(f"Sell it: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish")
+        out.print(f"Workflow {written.slug} was written, with its graph at {written.comfyui_workflow_path}.")
+        out.print(f"Create an effect: callsheet effects create NAME --workflow {written.slug} --cost TOKENS --publish")
 
 
 async def _write(catalog: CatalogRoom, request: CreateWorkflow, rename: bool, replace: bool) -> WorkflowDetail:
@@ -130,17 +138,17 @@ def _read_graph(file: Path) -> dict[str, Any]:
     if isinstance(graph, dict) and isinstance(graph.get("prompt"), dict) and "class_type" not in graph["prompt"]:
         graph = graph["prompt"]
     if not isinstance(graph, dict):
-        raise OperatorError(f"{file} is no workflow: it should be an object of nodes.")
+        raise OperatorError(f"{file} is not a workflow. A workflow is an object of nodes.")
     problems = check_graph(graph)
     if problems:
-        raise OperatorError(f"{file}: {problems[0].field} {problems[0].reason}.")
+        raise OperatorError(f"{file}: {problems[0]}")
     return graph
 
 
 def _slug_of(file: Path) -> str:
     slug = re.sub(r"[^a-z0-9]+", "-", file.stem.lower()).strip("-")[:60]
     if not slug:
-        raise OperatorError("No short name can be made of the file's name. Give one: --slug NAME")
+        raise OperatorError("No short name can be derived from the name of the file. Set one: --slug NAME")
     return slug
 
 
@@ -158,7 +166,7 @@ def _chosen_output(
     if node_id is not None and node_id not in proposal.graph:
         raise OperatorError(f"There is no node {node_id!r} in this graph.")
     if node_id is None and not proposal.outputs and not is_one_of_all:
-        raise OperatorError("No node of this graph saves a file that we know of. Name the node: --output-node ID")
+        raise OperatorError("No known node of this graph saves a file. Choose the node: --output-node ID")
     # Of several, the likeliest says what kind of file a job is expected to bring.
     likeliest = proposal.outputs[0] if proposal.outputs else named_output(proposal.graph, next(iter(proposal.graph)))
     found = likeliest if node_id is None else named_output(proposal.graph, node_id)
@@ -176,7 +184,7 @@ def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> 
     out.print("")
     if proposal.properties:
         print_table(
-            ("property", "type", "placeholder", "stands in", "set by"),
+            ("property", "type", "placeholder", "in node", "set by"),
             [
                 (
                     each.key,
@@ -191,9 +199,7 @@ def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> 
     else:
         out.print("No properties: nothing in this graph looks like a prompt, an image or a video.")
     if not any(each.type.value == "text" for each in proposal.properties):
-        out.print(
-            "No text can be set by users. Where one should be, write {{name}} into the graph and import it again."
-        )
+        out.print("No text can be set by users. To add one, write {{name}} into the graph and import it again.")
     out.print("")
     if all_outputs:
         out.print("The result is everything that the graph saves.")
@@ -204,7 +210,7 @@ def _show_proposal(proposal: Proposal, output: Output, *, all_outputs: bool) -> 
     others = [each for each in proposal.outputs if each.node_id != output.node_id]
     if others:
         listed = ", ".join(f"{each.node_id} ({each.class_type})" for each in others)
-        out.print(f"Others save files too; choose one with --output-node, or all with --all-outputs: {listed}.")
+        out.print(f"Other nodes save files too. Choose one with --output-node, or all with --all-outputs: {listed}.")
 
 
 def _does(output: Output) -> str:
@@ -241,8 +247,8 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
     of_node = "everything that the graph saves" if found.output_node_id is None else f"node {found.output_node_id}"
     out.print(f"Result: {of_node}, .{found.output_extension}, {found.output_mime_type}")
     out.print(f"Longest run: {found.run_limit_seconds} seconds")
-    out.print(f"Canceling a running job gives back: {found.refund_on_cancel}")
-    out.print(f"Metadata of results: {'kept, the graph among it' if found.keep_metadata else 'removed'}")
+    out.print(f"Refund when a running job is canceled: {found.refund_on_cancel}")
+    out.print(f"Metadata of results: {'kept (it contains the graph)' if found.keep_metadata else 'removed'}")
     if found.required is not None:
         models = [each.name + (f" ({each.sha256[:12]}…)" if each.sha256 else "") for each in found.required.models]
         versions = [f"engine {found.required.engine_version}"] if found.required.engine_version else []
@@ -258,18 +264,18 @@ def show_workflow(slug: str, as_json: bool = AS_JSON) -> None:
 def update_workflow(
     slug: str = WORKFLOW,
     name: str | None = typer.Option(None, help="Name for people."),
-    description: str | None = typer.Option(None, help="What it does."),
+    description: str | None = typer.Option(None, help="Description of the workflow."),
     output_node: str | None = OUTPUT_NODE,
     all_outputs: bool = ALL_OUTPUTS,
-    extension: str | None = typer.Option(None, help="File extension of the result. Default: the output node's."),
-    mime_type: str | None = typer.Option(None, help="Type of the result. Default: the extension's."),
+    extension: str | None = typer.Option(None, help="File extension of the result. Default: that of the output node."),
+    mime_type: str | None = typer.Option(None, help="Media type of the result. Default: that of the extension."),
     run_limit: int | None = RUN_LIMIT,
     keep_metadata: bool | None = KEEP_METADATA,
     refund_on_cancel: str | None = REFUND_ON_CANCEL,
     requirements: str | None = REQUIREMENTS,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Change a workflow. Jobs that were submitted keep what they were built from."""
+    """Change a workflow. Jobs that were already submitted do not change."""
     from callsheet.catalog.properties import MIME_TYPES
     from callsheet.identity.audit import OPERATOR
 
@@ -317,13 +323,13 @@ def _extension_of(slug: str, output_node: str) -> str | None:
 
 @workflows.command("activate")
 def activate_workflow(slug: str = WORKFLOW) -> None:
-    """Switch a workflow on: its effects take jobs, and workers get them."""
+    """Switch a workflow on: its effects accept jobs, and workers get them."""
     _switch(slug, is_active=True)
 
 
 @workflows.command("deactivate")
 def deactivate_workflow(slug: str = WORKFLOW) -> None:
-    """Switch a workflow off: its effects take no jobs, and queued jobs wait until their deadline."""
+    """Switch a workflow off: its effects accept no jobs, and queued jobs wait until their deadline."""
     _switch(slug, is_active=False)
 
 
@@ -337,7 +343,8 @@ def _switch(slug: str, *, is_active: bool) -> None:
 
 @workflows.command("delete")
 def delete_workflow(
-    slug: str = WORKFLOW, yes: bool = typer.Option(False, "--yes", "-y", help="Delete it without asking.")
+    slug: str = WORKFLOW,
+    yes: bool = typer.Option(False, "--yes", "-y", help="Delete the workflow without confirmation."),
 ) -> None:
     """Delete a workflow that is switched off, has no effects and was never used by a job."""
     from callsheet.identity.audit import OPERATOR

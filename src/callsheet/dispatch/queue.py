@@ -112,7 +112,7 @@ class Queue:
         async with self._central.connection() as connection:
             row = await SQL["find_workflow"].row(connection, slug=slug)
         if row is None:
-            raise InvalidRequest.field("workflow", f"there is no active workflow {slug!r}")
+            raise InvalidRequest.field("workflow", f"There is no active workflow {slug!r}.")
         return Workflow(*(row[name] for name in Workflow.__slots__))
 
     async def lease(

@@ -55,46 +55,47 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
         cursor: WorkerId | None = CURSOR,
         limit: int = LIMIT,
     ) -> Page[Worker]:
-        """The workers that are registered, and drained workers that are away, in the order of their ids."""
+        """The registered workers, and drained workers that are not connected, ordered by id."""
         return await workers.list(WorkerFilter(fleet, stage, live, approved), cursor, limit)
 
     @router.get("/{worker_id}")
     async def get_worker(worker_id: WorkerId) -> WorkerDetails:
-        """A worker with what it has in hand and its last sessions."""
+        """A worker with its leases and its last sessions."""
         return await workers.get(worker_id)
 
     @router.post("/{worker_id}/approve")
     async def approve_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
-        """Lets it have jobs. A worker that was revoked may register again."""
+        """Approves a worker: it gets jobs. A worker that was revoked may register again."""
         return await workers.approve(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/revoke")
     async def revoke_worker(
         worker_id: WorkerId, body: RevokeWorkerRequest | None = None, admin: Principal = manage
     ) -> Worker:
-        """Ends its token at once, puts its jobs back, and keeps its id from registering until it is approved."""
+        """Revokes the worker's token at once, requeues its jobs, and blocks its id until it is approved."""
         return await workers.revoke(worker_id, actor_of(admin), with_token=body is not None and body.with_token)
 
     @router.post("/{worker_id}/drain")
     async def drain_worker(worker_id: WorkerId, body: DrainRequest | None = None, admin: Principal = manage) -> Worker:
-        """Lets a worker finish what it has and gives it nothing more, also after it has registered again."""
+        """Drains a worker: it finishes its jobs and gets no new ones, also after it registers again."""
         return await workers.drain(worker_id, actor_of(admin), body.reason if body else None)
 
     @router.post("/{worker_id}/undrain")
     async def undrain_worker(worker_id: WorkerId, admin: Principal = manage) -> Worker:
-        """Lets a worker have jobs again. The worker need not be registered."""
+        """Ends a drain: the worker gets jobs again. It need not be registered."""
         return await workers.undrain(worker_id, actor_of(admin))
 
     @router.post("/{worker_id}/rotate-token")
     async def rotate_worker_token(worker_id: WorkerId, admin: Principal = manage) -> Worker:
-        """Gives it a new token with its next answer. The old one is good for ten minutes, or until the new is used."""
+        """Gives the worker a new token with its next response. The old token is valid for ten minutes, or until the new
+        one is used."""
         return await workers.rotate_token(worker_id, actor_of(admin))
 
     @router.put("/{worker_id}/workflows")
     async def assign_worker_workflows(
         worker_id: WorkerId, body: AssignWorkflowsRequest, admin: Principal = manage
     ) -> Worker:
-        """Sets the workflows of a worker that registered with workflows of its own."""
+        """Sets the workflows of a worker that has no fleet."""
         return await workers.assign(worker_id, body.workflow_slugs, actor_of(admin))
 
     return router
@@ -107,14 +108,14 @@ def worker_log_router(workers: Workers, authentication: Authentication) -> APIRo
     async def list_worker_sessions(
         worker_id: WorkerId | None = OF_WORKER, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
     ) -> Page[WorkerSession]:
-        """Registrations of workers, newest first; also of workers that are gone."""
+        """Sessions of workers, newest first, including workers that are gone."""
         return await workers.sessions(worker_id, cursor, limit)
 
     @router.get("/worker-audit-logs")
     async def list_worker_audit_logs(
         worker_id: WorkerId | None = OF_WORKER, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
     ) -> Page[WorkerEvent]:
-        """What workers did and what was done to them, newest first; also of workers that are gone."""
+        """Events of workers, newest first, including workers that are gone."""
         return await workers.events(worker_id, cursor, limit)
 
     return router
@@ -136,7 +137,7 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
 
     @router.post("", status_code=201)
     async def create_fleet(body: CreateFleetRequest, admin: Principal = manage) -> Fleet:
-        """Makes a fleet that workers may join."""
+        """Creates a fleet that workers can join."""
         return await fleets.create(body, actor_of(admin))
 
     @router.get("/{fleet_id}")
@@ -145,14 +146,14 @@ def admin_fleet_router(fleets: Fleets, authentication: Authentication) -> APIRou
 
     @router.patch("/{fleet_id}")
     async def update_fleet(fleet_id: FleetId, body: UpdateFleetRequest, admin: Principal = manage) -> Fleet:
-        """Renames it, switches it on or off, or says how many workers it should have."""
+        """Renames a fleet, switches it on or off, or sets the wanted number of workers."""
         return await fleets.update(fleet_id, body, actor_of(admin))
 
     @router.put("/{fleet_id}/workflows")
     async def assign_fleet_workflows(
         fleet_id: FleetId, body: AssignWorkflowsRequest, admin: Principal = manage
     ) -> Fleet:
-        """Sets the workflows its workers get jobs of."""
+        """Sets the workflows whose jobs the fleet's workers get."""
         return await fleets.assign(fleet_id, body.workflow_slugs, actor_of(admin))
 
     @router.delete("/{fleet_id}", status_code=204)
@@ -182,7 +183,7 @@ def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> A
     async def create_fleet_token(
         fleet_id: FleetId, body: CreateFleetTokenRequest | None = None, admin: Principal = manage
     ) -> CreatedFleetToken:
-        """Makes a token that workers of the fleet register with. The answer is the only place it is ever shown."""
+        """Creates a token that workers of the fleet register with. Only this response shows it."""
         return await tokens.create(fleet_id, body.name if body else None, actor_of(admin))
 
     @router.post("/{fleet_token_id}/rotate", status_code=201)
@@ -192,7 +193,7 @@ def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> A
         body: RotateFleetTokenRequest | None = None,
         admin: Principal = manage,
     ) -> CreatedFleetToken:
-        """Makes a token that takes the place of this one, which is accepted for the overlap, too."""
+        """Creates a token that replaces this one. The old token is still accepted during the overlap."""
         overlap = (body or RotateFleetTokenRequest()).overlap_seconds
         return await tokens.rotate(fleet_token_id, overlap, actor_of(admin), fleet_id)
 
@@ -200,7 +201,7 @@ def fleet_token_router(tokens: FleetTokens, authentication: Authentication) -> A
     async def revoke_fleet_token(
         fleet_id: FleetId, fleet_token_id: FleetTokenId, admin: Principal = manage
     ) -> FleetToken:
-        """No worker registers with it any more. Workers that are registered go on."""
+        """Revokes a token: no worker can register with it. Registered workers continue."""
         return await tokens.revoke(fleet_token_id, actor_of(admin), fleet_id)
 
     return router

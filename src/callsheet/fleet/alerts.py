@@ -119,9 +119,9 @@ def _pools(unavailable: Mapping[str, str]) -> Iterator[Alert]:
             code="pool_unavailable",
             severity="critical",
             subject=name,
-            message=f"Pool {name} is not served; its tenants get 503 and its jobs wait. {reason}",
-            action="Do what the message says, or bring the database back. The pool is opened within seconds, without a "
-            "restart. callsheet db status shows every database.",
+            message=f"Pool {name} is not available. Its tenants get 503 and its jobs wait. {reason}",
+            action="Do what the message says, or start the database again. The pool is opened within seconds, without "
+            "a restart. callsheet db status shows every database.",
         )
 
 
@@ -132,7 +132,7 @@ def _storage(problem: str | None) -> Iterator[Alert]:
             severity="critical",
             subject="storage",
             message=problem,
-            action="Do what the message says. Deletions that were asked for are made up for within a minute.",
+            action="Do what the message says. Deletions that were requested meanwhile happen within a minute.",
         )
 
 
@@ -144,7 +144,7 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 code="no_live_worker",
                 severity="critical",
                 subject=where,
-                message=f"Jobs of {where} wait, and no worker that is alive can run them. {route.missing}",
+                message=f"Jobs of {where} wait, and no live worker can run them. {route.missing}",
                 action="Install what is missing on the workers and restart their engines, or change what the workflow "
                 "requires: callsheet workflows show NAME.",
             )
@@ -153,7 +153,7 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 code="no_live_worker",
                 severity="warning" if route.scaling_up else "critical",
                 subject=where,
-                message=f"Jobs of {where} wait, and no worker for them is alive.",
+                message=f"Jobs of {where} wait, and no live worker serves them.",
                 action="Wait for the workers that are starting."
                 if route.scaling_up
                 else "Start a worker of a fleet that has this workflow in this stage, or assign the workflow to one: "
@@ -165,8 +165,8 @@ def _routes(routes: Iterable[WaitingRoute], longest: int) -> Iterator[Alert]:
                 severity="warning",
                 subject=where,
                 message=f"The oldest job of {where} has waited {_duration(route.oldest_wait_seconds)}.",
-                action=f"Add workers to the {route.live_workers} there are, or look at GET /api/admin/dispatches for "
-                "jobs that hold them up.",
+                action=f"Add workers (there are {route.live_workers}), or look in GET /api/admin/dispatches for jobs "
+                "that run too long.",
             )
 
 
@@ -213,7 +213,7 @@ def _scaled(fleets: Iterable[ScaledFleetFacts]) -> Iterator[Alert]:
                 message=f"The fleet {where} has its maximum of {each.maximum} workers for {_duration(seconds)}, and "
                 f"its queue has grown from {then:.0f} to {now:.0f} seconds of work.",
                 action=f"Raise the maximum: callsheet fleets scale {each.fleet} --stage {each.stage} --max NUMBER. Or "
-                "let it be, if the waits are worth the money.",
+                "accept the waiting times.",
             )
 
 
@@ -236,10 +236,10 @@ def _engine_killers(killers: Iterable[EngineKiller]) -> Iterator[Alert]:
             code="kills_engines",
             severity="warning",
             subject=each.workflow,
-            message=f"Runs of {each.workflow} that their engine did not survive in the last 24 hours: {each.times}, of "
-            f"{each.jobs} {'job' if each.jobs == 1 else 'jobs'}. It stopped working or was gone in the middle of them.",
+            message=f"Runs of {each.workflow} during which the engine hung or crashed in the last 24 hours: "
+            f"{each.times}, of {each.jobs} {'job' if each.jobs == 1 else 'jobs'}.",
             action="Run the graph by hand at ComfyUI and read its output: often a custom node ends the process or the "
-            f"thread that renders. Until it is mended: callsheet workflows deactivate {each.workflow}. Their "
+            f"thread that renders. Until it is fixed: callsheet workflows deactivate {each.workflow}. Their "
             f"errors: GET /api/admin/dispatches?workflow={each.workflow}.",
         )
 
@@ -255,15 +255,15 @@ def _runs(pools: Iterable[RunsMetrics], highest: float) -> Iterator[Alert]:
                 message=f"{one.failed} of {finished} jobs of runs in {one.pool} failed in the last "
                 f"{_duration(one.window_seconds)}.",
                 action="Find the workflow by its own alert or in GET /api/admin/dispatches?status=failed, and read the "
-                "errors of its jobs. A run whose branches fail stops by itself and says so.",
+                "errors of its jobs. A run whose branches fail stops by itself, and its reason says so.",
             )
         if one.broken_runs:
             yield Alert(
                 code="broken_runs",
                 severity="warning",
                 subject=one.pool,
-                message=f"Runs in {one.pool} that something unforeseen keeps from going on: {one.broken_runs}.",
-                action="Look for pipeline.run_stumbled in the logs: it names the run and has the traceback, once.",
+                message=f"An unexpected error stops the scheduler from advancing {one.broken_runs} runs in {one.pool}.",
+                action="Look for pipeline.run_stumbled in the logs. It names the run and has the traceback.",
             )
 
 
@@ -284,8 +284,8 @@ def _unverified(unverified: int) -> Iterator[Alert]:
             code="unverified_workers",
             severity="warning",
             subject="workers",
-            message=f"Workers that registered while AWS could not be asked about their instance: {unverified}.",
-            action="They are asked about again every minute, and revoked if they are not yours. Look for "
+            message=f"Workers that registered while AWS was not reachable to verify them: {unverified}.",
+            action="They are verified again every minute, and revoked if they are not yours. Look for "
             "asg.unreachable in the log; the control plane needs the right autoscaling:DescribeAutoScalingInstances. "
             "To refuse such workers, set CALLSHEET_FLEET__ASG_FAIL_OPEN=false.",
         )
@@ -297,8 +297,8 @@ def _limits(paused: Iterable[str]) -> Iterator[Alert]:
             code="paused_limit",
             severity="warning",
             subject=identifier,
-            message=f"The concurrency limit of {identifier} is 0: its jobs wait until that is changed.",
-            action="Raise it when it should run again: PUT /api/admin/concurrency-limits.",
+            message=f"The concurrency limit of {identifier} is 0: its jobs wait until the limit is raised.",
+            action="Raise it to let the jobs run again: PUT /api/admin/concurrency-limits.",
         )
 
 
@@ -308,9 +308,9 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
             code="provider_paused",
             severity="warning",
             subject=each.provider,
-            message=f"{each.provider} did not answer {each.failures} times in a row and is not called for a while; "
-            f"{_waiting_jobs(each)} wait. The last error: {each.last_error}",
-            action="See how it does and when it is tried again: GET /api/admin/providers. Once it is well: "
+            message=f"{each.provider} failed {each.failures} times in a row and is paused; {_waiting_jobs(each)} wait. "
+            f"The last error: {each.last_error}",
+            action="See its state and the next attempt: GET /api/admin/providers. When it works again: "
             "POST /api/admin/providers/{provider}/reset.",
         )
 
@@ -318,7 +318,7 @@ def _providers(paused: Iterable[PausedProvider]) -> Iterator[Alert]:
 def _waiting_jobs(paused: PausedProvider) -> str:
     if paused.shut_for is None:
         return "its jobs"
-    return f"the jobs of tenant {paused.shut_for}, whose calls alone failed,"
+    return f"the jobs of tenant {paused.shut_for}, the only tenant whose calls failed,"
 
 
 def _mails(unsent: UnsentMails) -> Iterator[Alert]:
@@ -327,10 +327,10 @@ def _mails(unsent: UnsentMails) -> Iterator[Alert]:
             code="mails_not_sent",
             severity="warning",
             subject="mails",
-            message=f"Mails that were not sent: {unsent.late} are late and tried again, "
-            f"{unsent.given_up} were given up in the last 24 hours. The people they are for wait for a link.",
-            action="Read the errors: GET /api/admin/mails. Check the mail settings and the mail server; late mails are "
-            "sent then. Instead of a mail that was given up, invite or reset again, or hand over a link.",
+            message=f"E-mails that were not sent: {unsent.late} are late and will be retried, "
+            f"{unsent.given_up} failed for good in the last 24 hours. Their recipients wait for a link.",
+            action="Read the errors: GET /api/admin/mails. Check the mail settings and the mail server; then late "
+            "e-mails are sent. For an e-mail that failed for good, invite or reset again, or hand over a link.",
         )
 
 
@@ -341,8 +341,8 @@ def _healed(reconciled: Mapping[str, int]) -> Iterator[Alert]:
                 code="reconciled",
                 severity="warning",
                 subject=kind,
-                message=f"The reconciler has healed {kind} {count} times since this process started.",
-                action="Find out what came apart, and when: look for reconciler.healed in the log.",
+                message=f"The reconciler has repaired {kind} {count} times since this process started.",
+                action="Look for reconciler.healed in the log to find out what was inconsistent, and when.",
             )
 
 

@@ -133,7 +133,9 @@ class Deliveries:
     def refuse_too_large(self, outputs: Sequence[AnnouncedOutput]) -> None:
         for place, output in enumerate(outputs):
             if output.size > self._max_upload_bytes:
-                raise InvalidRequest.field(f"outputs.{place}.size", f"must be at most {self._max_upload_bytes}")
+                raise InvalidRequest.field(
+                    f"outputs.{place}.size", f"The size must be at most {self._max_upload_bytes} bytes."
+                )
 
     async def expected(self, report: Report, tenant_id: UUID, job_id: UUID) -> Expected:
         """Remembered from when the job was handed out; read where that was another process, or long ago."""
@@ -142,7 +144,7 @@ class Deliveries:
             return found
         started = await self._execution.repeat(report.dispatch_id, report.token, report.worker_id)
         if started is None:
-            raise NotFound("There is no such lease of this worker.")
+            raise NotFound("This worker has no such lease.")
         return self._remember(started)
 
     def _remember(self, started: StartedLease) -> Expected:
@@ -168,7 +170,7 @@ def stored_assets(payload: Mapping[str, Any]) -> Iterator[tuple[int, Mapping[str
 def own_path(path: str, tenant_id: UUID) -> str:
     """Payloads are built by the control plane; should one ever name a file of another tenant, it is not handed out."""
     if path.startswith("tenants/") and not path.startswith(f"tenants/{tenant_id}/"):
-        raise InvalidRequest.field("path", "belongs to another tenant")
+        raise InvalidRequest.field("path", "This path belongs to another tenant.")
     return path
 
 

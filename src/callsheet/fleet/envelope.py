@@ -22,7 +22,7 @@ class Envelope:
     def is_wanted(self, request: Request) -> bool:
         wanted = request.headers.get(HEADER, self.default)
         if wanted not in ("none", "data"):
-            raise InvalidRequest.field(HEADER, "must be `data` or `none`")
+            raise InvalidRequest.field(HEADER, "The value must be `data` or `none`.")
         return wanted == "data"
 
 

@@ -34,8 +34,8 @@ class Fleets:
             )
             if fleet_id is None:
                 raise Conflict(
-                    f"There is a fleet {request.slug!r} in stage {request.stage!r} already.",
-                    errors=[FieldProblem("slug", "is taken already in this stage")],
+                    f"A fleet {request.slug!r} already exists in stage {request.stage!r}.",
+                    errors=[FieldProblem("slug", "This slug is already in use in this stage.")],
                 )
             await _assign(connection, fleet_id, request.workflow_slugs)
             await _log(connection, fleet_id, actor, "create", **request.model_dump())
@@ -103,10 +103,10 @@ class Fleets:
         except asyncpg.ForeignKeyViolationError as error:
             if error.table_name == "fleet_scaling":
                 raise Conflict(
-                    "The fleet is scaled, and its driver may be starting workers. Switch its scaling off and delete it "
-                    "then: DELETE /api/admin/fleets/{fleet_id}/scaling."
+                    "The fleet is scaled, and its driver may be starting workers. Switch scaling off first: "
+                    "DELETE /api/admin/fleets/{fleet_id}/scaling."
                 ) from None
-            raise Conflict("The fleet has workers. Stop them, or revoke them, and delete it then.") from None
+            raise Conflict("The fleet has workers. Stop or revoke them first.") from None
 
 
 async def _assign(connection: Connection, fleet_id: int, workflow_slugs: Sequence[str]) -> None:

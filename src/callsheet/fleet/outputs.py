@@ -160,13 +160,15 @@ def claims_of(
 def judge(claim: Claim, size: int | None, sha256: str | None) -> str | None:
     """Why what is there is not what was claimed."""
     if size is None:
-        return "was not uploaded"
+        return "The output was not uploaded. Upload it and report again."
     if size == 0:
-        return "is empty"
+        return "The uploaded output is empty. Upload it again and report again."
     if size != claim.size:
-        return f"has {size} bytes, not {claim.size}"
+        return (
+            f"The uploaded output has {size} bytes, but {claim.size} were declared. Upload it again and report again."
+        )
     if claim.sha256 is not None and sha256 != claim.sha256:
-        return f"has the checksum {sha256}, not {claim.sha256}"
+        return f"The uploaded output has the SHA-256 {sha256}, but {claim.sha256} was declared."
     return None
 
 
@@ -176,7 +178,7 @@ def oddity(mime_type: str, beginning: bytes) -> str | None:
     if any(kind == family and beginning.startswith(mark, offset) for kind, offset, mark in _PLAIN):
         return None
     other = contradiction(mime_type, beginning)
-    return f"looks like {other}, not {mime_type}" if other else None
+    return f"The output looks like {other}, but {mime_type} was declared." if other else None
 
 
 class OutputInspection:
@@ -210,7 +212,7 @@ class OutputInspection:
         await discard(self._storage, [each.claim.key for each in seen if each.path != each.claim.key])
 
     def report(self, dispatch_id: int, seen: Sequence[Seen]) -> list[FieldProblem]:
-        """Counts and logs what is wrong; answers what the completion has to be refused for."""
+        """Counts and logs what is wrong. Returns the problems for which the completion is refused."""
         problems = [FieldProblem(each.claim.field, each.problem) for each in seen if each.problem]
         warnings = [each.warning for each in seen if each.warning]
         if problems and self.enforced:

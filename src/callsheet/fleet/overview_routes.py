@@ -21,7 +21,7 @@ def overview_router(overview: FleetOverview, authentication: Authentication) -> 
 
     @router.get("/alerts")
     async def get_alerts() -> Alerts:
-        """What needs somebody's hand, the critical first. An empty list is good news."""
+        """The alerts, critical ones first. An empty list means that no action is needed."""
         return await overview.alerts()
 
     return router

@@ -35,9 +35,12 @@ def check_shape(request: RegisterRequest, credential: Credential) -> None:
     if isinstance(credential, TokenCredential):
         return
     if request.fleet_slug is None and not request.workflow_slugs:
-        raise InvalidRequest.field("fleet_slug", "is required, or workflow_slugs with one workflow at least")
+        raise InvalidRequest.field("fleet_slug", "Send fleet_slug, or workflow_slugs with at least one workflow.")
     if request.fleet_slug is not None and request.workflow_slugs:
-        raise InvalidRequest.field("workflow_slugs", "a worker of a fleet has the fleet's workflows: give one of both")
+        raise InvalidRequest.field(
+            "workflow_slugs",
+            "A worker of a fleet gets the fleet's workflows. Send either fleet_slug or workflow_slugs.",
+        )
 
 
 async def placement_of(connection: Connection, request: RegisterRequest, credential: Credential) -> Placement:
@@ -49,7 +52,7 @@ async def placement_of(connection: Connection, request: RegisterRequest, credent
     rows = await find_workflows(connection, request.workflow_slugs or [])
     active = [row for row in rows if row["is_active"]]
     if not active:
-        raise InvalidRequest.field("workflow_slugs", "none of these workflows is active")
+        raise InvalidRequest.field("workflow_slugs", "None of these workflows is active.")
     slugs = tuple(row["slug"] for row in active)
     # Those that are switched off are assigned too: they count from the moment they are switched on again.
     return Placement(stage, slugs, workflow_ids=tuple(row["id"] for row in rows))
@@ -61,11 +64,11 @@ async def find_workflows(connection: Connection, slugs: Sequence[str]) -> list[a
     missing = set(slugs) - {row["slug"] for row in rows}
     if missing:
         of_actors = any(slug.startswith("actor:") for slug in missing)
-        advice = " Control planes make those of the actors they have, in the queues of tasks.queues." * of_actors
+        advice = " A control plane creates the workflows of its own actors, for the queues of tasks.queues." * of_actors
         raise InvalidRequest(
             f"There is no workflow {', '.join(sorted(missing)[:5])}.{advice}",
             errors=[
-                FieldProblem(f"workflow_slugs.{place}", f"there is no workflow {slug!r}")
+                FieldProblem(f"workflow_slugs.{place}", f"There is no workflow {slug!r}.")
                 for place, slug in enumerate(slugs)
                 if slug in missing
             ],
@@ -91,7 +94,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
     for field, given, fixed in named:
         if given not in (None, fixed):
             raise InvalidRequest.field(
-                field, f"is {given!r}, but the registration token is for {fixed!r}: leave it out"
+                field, f"The request names {given!r}, but the registration token is for {fixed!r}. Leave {field} out."
             )
     _check_fleet(fleet, "fleet_slug")
     workflows, workflow_ids = tuple(fleet["workflows"]), ()
@@ -102,7 +105,7 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
         workflows = tuple(slug for slug in workflows if slug in request.workflow_slugs)
         if not workflows:
             raise InvalidRequest.field(
-                "workflow_slugs", f"none of these is an active workflow of the fleet {fleet['slug']!r} of the token"
+                "workflow_slugs", f"None of these is an active workflow of the token's fleet {fleet['slug']!r}."
             )
     return Placement(
         fleet["stage"],
@@ -118,6 +121,6 @@ async def _by_token(connection: Connection, request: RegisterRequest, credential
 
 def _check_fleet(fleet: asyncpg.Record, field: str) -> None:
     if not fleet["is_active"]:
-        raise InvalidRequest.field(field, "the fleet is switched off")
+        raise InvalidRequest.field(field, "The fleet is switched off.")
     if not fleet["workflows"]:
-        raise InvalidRequest.field(field, "the fleet has no active workflow")
+        raise InvalidRequest.field(field, "The fleet has no active workflow.")

@@ -92,7 +92,8 @@ def protocol_router(
 
     @router.post("/poll")
     async def poll(body: PollRequest, request: Request) -> PollAnswer:
-        """Asks for a job; waits for one up to `wait_seconds`. A worker that leaves while it waits holds nothing."""
+        """Requests a job, and waits for one up to `wait_seconds`. A worker that disconnects while it waits holds no
+        lease."""
         try:
             return await polls.answer(request.headers.get("authorization"), body, request.receive)
         except ClientGone:
@@ -100,31 +101,32 @@ def protocol_router(
 
     @router.post("/heartbeat")
     async def heartbeat(body: HeartbeatRequest, request: Request) -> HeartbeatAnswer:
-        """Keeps the lease, tells progress, and asks for addresses: to upload to, or fresh ones of everything."""
+        """Keeps the lease, reports progress, and requests URLs: upload URLs, or fresh URLs of all inputs."""
         worker = await worker_of(request)
         return with_token(await reports.heartbeat(worker, body), worker)
 
     @router.post("/complete")
     async def complete(body: CompleteRequest, request: Request) -> CompleteAnswer:
-        """The job is done. What was uploaded is looked at first; what is not there refuses the completion."""
+        """Completes the job. The uploaded outputs are checked first; a missing output refuses the completion."""
         worker = await worker_of(request)
         return with_token(await reports.complete(worker, body), worker)
 
     @router.post("/fail")
     async def fail(body: FailRequest, request: Request) -> DispatchAnswer:
-        """The job failed: it is tried again where that may help, or ends and its tokens go back."""
+        """Reports a failure. The job is retried if that may help; otherwise it ends and its tokens are refunded."""
         worker = await worker_of(request)
         return with_token(await reports.fail(worker, body), worker)
 
     @router.post("/requeue")
     async def requeue(body: RequeueRequest, request: Request) -> DispatchAnswer:
-        """For interruptions that are not the job's fault: back to the queue, with its attempt."""
+        """Requeues the job after an interruption that the job did not cause. The attempt does not count."""
         worker = await worker_of(request)
         return with_token(await reports.requeue(worker, body), worker)
 
     @router.post("/defer")
     async def defer(body: DeferRequest, request: Request) -> DispatchAnswer:
-        """Submitted to a provider: the worker is free, and the job waits for the provider's callback."""
+        """Reports that the job was submitted to a provider. The worker is free, and the job waits for the provider's
+        callback."""
         worker = await worker_of(request)
         return with_token(await reports.defer(worker, body), worker)
 
@@ -141,8 +143,8 @@ def shortcuts(router: APIRouter) -> dict[str, Direct]:
 async def read(request: Request, model: type[BaseModel]) -> BaseModel:
     content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content_type != "application/json" and not content_type.endswith("+json"):
-        reason = "must be application/json"
-        raise UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
+        reason = "The content-type must be application/json."
+        raise UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
     try:
         body = await request.body()
         try:
@@ -156,7 +158,7 @@ async def read(request: Request, model: type[BaseModel]) -> BaseModel:
         errors = invalid.errors(include_url=False, include_input=False)
         raise refusal_of_validation([{**error, "loc": ("body", *error["loc"])} for error in errors]) from None
     except ClientDisconnect:
-        raise MalformedRequest("The connection ended before the body did.") from None
+        raise MalformedRequest("The connection closed before the whole body arrived.") from None
 
 
 def with_token(answer: Said, worker: WorkerPrincipal) -> Said:

@@ -39,7 +39,7 @@ def registration_router(
     async def register_worker(
         body: RegisterRequest, request: Request, credential: Credential = Depends(credential_of)
     ) -> Registered | Response:
-        """Registers a worker, for a fleet or for workflows. The answer is the only place its token is ever shown."""
+        """Registers a worker for a fleet or for workflows. Only this response shows the worker's token."""
         wants_envelope = envelope.is_wanted(request)
         registered = await registry.register(body, credential)
         if not wants_envelope:
@@ -61,7 +61,7 @@ def registration_router(
     async def deregister_worker(
         request: Request, body: DeregisterRequest | None = None, worker: WorkerPrincipal = Depends(workers.worker)
     ) -> Response | None:
-        """Ends the worker's session. What it holds goes back to the queue, and does not count as an attempt."""
+        """Ends the worker's session. Its jobs are requeued, which does not count as an attempt."""
         wants_envelope = envelope.is_wanted(request)
         await registry.deregister(worker, body.reason if body else None)
         # A program that looks for `data` reads a body.

@@ -60,7 +60,7 @@ class Registry:
         check_shape(request, credential)
         if request.worker_id.startswith(OWN_PREFIX) != is_own:
             raise InvalidRequest.field(
-                "worker_id", f"should not begin with {OWN_PREFIX!r}: those are the control planes' own"
+                "worker_id", f"Worker ids that start with {OWN_PREFIX!r} are reserved for control planes."
             )
         # Outside the transaction: AWS may take seconds.
         verdict = NOT_ASKED if is_own else await self._groups.verdict(request.worker_id)
@@ -143,7 +143,7 @@ class Registry:
         await self._audit.record(Event(worker_id, None, "register_refused", f"worker:{worker_id}", details=details))
         if is_closed:
             raise Unavailable(
-                f"AWS could not be asked about {worker_id!r}, and fleet.asg_fail_open is off. Try again later.",
+                f"AWS could not be reached to check {worker_id!r}, and fleet.asg_fail_open is off. Try again later.",
                 retry_after_seconds=RETRY_AWS_SECONDS,
             )
         raise Forbidden(f"Worker {worker_id!r} may not register: {verdict.reason}.")
@@ -163,17 +163,19 @@ class Registry:
         """The worker of this id that may be replaced, if there is one."""
         known = await SQL["lock_worker"].row(connection, worker_id=worker_id)
         if known is not None and known["revoked_at"] is not None:
-            raise Forbidden(f"Worker {worker_id!r} was revoked. An admin has to approve it first.")
+            raise Forbidden(f"Worker {worker_id!r} was revoked. An admin must approve it first.")
         if known is not None and known["in_session"] and known["seen_seconds_ago"] < ALIVE_SECONDS:
             raise AlreadyRegistered(worker_id, max(1, math.ceil(ALIVE_SECONDS - known["seen_seconds_ago"])))
         if known is not None and known["in_session"] and not _may_replace(known, credential, placement):
             raise Conflict(
-                f"A worker of another fleet is registered as {worker_id!r}. Choose another id, or wait until it "
-                "has been silent for fleet.stale_seconds."
+                f"A worker of another fleet is registered as {worker_id!r}. Choose another id, or wait until that "
+                "worker has sent no request for fleet.stale_seconds."
             )
         others = await SQL["count_other_workers"].value(connection, worker_id=worker_id, own_prefix=OWN_PREFIX)
         if others >= self._settings.max_workers and not isinstance(credential, OwnCredential):
-            raise Forbidden(f"{others} workers are registered; at most {self._settings.max_workers} may be.")
+            raise Forbidden(
+                f"{others} workers are registered, and the limit is {self._settings.max_workers} (fleet.max_workers)."
+            )
         return known
 
     async def _save(

@@ -22,7 +22,7 @@ from callsheet.plumbing.failpoints import Failpoint, hit
 from callsheet.toolbox.ids import uuid7
 from callsheet.toolbox.logs import get_logger
 from callsheet.toolbox.sanitizing import clean_line
-from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost
+from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest, LeaseLost, sentences
 from callsheet.wire.worker import (
     CompleteAnswer,
     CompleteRequest,
@@ -36,8 +36,6 @@ from callsheet.wire.worker import (
 )
 
 log = get_logger(__name__)
-# Of what is wrong with a thousand files, in one sentence; the errors name them all.
-MOST_SAID = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,13 +116,14 @@ class Reports:
 
     def _refusal(self, known: Known, expected: Expected, seen: Sequence[Seen]) -> ContentMismatch | None:
         if expected.is_engine and not seen:
-            problem = FieldProblem("output", "is required: nothing was delivered")
-            return ContentMismatch("A job of an engine delivers one file at least.", errors=[problem])
+            problem = FieldProblem("output", "An engine's job must deliver at least one output.")
+            return ContentMismatch(
+                "The job delivered nothing, but an engine's job must deliver at least one output.", errors=[problem]
+            )
         problems = self.inspection.report(known.dispatch_id, seen)
         if not problems:
             return None
-        detail = "; ".join(f"{problem.field} {problem.reason}" for problem in problems[:MOST_SAID])
-        return ContentMismatch(f"{detail}. Upload it and report again.", errors=problems)
+        return ContentMismatch(sentences(problems), errors=problems)
 
     def _output(self, seen: Seen) -> Output:
         claim = seen.claim
@@ -248,7 +247,7 @@ def result_of(request: CompleteRequest, seen: Sequence[Seen], outputs: Sequence[
     """What the job's user reads: every file, and what the worker says about the run."""
     metadata: dict[str, Any] = {**((request.output.metadata if request.output else None) or {})}
     metadata = without_graphs(metadata | (request.metadata or {}))
-    warnings = [f"{each.claim.name} {each.problem or each.warning}" for each in seen if each.problem or each.warning]
+    warnings = [f"{each.claim.name}: {each.problem or each.warning}" for each in seen if each.problem or each.warning]
     if warnings:
         metadata["warnings"] = warnings
     result: dict[str, Any] = {

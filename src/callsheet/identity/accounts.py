@@ -15,7 +15,7 @@ from callsheet.plumbing.pages import page_of
 from callsheet.plumbing.sql import Connection, statements
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound
+from callsheet.wire.errors import EMAIL_IN_USE, Conflict, FieldProblem, InvalidRequest, NotFound
 from callsheet.wire.identity import CreateTenantRequest, CreateUserRequest, Tenant, User
 
 SQL = statements("callsheet.identity")
@@ -53,7 +53,8 @@ class Accounts:
                 )
         if row is None:
             raise Conflict(
-                f"There is a tenant {request.slug!r} already.", errors=[FieldProblem("slug", "is taken already")]
+                f"A tenant {request.slug!r} already exists.",
+                errors=[FieldProblem("slug", "This slug is already in use.")],
             )
         return Tenant(**row)
 
@@ -63,7 +64,7 @@ class Accounts:
         async with self._databases.central.transaction() as connection:
             tenant = await SQL["find_tenant"].row(connection, slug=request.tenant)
             if tenant is None or not manager.reaches(tenant["id"]):
-                raise InvalidRequest.field("tenant", f"there is no tenant {request.tenant!r}")
+                raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
             row = await SQL["create_user"].row(
                 connection,
                 id=uuid7(),
@@ -85,9 +86,7 @@ class Accounts:
                     role=request.role,
                 )
         if row is None:
-            raise Conflict(
-                "This e-mail address has a user already.", errors=[FieldProblem("email", "is taken already")]
-            )
+            raise Conflict(EMAIL_IN_USE, errors=[FieldProblem("email", EMAIL_IN_USE)])
         return User(**row, tenant=request.tenant)
 
     async def set_password(self, email: str, password: str) -> User:
@@ -145,8 +144,8 @@ class Accounts:
         if wanted is None:
             pool = await SQL["emptiest_pool"].value(connection, unavailable=list(self._databases.unavailable))
             if pool is None:
-                raise InvalidRequest.field("pool", "there is none yet; add one: callsheet db add-pool NAME DSN")
+                raise InvalidRequest.field("pool", "There is no pool. Add one: callsheet db add-pool NAME DSN.")
             return str(pool)
         if not await SQL["pool_exists"].value(connection, name=wanted):
-            raise InvalidRequest.field("pool", f"there is no pool {wanted!r}")
+            raise InvalidRequest.field("pool", f"There is no pool {wanted!r}.")
         return wanted

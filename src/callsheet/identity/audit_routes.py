@@ -25,7 +25,7 @@ def audit_router(log: AuditLog, authentication: Authentication) -> APIRouter:
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[AuditEntry]:
-        """What admins and operators did, newest first."""
+        """The audit log of admins and operators, newest first."""
         return await log.list(AuditFilter(actor, action, subject_type, subject_id), cursor, limit)
 
     return router

@@ -16,7 +16,7 @@ from callsheet.plumbing.sql import Connection
 from callsheet.settings import Settings
 from callsheet.toolbox.ids import uuid7
 from callsheet.wire.base import Page
-from callsheet.wire.errors import Conflict, FieldProblem, InvalidRequest, NotFound, WrongState
+from callsheet.wire.errors import EMAIL_IN_USE, Conflict, FieldProblem, InvalidRequest, NotFound, WrongState
 from callsheet.wire.identity import (
     AcceptInvitationRequest,
     CreatedInvitation,
@@ -26,6 +26,8 @@ from callsheet.wire.identity import (
     Role,
     User,
 )
+
+INVITED_TWICE = "Another request is inviting this e-mail address at the same time."
 
 
 class Invitations:
@@ -55,7 +57,7 @@ class Invitations:
         async with self._databases.central.transaction() as connection:
             tenant = await ACCOUNTS["find_tenant"].row(connection, slug=request.tenant)
             if tenant is None or not manager.reaches(tenant["id"]):
-                raise InvalidRequest.field("tenant", f"there is no tenant {request.tenant!r}")
+                raise InvalidRequest.field("tenant", f"There is no tenant {request.tenant!r}.")
             if await ACCOUNTS["find_user"].row(connection, email=request.email) is not None:
                 raise _taken()
             await SQL["revoke_open_invitation"].run(connection, tenant_id=tenant["id"], email=request.email)
@@ -69,8 +71,7 @@ class Invitations:
                 hours=self._hours,
             )
             if row is None:
-                problem = FieldProblem("email", "is being invited by another request")
-                raise Conflict("Another request invites this e-mail address at this moment.", errors=[problem])
+                raise Conflict(INVITED_TWICE, errors=[FieldProblem("email", INVITED_TWICE)])
             link = None if by_mail else await self._links.to_invitation(connection, row["id"])
             if by_mail:
                 await SQL["mail_invitation"].run(connection, invitation_id=row["id"])
@@ -141,4 +142,4 @@ async def _close(connection: Connection, invitation_id: UUID) -> None:
 
 
 def _taken() -> Conflict:
-    return Conflict("This e-mail address has a user already.", errors=[FieldProblem("email", "is taken already")])
+    return Conflict(EMAIL_IN_USE, errors=[FieldProblem("email", EMAIL_IN_USE)])

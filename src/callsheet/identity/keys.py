@@ -44,14 +44,14 @@ def chosen_scopes(role: Role, wanted: Sequence[KeyScope] | None) -> Sequence[str
     if impossible:
         raise InvalidRequest.field(
             "scopes",
-            f"{impossible[0]} allows nothing to the role {role.value}; choose of {', '.join(sorted(possible))}",
+            f"The scope {impossible[0]} gives the role {role.value} nothing. Choose: {', '.join(sorted(possible))}.",
         )
     return sorted(set(wanted) if wanted is not None else possible)
 
 
 def check_expiry(expires_at: datetime | None, now: datetime) -> None:
     if expires_at is not None and not now < expires_at <= now + LONGEST_LIFE:
-        raise InvalidRequest.field("expires_at", "should be in the future, at most ten years from now")
+        raise InvalidRequest.field("expires_at", "The time must be in the future and at most ten years from now.")
 
 
 async def _check_rate(connection: Connection, user_id: UUID) -> None:
@@ -140,7 +140,7 @@ class Keys:
         if not rows:
             raise NotFound(f"There is no key {id_or_prefix!r}.")
         if len(rows) > 1:
-            raise NotFound(f"{id_or_prefix!r} fits {len(rows)} keys. Name one by its id.")
+            raise NotFound(f"{len(rows)} keys start with {id_or_prefix!r}. Use the id of one key.")
         return await self.revoke(rows[0]["user_id"], rows[0]["id"])
 
 

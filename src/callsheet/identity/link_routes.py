@@ -51,7 +51,8 @@ def link_router(links: AccountLinks, authentication: Authentication) -> APIRoute
 
     @router.post("/password-resets", status_code=202)
     async def ask_password_reset(body: AskPasswordReset, request: Request) -> PasswordResetAsked:
-        """Sends a link to set a new password. The response is the same whether a user has the address or not."""
+        """Sends a link to set a new password. The response is the same whether the e-mail address belongs to a user or
+        not."""
         by_mail = await resets.ask(body.email, authentication.client_address(request))
         return PasswordResetAsked(message=ON_ITS_WAY if by_mail else NO_MAIL)
 
@@ -86,13 +87,13 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
 
     @router.post("/invitations", status_code=201)
     async def create_invitation(body: CreateInvitationRequest, principal: Principal = manage) -> CreatedInvitation:
-        """Invites a person to a tenant. The link is mailed, or returned where no mail server is configured. Another
-        invitation of the same address replaces it."""
+        """Invites a person to a tenant. The link is sent by e-mail, or returned if no mail server is configured. A new
+        invitation of the same e-mail address replaces the old one."""
         return await invitations.create(Manager.of(principal), body)
 
     @router.delete("/invitations/{invitation_id}")
     async def revoke_invitation(invitation_id: UUID, principal: Principal = manage) -> Invitation:
-        """Makes the link of an invitation useless."""
+        """Revokes an invitation. Its link stops working."""
         return await invitations.revoke(Manager.of(principal), invitation_id)
 
     @router.post("/users/{user_id}/password-reset", status_code=201)
@@ -108,7 +109,7 @@ def admin_link_router(links: AccountLinks, authentication: Authentication) -> AP
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[Mail]:
-        """Mails that the mail server has not accepted yet, newest first, with the last error."""
+        """E-mails that the mail server has not accepted yet, newest first, with the last error."""
         return await links.mails.list(cursor, limit)
 
     return router

@@ -32,12 +32,12 @@ def user_management_router(
 
     @router.put("/role")
     async def change_role(user_id: UUID, body: ChangeRoleRequest, principal: Principal = manage) -> User:
-        """Gives a user another role. A user who becomes an operator or a viewer loses all keys and sessions."""
+        """Changes the role of a user. A user who becomes an operator or a viewer loses all keys and sessions."""
         return await management.change_role(Manager.of(principal), user_id, body.role)
 
     @router.post("/disable")
     async def disable_user(user_id: UUID, principal: Principal = manage) -> User:
-        """Refuses the user's keys and ends the sessions at once. Jobs under way go on and are settled."""
+        """Blocks the user's keys and ends the sessions at once. Active jobs continue and are settled."""
         return await management.disable(Manager.of(principal), user_id)
 
     @router.post("/enable")
@@ -51,8 +51,8 @@ def user_management_router(
         cancel_jobs: bool = Query(False, description="Cancel the user's active jobs and runs instead of refusing."),
         principal: Principal = manage,
     ) -> User:
-        """Deletes a user for good: keys and sessions are removed, e-mail address and name are anonymised. Jobs and the
-        ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true."""
+        """Deletes a user permanently: keys and sessions are removed, e-mail address and name are anonymised. Jobs and
+        the ledger keep the user's id. Refused while jobs or runs are active, unless `cancel_jobs` is true."""
         return await deletion.delete(Manager.of(principal), user_id, cancel_jobs=cancel_jobs)
 
     @router.get("/keys")
@@ -72,7 +72,7 @@ def user_management_router(
 
     @router.delete("/keys/{key_id}")
     async def revoke_key_of_user(user_id: UUID, key_id: UUID, principal: Principal = manage) -> Key:
-        """Revokes a user's API key, at once and for good."""
+        """Revokes a user's API key at once and permanently."""
         return await management.revoke_key(Manager.of(principal), user_id, key_id)
 
     return router
@@ -84,12 +84,12 @@ def tenant_management_router(management: UserManagement, authentication: Authent
 
     @router.post("/disable")
     async def disable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:
-        """Refuses all users of a tenant at once. Its accepted jobs, queued ones too, run and are settled."""
+        """Blocks all users of a tenant at once. Its accepted jobs, including queued ones, still run and are settled."""
         return await management.disable_tenant(Manager.of(principal), tenant_id)
 
     @router.post("/enable")
     async def enable_tenant(tenant_id: UUID, principal: Principal = manage) -> Tenant:
-        """Lets the users of a disabled tenant in again."""
+        """Unblocks the users of a disabled tenant."""
         return await management.enable_tenant(Manager.of(principal), tenant_id)
 
     return router

@@ -99,12 +99,12 @@ class PasswordResets:
             checked = await SQL["find_password"].value(connection, user_id=principal.user_id)
         if not await self._passwords.matches(checked, request.current_password):
             await self._audit.failed((principal.user_id, principal.tenant_id), address, "password change")
-            raise _wrong_password("is not your password")
+            raise _wrong_password("This is not your current password.")
         fresh = await self._passwords.hash(request.new_password)
         names = {"user_id": principal.user_id}
         async with self._databases.central.transaction() as connection:
             if not await SQL["change_password"].run(connection, **names, checked=checked, fresh=fresh):
-                raise _wrong_password("is not your password any more: another request changed it at this moment")
+                raise _wrong_password("Your password was changed by another request. Sign in with the new one.")
             revoked = await end_all(connection, principal.user_id, hash_secret(kept) if kept is not None else None)
             await record(
                 connection,
@@ -120,4 +120,4 @@ class PasswordResets:
 
 def _wrong_password(reason: str) -> Forbidden:
     # Not 422: what it should be is nothing that a schema could say. Not 401 either: the caller is signed in.
-    return Forbidden(f"current_password: {reason}", errors=[FieldProblem("current_password", reason)])
+    return Forbidden(reason, errors=[FieldProblem("current_password", reason)])

@@ -81,7 +81,7 @@ class Quotas:
         if used >= limit:
             sentence = (
                 f"The user has {used} API keys that are neither revoked nor expired, and the limit is {limit} "
-                "(keys_per_user). Revoke keys that are not used any more, or ask an operator for more."
+                "(keys_per_user). Revoke keys that you no longer use, or ask an operator for more."
             )
             raise QuotaExceeded("keys_per_user", used, limit, sentence)
 
@@ -99,7 +99,7 @@ class Quotas:
 def check_payload(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> None:
     problems = list(payload_problems(limits, field, payload))
     if problems:
-        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems)
+        raise InvalidRequest.of(problems)
 
 
 def payload_problems(limits: QuotaLimits, field: str, payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
@@ -110,7 +110,9 @@ def payload_problems(limits: QuotaLimits, field: str, payload: Mapping[str, Any]
         limit = getattr(limits, quota)
         size = 0 if document is None else _json_bytes(document)
         if size > limit:
-            reason = f"has {size} bytes as JSON, and the limit is {limit} ({quota}). Send less, or a file instead"
+            reason = (
+                f"The value has {size} bytes as JSON, and the limit is {limit} ({quota}). Send less data, or a file."
+            )
             yield FieldProblem(name, reason)
 
 

@@ -85,7 +85,7 @@ def session_router(
     async def logout(
         request: Request, response: Response, principal: Principal = Depends(authentication.caller)
     ) -> None:
-        """Ends the browser session; an API key stays as it is."""
+        """Ends the browser session. API keys do not change."""
         token = request.cookies.get(COOKIE)
         if principal.signed_in_with == "session" and token:
             await sessions.sign_out(token)
@@ -93,7 +93,7 @@ def session_router(
 
     @router.get("/api/me")
     async def me(principal: Principal = Depends(authentication.caller)) -> Me:
-        """Who the caller is, a session's CSRF token, and how much of the storage quota is used."""
+        """The current user, the session's CSRF token, and how much of the storage quota is used."""
         return await shown(principal)
 
     async def shown(principal: Principal) -> Me:
@@ -155,13 +155,12 @@ def key_router(keys: Keys, authentication: Authentication) -> APIRouter:
     async def create_key(
         body: CreateKeyRequest, request: Request, principal: Principal = Depends(authentication.session)
     ) -> CreatedKey:
-        """Creates an API key; an API key cannot, only a browser session. This response is the only place that shows the
-        key."""
+        """Creates an API key. Only a browser session can create one. Only this response shows the key."""
         return await keys.create_own(principal.user_id, request.cookies[COOKIE], body)
 
     @router.delete("/{key_id}")
     async def revoke_key(key_id: UUID, principal: Principal = Depends(authentication.caller)) -> Key:
-        """Revokes one of your keys, at once and for good. A key can revoke itself, whatever its scopes."""
+        """Revokes one of your keys at once and permanently. A key can revoke itself, whatever its scopes."""
         if key_id != principal.key_id:
             require(principal, Permission.WRITE_OWN)
         return await keys.revoke(principal.user_id, key_id, user_actor(principal.user_id))

@@ -37,7 +37,7 @@ from callsheet.wire.operations import (
 
 DispatchId = Annotated[int, Path(ge=1, le=2**62)]
 REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Job, "description": "The job this idempotency key was used for; nothing new was made."}
+    200: {"model": Job, "description": "The job that was created with this idempotency key. No new job was created."}
 }
 WITHOUT_REASON = Because()
 NO_TENANT = "There is no such tenant."
@@ -56,10 +56,10 @@ def ready_job_router(
         response: Response,
         principal: Principal = submit,
     ) -> Job:
-        """Submits a job whose payload and cost are ready, for a user."""
+        """Submits a job with a ready payload and cost for a user."""
         owner = await accounts.owner_of(body.user_id)
         if owner is None:
-            raise InvalidRequest.field("user_id", "there is no such user")
+            raise InvalidRequest.field("user_id", NO_USER)
         workflow = await room.queue.workflow(body.workflow)
         actor = actor_of(principal)
         submitted = await room.submission.submit(
@@ -125,8 +125,8 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
 
     @router.get("/tenants/{tenant_id}/jobs/{job_id}")
     async def get_job_of_tenant(tenant_id: UUID, job_id: UUID, principal: Principal = see) -> AdminJob:
-        """Everything about a job: payload, error with its traceback, and its row in the queue. A viewer gets neither
-        payload nor traceback, a tenant admin no row of the queue either."""
+        """All details of a job: payload, error with its traceback, and its queue entry. A viewer does not get payload
+        and traceback; a tenant admin does not get the queue entry either."""
         principal.reach(Permission.SEE_JOBS, tenant_id, NO_TENANT)
         return job_for(principal, await operations.get(tenant_id, job_id))
 
@@ -137,7 +137,7 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> AdminJob:
-        """Ends a job and gives its tokens back."""
+        """Cancels a job and refunds its tokens."""
         principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
         return job_for(principal, await operations.cancel(tenant_id, job_id, body.reason, actor_of(principal)))
 
@@ -148,7 +148,8 @@ def admin_job_router(operations: JobOperations, accounts: Accounts, authenticati
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> AdminJob:
-        """Runs a failed or expired job once more; its cost is reserved again. An operator passes the user's cap."""
+        """Retries a failed or expired job. Its cost is reserved again. The user's limit does not apply to an
+        operator."""
         principal.reach(Permission.MANAGE_JOBS, tenant_id, NO_TENANT)
         capped = not principal.may(Permission.IGNORE_LIMITS)
         job = await operations.retry(tenant_id, job_id, body.reason, actor_of(principal), capped=capped)
@@ -222,7 +223,7 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> Dispatch:
-        """Takes it from its worker and puts it back into the queue; the attempt does not count."""
+        """Requeues a job that a worker holds. The attempt does not count."""
         return await operations.requeue(dispatch_id, body.reason, actor_of(principal))
 
     @router.post("/dispatches/{dispatch_id}/cancel")
@@ -231,14 +232,14 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
         body: Because = WITHOUT_REASON,
         principal: Principal = manage,
     ) -> Dispatch:
-        """Cancels its job: tokens go back, and whoever runs it is told."""
+        """Cancels the job of a dispatch: its tokens are refunded, and its worker is notified."""
         return await operations.cancel(dispatch_id, body.reason, actor_of(principal))
 
     @router.post("/dispatches/{dispatch_id}/priority")
     async def change_dispatch_priority(
         dispatch_id: DispatchId, body: ChangePriority, principal: Principal = manage
     ) -> Dispatch:
-        """Lets it go before or behind others; the job keeps the priority for its retries."""
+        """Changes the priority of a queued job. Its retries keep the priority."""
         return await operations.change_priority(dispatch_id, body.priority, actor_of(principal))
 
     @router.get("/concurrency-limits")
@@ -252,7 +253,7 @@ def dispatch_router(operations: DispatchOperations, overview: Overview, authenti
 
     @router.put("/concurrency-limits", status_code=204)
     async def set_concurrency_limit(body: SetConcurrencyLimit, principal: Principal = manage) -> None:
-        """How many jobs of an identifier may be out at once."""
+        """Sets how many jobs of an identifier may run at once."""
         await overview.set_limit(body.identifier, body.max_concurrent, actor_of(principal))
 
     return router

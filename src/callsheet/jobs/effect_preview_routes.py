@@ -29,15 +29,17 @@ def effect_preview_router(
     async def of_asset(field: str, asset_id: UUID) -> Example:
         asset = await catalog.assets.ready(asset_id)
         if asset is None:
-            raise InvalidRequest.field(field, "there is no such asset, or it is not uploaded and confirmed yet")
+            raise InvalidRequest.field(field, "There is no such asset, or it is not uploaded and confirmed.")
         return stored_example(storage, field, asset.path, asset.mime_type, asset.size)
 
     async def chosen(principal: Principal, body: SetEffectPreview) -> tuple[Example | None, Example]:
         if (body.job_id is None) == (body.after_asset_id is None):
-            raise InvalidRequest.field("job_id", "send either job_id or after_asset_id")
+            raise InvalidRequest.field("job_id", "Send either job_id or after_asset_id.")
         if body.job_id is not None:
             if body.before_asset_id is not None:
-                raise InvalidRequest.field("before_asset_id", "cannot be combined with job_id")
+                raise InvalidRequest.field(
+                    "before_asset_id", "Send before_asset_id only together with after_asset_id, not with job_id."
+                )
             return await examples.of_own(principal, body.job_id)
         assert body.after_asset_id is not None
         before = None
@@ -47,9 +49,8 @@ def effect_preview_router(
 
     @router.put("")
     async def set_effect_preview(effect: Slug, body: SetEffectPreview, principal: Principal = manage) -> EffectPreview:
-        """Makes the effect's preview of a job of yours, or of assets: posters, thumbnails and clips are copies of them.
-
-        Takes some seconds."""
+        """Makes the effect's preview from a job of yours or from assets. Posters, thumbnails and clips are copies. This
+        takes some seconds."""
         before, after = await chosen(principal, body)
         return await catalog.effect_previews.set(effect, before, after, actor_of(principal))
 

@@ -14,7 +14,7 @@ from callsheet.plumbing.sql import Row
 from callsheet.wire.errors import InvalidRequest
 from callsheet.wire.jobs import JobStatus
 
-NO_SUCH_JOB = "there is no such job of yours"
+NO_SUCH_JOB = "You have no such job."
 
 
 class JobExamples:
@@ -38,7 +38,7 @@ class JobExamples:
                 row = await self._row(pool, tenant["tenant_id"], job_id)
                 if row is not None:
                     return await self._examples(pool, row)
-        raise InvalidRequest.field("job_id", "there is no such job")
+        raise InvalidRequest.field("job_id", "There is no such job.")
 
     @staticmethod
     async def _row(pool: Database, tenant_id: UUID, job_id: UUID) -> Row | None:
@@ -47,13 +47,15 @@ class JobExamples:
 
     async def _examples(self, pool: Database, job: Row) -> tuple[Example | None, Example]:
         if job["status"] != JobStatus.COMPLETED:
-            raise InvalidRequest.field("job_id", f"is {job['status']}; only a completed job has something to show")
+            raise InvalidRequest.field(
+                "job_id", f"The job is {job['status']}. Only a completed job has a result to show."
+            )
         made = listed_files((job["result"] or {}).get("outputs"))
         rows = await self._files.rows(pool, job["tenant_id"], [*made[:1], *job["input_file_ids"][:1]])
         files = {row["id"]: row for row in rows if row["disk"] == self._files.disk and row["user_id"] == job["user_id"]}
         after = files.get(made[0]) if made else None
         if after is None:
-            raise InvalidRequest.field("job_id", "has no result any more")
+            raise InvalidRequest.field("job_id", "The result of this job was deleted.")
         before = files.get(job["input_file_ids"][0]) if job["input_file_ids"] else None
         return self._example(before) if before is not None else None, self._example(after)
 

@@ -28,7 +28,7 @@ def effect_job_router(effect_jobs: EffectJobs, presenter: Presenter, authenticat
     ) -> Job:
         """Applies an effect to a video or file of yours; its cost is reserved.
 
-        The same `idempotency_key` again answers the same job, with 200 and `Idempotent-Replayed: true`.
+        A request with the same `idempotency_key` returns the same job, with 200 and `Idempotent-Replayed: true`.
         """
         submitted = await effect_jobs.submit(principal, body)
         if submitted.replayed:

@@ -16,7 +16,7 @@ from callsheet.identity.principal import Owner, Principal
 from callsheet.identity.quotas import check_payload
 from callsheet.jobs.descriptions import Description, medium_of
 from callsheet.jobs.levels import check_priority
-from callsheet.jobs.submission import NewJob, Submission, Submitted
+from callsheet.jobs.submission import NO_VIDEO, NewJob, Submission, Submitted
 from callsheet.media.files import ReadyFile
 from callsheet.plumbing.database import Database
 from callsheet.plumbing.databases import Databases
@@ -27,7 +27,8 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest, NotFound
 
 SQL = statements("callsheet.jobs", "effect_statements.sql")
 KIND = "effect"
-MISSING = "there is no such file of yours, or its upload is not confirmed"
+NO_EFFECT = "There is no such effect."
+MISSING = "You have no such file, or its upload is not confirmed."
 
 
 class ReadyFiles(Protocol):
@@ -96,7 +97,9 @@ class EffectJobs:
         if recipe is None:
             raise no_such_effect()
         if not recipe.is_active:
-            raise InvalidRequest.field("effect_id", "takes no jobs for now: its workflow is switched off")
+            raise InvalidRequest.field(
+                "effect_id", "This effect currently accepts no jobs: its workflow is switched off."
+            )
         return recipe
 
     async def _inputs(
@@ -128,11 +131,11 @@ class EffectJobs:
         given = wanted.video_id or wanted.input_file_id
         if primary is None:
             if given is not None:
-                raise InvalidRequest.field(field, "is not wanted: this effect takes no video or file")
+                raise InvalidRequest.field(field, f"This effect takes no file. Leave {field} out.")
             return field, None
         if given is None:
             fields = "video_id or input_file_id" if primary.type is PropertyType.VIDEO else "input_file_id"
-            raise InvalidRequest.field("input_file_id", f"is needed: this effect works on one; send {fields}")
+            raise InvalidRequest.field("input_file_id", f"This effect needs a file. Send {fields}.")
         if wanted.video_id is None:
             return field, wanted.input_file_id
         async with pool.connection() as connection:
@@ -140,7 +143,7 @@ class EffectJobs:
                 connection, tenant_id=principal.tenant_id, user_id=principal.user_id, video_id=wanted.video_id
             )
         if original is None:
-            raise InvalidRequest.field("video_id", "there is no such video of yours")
+            raise InvalidRequest.field("video_id", NO_VIDEO)
         return field, original
 
 
@@ -161,12 +164,12 @@ def described(
 
 def check_shape(principal: Principal, wanted: SubmitEffectJob) -> None:
     if wanted.video_id is not None and wanted.input_file_id is not None:
-        raise InvalidRequest.field("input_file_id", "is one too many: send it or video_id, not both")
+        raise InvalidRequest.field("input_file_id", "Send either input_file_id or video_id, not both.")
     check_priority(principal, wanted.priority)
 
 
 def no_such_effect() -> NotFound:
-    return NotFound("There is no such effect.", errors=[FieldProblem("effect_id", "there is no such effect")])
+    return NotFound(NO_EFFECT, errors=[FieldProblem("effect_id", NO_EFFECT)])
 
 
 def _check_files(

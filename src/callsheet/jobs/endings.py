@@ -71,7 +71,9 @@ class Endings:
                 if moved and not await SQL["inputs_are_ready"].value(
                     connection, tenant_id=tenant_id, user_id=row["user_id"], file_ids=row["input_file_ids"]
                 ):
-                    raise InvalidRequest.field("input_file_id", "a file of this job was deleted; submit a new job")
+                    raise InvalidRequest.field(
+                        "input_file_id", "A file of this job was deleted. Submit a new job with another file."
+                    )
                 if moved and capped and active >= self._limits.of(counted):
                     raise self._limits.refusal(counted, active)
         except asyncpg.CheckViolationError as violation:

@@ -299,7 +299,7 @@ class Execution:
             raise NotFound("There is no such dispatch.")
         if known.lease_token == report.token and not known.finished:
             if known.worker_id != report.worker_id:
-                raise NotFound("There is no such lease of this worker.")
+                raise NotFound("This worker has no such lease.")
             return known
         return recorded(known, report)
 

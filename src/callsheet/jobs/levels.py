@@ -10,5 +10,5 @@ from callsheet.wire.jobs import LOWEST_USER_PRIORITY
 
 def check_priority(principal: Principal, priority: int) -> None:
     if not LOWEST_USER_PRIORITY <= priority <= 0 and not principal.may(Permission.IGNORE_LIMITS):
-        allowed = f"should be 0 (the default) to {LOWEST_USER_PRIORITY} (after everything else)"
-        raise InvalidRequest.field("priority", f"{allowed}; only operators may use others")
+        allowed = f"The priority must be 0 (the default) to {LOWEST_USER_PRIORITY} (last)"
+        raise InvalidRequest.field("priority", f"{allowed}. Only operators may use other values.")

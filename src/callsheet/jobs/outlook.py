@@ -97,7 +97,11 @@ def outlook(facts: Facts, capacity: Capacity = NOBODY) -> Outlook:
     if facts.status is JobStatus.PROCESSING:
         return Outlook(0, "0", _rounded(_left_to_run(facts)))
     if facts.ahead is None:
-        return Outlook(why_waiting=WhyWaiting(code="accepted", message="It is on its way into the queue."))
+        return Outlook(
+            why_waiting=WhyWaiting(
+                code="accepted", message="The job was accepted and will be in the queue in a moment."
+            )
+        )
     position = min(facts.ahead + 1, EXACT)
     text = str(position) if facts.ahead < EXACT else f"{EXACT}+"
     return Outlook(position, text, _rounded(_left_to_wait_and_run(facts, capacity)), _why(facts, capacity))
@@ -142,7 +146,7 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
         return _paused(facts.pause, facts.now)
     if facts.not_before is not None and facts.not_before > facts.now:
         seconds = math.ceil((facts.not_before - facts.now).total_seconds())
-        text = f"It failed and is tried again in {_count(seconds, 'second')}."
+        text = f"The job failed. The next attempt is in {_count(seconds, 'second')}."
         return WhyWaiting(code="retry_at", message=text, retry_at=facts.not_before)
     if capacity.live_workers == 0:
         return _without_workers(capacity)
@@ -150,17 +154,19 @@ def _why(facts: Facts, capacity: Capacity) -> WhyWaiting:
         return WhyWaiting(code="provider_at_limit", message=_at_limit(facts.limit), ahead=_shown(facts.ahead))
     (of_tenant, tenant_runs), (of_user, user_runs) = facts.running_limits
     if of_user is not None and user_runs >= of_user:
-        text = f"{_running(user_runs, 'of yours')}, the most at once for one user; it waits for one to end."
+        text = f"{_running(user_runs, 'of yours')}, which is the limit for one user."
         return WhyWaiting(code="user_at_limit", message=text, ahead=_shown(facts.ahead))
     if of_tenant is not None and tenant_runs >= of_tenant:
-        text = f"{_running(tenant_runs, 'of your tenant')}, the most at once; it waits for one to end."
+        text = f"{_running(tenant_runs, 'of your tenant')}, which is the limit for one tenant."
         return WhyWaiting(code="tenant_at_limit", message=text, ahead=_shown(facts.ahead))
     if facts.ahead > 0:
         return WhyWaiting(code="ahead", message=_ahead(facts.ahead, capacity), ahead=_shown(facts.ahead))
     if capacity.busy >= capacity.slots:
         workers = _count(capacity.live_workers, "worker")
-        return WhyWaiting(code="workers_at_capacity", message=f"It is next; all slots of {workers} are taken.", ahead=0)
-    return WhyWaiting(code="next", message="It is next; a worker is about to take it.", ahead=0)
+        return WhyWaiting(
+            code="workers_at_capacity", message=f"The job is next, but all slots of {workers} are busy.", ahead=0
+        )
+    return WhyWaiting(code="next", message="The job is next. A worker will take it in a moment.", ahead=0)
 
 
 def _ends_before(pause: Pause, moment: datetime | None) -> bool:
@@ -174,32 +180,34 @@ def _running(jobs: int, whose: str) -> str:
 def _without_workers(capacity: Capacity) -> WhyWaiting:
     if capacity.scaling_up:
         if capacity.starts_in_seconds is None:
-            return WhyWaiting(code="scaling_up", message="Workers that can run it are starting.")
+            return WhyWaiting(code="scaling_up", message="Workers that can run this job are starting.")
         seconds = max(LEAST_START_SECONDS, math.ceil(capacity.starts_in_seconds / 5) * 5)
-        return WhyWaiting(code="scaling_up", message=f"A worker that can run it is starting, about {seconds} s.")
+        return WhyWaiting(
+            code="scaling_up", message=f"A worker that can run this job starts in about {seconds} seconds."
+        )
     if capacity.missing:
         return WhyWaiting(code="workers_lack", message=capacity.missing)
-    return WhyWaiting(code="no_live_worker", message="No worker that can run it is online.")
+    return WhyWaiting(code="no_live_worker", message="No worker that can run this job is online.")
 
 
 def _paused(pause: Pause, now: datetime) -> WhyWaiting:
     if pause.until is None or pause.until <= now:
-        text = "Its provider did not answer; one job at a time tries it."
+        text = "The provider did not respond. One job at a time tests it."
         return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
     seconds = math.ceil((pause.until - now).total_seconds())
-    text = f"Its provider does not answer; it is tried again in {_count(seconds, 'second')}."
+    text = f"The provider does not respond. The next attempt is in {_count(seconds, 'second')}."
     return WhyWaiting(code="provider_paused", message=text, retry_at=pause.until)
 
 
 def _at_limit(limit: int) -> str:
     if limit == 0:
-        return "Jobs of its provider are paused."
-    return f"Its provider takes {_count(limit, 'job')} at a time, and has as many."
+        return "Jobs of this provider are paused."
+    return f"The provider's limit of {_count(limit, 'concurrent job')} is reached."
 
 
 def _ahead(ahead: int, capacity: Capacity) -> str:
     text = f"More than {EXACT} jobs are" if ahead > EXACT else f"{_count(ahead, 'job')} {'is' if ahead == 1 else 'are'}"
-    return f"{text} ahead of it{'; more workers are starting' if capacity.scaling_up else ''}."
+    return f"{text} ahead of this job{'. More workers are starting' if capacity.scaling_up else ''}."
 
 
 def _shown(ahead: int) -> int:

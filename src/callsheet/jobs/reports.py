@@ -112,7 +112,7 @@ def recorded(known: Known, report: Report) -> Outcome:
     if known.finished and known.lease_token == report.token and known.worker_id == report.worker_id:
         return Outcome(known.job_id, known.status)
     if (report.token, report.worker_id) not in zip(known.past_lease_tokens, known.past_workers, strict=False):
-        raise NotFound("There is no such lease of this worker.")
+        raise NotFound("This worker has no such lease.")
     if not known.finished and known.lease_token is None and known.past_lease_tokens[-1] == report.token:
         return Outcome(known.job_id, known.status)
     if known.finished and known.lease_token is None:

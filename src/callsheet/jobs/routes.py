@@ -40,7 +40,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
 
     @router.get("/{job_id}")
     async def get_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
-        """One of your jobs: what it made, how far it is, or why it waits and for how long."""
+        """One of your jobs: its outputs, its progress, or why it waits and for how long."""
         job = await presenter.one(principal.tenant_id, job_view(await reader.row(principal, job_id)))
         return await reader.described(principal, job)
 
@@ -63,14 +63,14 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
 
     @router.post("/{job_id}/cancel")
     async def cancel_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
-        """Ends the job and gives its tokens back."""
+        """Cancels the job and refunds its tokens."""
         await reader.row(principal, job_id)
         job = await room.endings.cancel(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)
 
     @router.post("/{job_id}/retry")
     async def retry_job(job_id: UUID, principal: Principal = Depends(authentication.user)) -> Job:
-        """Runs a failed or expired job once more; its cost is reserved again."""
+        """Retries a failed or expired job. Its cost is reserved again."""
         await reader.row(principal, job_id)
         job = await room.endings.retry(principal.tenant_id, job_id, actor=f"user:{principal.user_id}")
         return await presenter.one(principal.tenant_id, job)

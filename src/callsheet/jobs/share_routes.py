@@ -22,13 +22,13 @@ def share_router(shares: TenantShares, authentication: Authentication) -> APIRou
 
     @router.get("")
     async def get_share(tenant_id: UUID, principal: Principal = see) -> TenantShare:
-        """Weight and limits of a tenant, and how many of its jobs are in flight."""
+        """Weight and limits of a tenant, and how many of its jobs run now."""
         principal.reach(Permission.SEE_TENANTS, tenant_id, "There is no such tenant.")
         return await shares.get(tenant_id)
 
     @router.patch("")
     async def change_share(tenant_id: UUID, body: ChangeShare, principal: Principal = manage) -> TenantShare:
-        """Changes them. They hold for the next lease; what runs goes on."""
+        """Changes weight and limits of a tenant. They apply from the next lease; running jobs continue."""
         return await shares.change(actor_of(principal), tenant_id, body)
 
     return router

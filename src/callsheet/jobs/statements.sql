@@ -93,6 +93,10 @@ SELECT guard.tenant_id, guard.job_id, guard.user_id, guard.balance, guard.active
     guard.step_id, guard.parent_id AS parent_candidate_id
 FROM guard LEFT JOIN job ON job.tenant_id = guard.tenant_id AND job.id = guard.job_id
 
+-- name: job_of_video
+-- The job that processed the video last, or is processing it. No row if the user has no such video.
+SELECT job_id FROM videos WHERE tenant_id = :tenant_id AND id = :video_id AND user_id = :user_id
+
 -- name: move
 -- Every change of status of a job that exists. The steps come from the state machine (jobs/states.py); a row moves only
 -- from one of their origins, and only in the charge cycle and lease the caller names. Wallets are locked first, then

@@ -154,7 +154,8 @@ def stream_router(streams: Streams, reader: JobReader, authentication: Authentic
         last_event_id: int | None = Depends(last_event_seen),
         watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
-        """A job's events as they happen, from the first or from Last-Event-ID; ends with the job (204: it ended)."""
+        """A job's events as they happen, from the first or from Last-Event-ID. The stream closes when the job ends
+        (204: it has ended)."""
         row = await reader.row(watcher.principal, job_id)
         return await streams.of_job(watcher, request, row, last_event_id)
 

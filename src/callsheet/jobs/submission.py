@@ -32,10 +32,13 @@ from callsheet.wire.errors import (
     InsufficientTokens,
     InUse,
     InvalidRequest,
+    NotFound,
+    Refusal,
 )
 from callsheet.wire.jobs import Job, JobStatus
 from callsheet.wire.quotas import QuotaLimits
 
+NO_VIDEO = "You have no such video."
 STORAGE_QUOTAS = ("user_storage_bytes", "user_storage_files", "tenant_storage_bytes", "tenant_storage_files")
 
 
@@ -236,6 +239,16 @@ class Submission:
             **{name: getattr(quotas, name) for name in STORAGE_QUOTAS},
         }
 
+    async def _video_refusal(self, pool: Database, new: NewJob) -> Refusal:
+        async with pool.connection() as connection:
+            job_id = await SQL["job_of_video"].value(
+                connection, tenant_id=new.tenant_id, user_id=new.user_id, video_id=new.video_id
+            )
+        if job_id is None:
+            return NotFound(NO_VIDEO, errors=[FieldProblem("video_id", NO_VIDEO)])
+        reason = f"Job {job_id} is already processing this video. Wait until the job ends, or cancel it."
+        return InUse(reason, errors=[FieldProblem("video_id", reason)])
+
     async def _refused(self, pool: Database, new: NewJob, row: asyncpg.Record) -> Submitted:
         if new.idempotency_key is not None:
             # A twin with the same key was first: the wallet's lock made this one wait for its commit.
@@ -245,10 +258,11 @@ class Submission:
         if row["slot_refusal"] is not None:
             raise SlotRefused(row["slot_refusal"])
         if not row["has_files"]:
-            raise InvalidRequest.field("input_file_id", "a file of this job was deleted meanwhile")
+            raise InvalidRequest.field(
+                "input_file_id", "A file of this job was deleted while the job was submitted. Send another file."
+            )
         if not row["has_video"]:
-            reason = "is gone, or a job works on it already: wait for that job, or cancel it"
-            raise InUse(f"The video {reason}.", errors=[FieldProblem("video_id", reason)])
+            raise await self._video_refusal(pool, new)
         if row["balance"] < new.cost:
             raise InsufficientTokens(new.cost, row["balance"])
         if not row["has_room"]:

@@ -44,7 +44,7 @@ def _wait(expected: Outlook, load: RouteLoad, crew: Capacity) -> EffectWait:
     why = expected.why_waiting
     assert why is not None, "a job that no worker holds waits for a reason"
     if why.code in ("no_live_worker", "workers_lack", "scaling_up", "provider_paused"):
-        return EffectWait(code=why.code, message=why.message.replace(" it ", " this effect "), run_seconds=run)
+        return EffectWait(code=why.code, message=why.message.replace("this job", "this effect"), run_seconds=run)
     if load.ahead < crew.slots - crew.busy:
         return EffectWait(code="ready", message="A worker is free.", wait_seconds=0, run_seconds=run)
     wait = None if expected.eta_seconds is None or run is None else max(0, expected.eta_seconds - run)

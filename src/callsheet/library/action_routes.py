@@ -47,7 +47,7 @@ def library_action_router(bulk: BulkActions, downloads: Downloads, authenticatio
         job_id: list[UUID] = Query(min_length=1, max_length=MOST_JOBS, description="Jobs of yours, in this order."),
         principal: Principal = Depends(authentication.user),
     ) -> StreamingResponse:
-        """The files that these jobs made, as a zip. Jobs that made none are left out."""
+        """The outputs of these jobs as a zip file. Jobs without outputs are left out."""
         content = await downloads.open(principal, job_id)
         name = f"callsheet-{datetime.now(UTC):%Y%m%d-%H%M%S}.zip"
         headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}

@@ -29,7 +29,7 @@ MOST_VALUES = 50
 def _written_out(value: object) -> object:
     # A plain number would be taken for seconds since 1970.
     if isinstance(value, str) and not _DATE.match(value):
-        raise ValueError("should be a time like 2026-11-16T12:00:00Z")
+        raise ValueError("Use a time like 2026-11-16T12:00:00Z.")
     return value
 
 
@@ -89,7 +89,7 @@ def library_router(lists: JobLists, effects: Effects, authentication: Authentica
 
     @router.get("/jobs/{job_id}")
     async def get_summary(job_id: UUID, principal: Principal = Depends(authentication.user)) -> JobSummary:
-        """One of your jobs, as a list shows it."""
+        """The summary of one of your jobs."""
         return await lists.one(principal, job_id)
 
     return router

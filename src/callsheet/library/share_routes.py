@@ -48,7 +48,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
     async def create_share_link(
         job_id: UUID, body: CreateShareLink, principal: Principal = Depends(authentication.user)
     ) -> CreatedShareLink:
-        """Makes a public link to the result of a completed job. Anyone who has the link sees the result, without an
+        """Creates a public link to the result of a completed job. Anyone with the link sees the result, without an
         account, until the link expires or is revoked."""
         return await shares.create(principal, job_id, body)
 
@@ -66,7 +66,7 @@ def share_link_router(shares: Shares, authentication: Authentication) -> APIRout
     async def revoke_share_link(
         job_id: UUID, share_id: UUID, principal: Principal = Depends(authentication.user)
     ) -> None:
-        """Ends a public link at once and for good."""
+        """Revokes a public link at once and permanently."""
         await shares.revoke(principal, job_id, share_id)
 
     @router.get("/shares")
@@ -85,7 +85,7 @@ def shared_result_router(shares: Shares, storage: Storage) -> APIRouter:
 
     @router.get("/{token}")
     async def get_shared_result(token: Token, response: Response) -> SharedResult:
-        """What a public link shows: the result, and nothing else of its owner."""
+        """The result that a public link shows, and nothing else of its owner."""
         response.headers.update(PUBLIC)
         return await shares.result(token)
 

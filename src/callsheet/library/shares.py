@@ -68,7 +68,7 @@ class Shares:
         if JobStatus(row["status"]) is not JobStatus.COMPLETED:
             raise WrongState(f"The job is {row['status']}. Only the result of a completed job can be shared.")
         if not await self._shown(principal.pool, principal.tenant_id, principal.user_id, job_id):
-            raise WrongState("The job has no file that could be shared.")
+            raise WrongState("The job has no file to share.")
         token = secret_token(PREFIX)
         async with self._databases.central.transaction() as connection:
             await SQL["lock_owner"].run(connection, user_id=principal.user_id)
@@ -188,7 +188,7 @@ class Shares:
             raise Forbidden("Public links are switched off in this installation (sharing.enabled).")
         days = wanted.expires_in_days or min(sharing.link_days, sharing.longest_link_days)
         if days > sharing.longest_link_days:
-            reason = f"is {days}. A link lives at most {sharing.longest_link_days} days here"
+            reason = f"A link can be valid for at most {sharing.longest_link_days} days here, not {days}."
             raise InvalidRequest.field("expires_in_days", reason)
         return days
 
@@ -229,10 +229,12 @@ class Openings(Loop):
 
 def _check_number(open_links: int, new: int) -> None:
     if open_links >= LINKS_PER_USER:
-        detail = f"You have {open_links} public links, and at most {LINKS_PER_USER} are allowed. Revoke some."
+        detail = f"You have {open_links} public links, and the limit is {LINKS_PER_USER}. Revoke some."
         raise QuotaExceeded("share_links", open_links, LINKS_PER_USER, detail)
     if new >= NEW_LINKS_PER_HOUR:
-        detail = f"You made {new} public links within an hour, and at most {NEW_LINKS_PER_HOUR} are allowed. Try later."
+        detail = (
+            f"You created {new} public links within an hour, and the limit is {NEW_LINKS_PER_HOUR}. Try again later."
+        )
         raise QuotaExceeded("new_share_links", new, NEW_LINKS_PER_HOUR, detail)
 
 

@@ -63,7 +63,7 @@ def bare_type(mime_type: str) -> str:
     try:
         validate_content_type(mime_type)
     except InvalidRequest:
-        raise InvalidRequest.field("mime_type", "must be a media type such as video/mp4") from None
+        raise InvalidRequest.field("mime_type", "The value must be a media type, for example video/mp4.") from None
     return mime_type.partition(";")[0].strip().lower()
 
 

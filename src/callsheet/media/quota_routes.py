@@ -27,14 +27,14 @@ def quota_router(usage: StorageUsage, accounts: Accounts, authentication: Authen
 
     @router.get("")
     async def get_quotas(tenant_id: UUID, principal: Principal = see) -> TenantQuotas:
-        """What a tenant and its users may keep, and what its files take."""
+        """The limits of a tenant and its users, and the storage that its files use."""
         principal.reach(Permission.SEE_TENANTS, tenant_id, NO_TENANT)
         tenant = await accounts.get_tenant(tenant_id)
         return await quotas_view(usage, tenant, await usage.quotas.changed(tenant_id))
 
     @router.patch("")
     async def change_quotas(tenant_id: UUID, body: ChangeQuotas, principal: Principal = manage) -> TenantQuotas:
-        """Gives a tenant limits of its own. They hold for what comes after; nothing is deleted for them."""
+        """Sets limits of a tenant. They apply from now on; nothing is deleted."""
         tenant = await accounts.get_tenant(tenant_id)
         return await quotas_view(usage, tenant, await usage.quotas.change(actor_of(principal), tenant_id, body))
 

@@ -32,22 +32,22 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
 
     @router.post("/uploads", status_code=201)
     async def create_upload(body: CreateUpload, principal: Principal = Depends(authentication.user)) -> CreatedUpload:
-        """Asks for an address to upload a video, image or audio file to: make the request in `upload`."""
+        """Returns a URL to upload a video, image or audio file to. Send the request that `upload` describes."""
         return await room.uploads.create(principal, body)
 
     @router.get("/uploads/limits", dependencies=[Depends(authentication.user)])
     async def get_upload_limits() -> UploadLimits:
-        """What an upload may be: media types, size and pixels."""
+        """Limits of an upload: media types, size and pixels."""
         return room.uploads.limits()
 
     @router.post("/uploads/{file_id}/confirm")
     async def confirm_upload(file_id: UUID, principal: Principal = Depends(authentication.user)) -> File:
-        """Checks that the bytes are there and are what was declared. Confirming once more answers the same."""
+        """Checks that the uploaded file is as declared. Confirming again returns the same."""
         return room.files.view(await room.uploads.confirm(principal, file_id))
 
     @router.post("", status_code=201)
     async def create_video(body: CreateVideo, principal: Principal = Depends(authentication.user)) -> Video:
-        """Makes a video of an upload; confirms the upload where that was not done."""
+        """Creates a video from an upload. Confirms the upload if needed."""
         return await room.videos.create(principal, body)
 
     @router.get("")
@@ -65,12 +65,12 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
 
     @router.get("/{video_id:uuid}")
     async def get_video(video_id: UUID, principal: Principal = Depends(authentication.user)) -> Video:
-        """One of your videos: what its newest job is doing, and where its files are."""
+        """One of your videos, with the state of its newest job and the URLs of its files."""
         return await room.videos.get(principal, video_id)
 
     @router.get("/{video_id:uuid}/preview", response_class=Response, responses=_PREVIEW)
     async def get_preview(video_id: UUID, principal: Principal = Depends(authentication.user)) -> Response:
-        """The newest picture of the run, while it is processing."""
+        """The newest preview image of the video's job while it is processing."""
         content, content_type = await room.videos.preview(principal, video_id)
         # A worker sent it: nothing in it may run, and the next one is another.
         headers = {**ISOLATION_HEADERS, "cache-control": "no-store"}
@@ -80,7 +80,7 @@ def video_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
 
     @router.delete("/{video_id:uuid}", status_code=204)
     async def delete_video(video_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
-        """Deletes the video, its upload and everything that was made of it."""
+        """Deletes the video, its upload and all its results."""
         pool = await room.files.databases.pool(principal.pool)
         await room.deletion.video(pool, Owner(principal.tenant_id, principal.user_id), video_id)
 
@@ -96,7 +96,7 @@ def file_router(room: MediaRoom, authentication: Authentication) -> APIRouter:
         download: bool = Query(False, description="Whether a browser saves what is at `url` under its name."),
         principal: Principal = Depends(authentication.user),
     ) -> File:
-        """One of your files, with a fresh address to read it at."""
+        """One of your files, with a fresh URL to read it."""
         return room.files.view(await room.files.own(principal, file_id), download=download)
 
     @router.delete("/{file_id}", status_code=204)

@@ -20,7 +20,7 @@ from callsheet.wire.errors import ContentMismatch, FieldProblem, InvalidRequest,
 from callsheet.wire.media import CreatedUpload, CreateUpload, UploadLimits, UploadRequest
 
 NOT_UPLOADED = "Nothing has been uploaded yet. Send the bytes to `upload.url`, then confirm."
-UPLOAD_AGAIN = "Upload the right bytes to the same address, or create a new upload."
+UPLOAD_AGAIN = "Upload the right bytes to the same URL, or create a new upload."
 
 
 class Uploads:
@@ -111,15 +111,17 @@ class Uploads:
         storage = self._files.storage
         info = await storage.head(path)
         if info is None:
-            raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", "has not been uploaded")])
+            raise ContentMismatch(NOT_UPLOADED, errors=[FieldProblem("file_id", NOT_UPLOADED)])
         if info.size != row["size"]:
-            raise _mismatch("size", f"is {info.size}, not {row['size']} as declared")
+            raise _mismatch("size", f"The size is {info.size}, but {row['size']} was declared.")
         if bare_type(info.content_type) != row["mime_type"]:
-            raise _mismatch("mime_type", f"is {info.content_type}, not {row['mime_type']} as declared")
+            raise _mismatch("mime_type", f"The mime_type is {info.content_type}, but {row['mime_type']} was declared.")
         beginning = b"".join([piece async for piece in storage.stream(path, 0, PROBED_BYTES)])
         found = contradiction(row["mime_type"], beginning)
         if found is not None:
-            raise _mismatch("mime_type", f"was declared as {row['mime_type']}, but the bytes look like {found}")
+            raise _mismatch(
+                "mime_type", f"The mime_type {row['mime_type']} was declared, but the bytes look like {found}."
+            )
         if row["mime_type"].startswith("image/"):
             await self._check_pixels(path, info.size)
         return info
@@ -148,22 +150,27 @@ class Uploads:
             return None
         sha256 = info.sha256 or await self._files.storage.sha256_of(info.key)
         if declared is not None and sha256 != declared:
-            raise _mismatch("sha256", f"is {sha256}, not {declared} as declared")
+            raise _mismatch("sha256", f"The sha256 is {sha256}, but {declared} was declared.")
         return sha256
 
     def _check_limits(self, mime_type: str, size: int) -> None:
         problems = []
         allowed = self._settings.media.allowed_types
         if mime_type in PLAYLIST_TYPES:
-            problems.append(FieldProblem("mime_type", "is the type of a playlist, which is neither audio nor video"))
+            problems.append(
+                FieldProblem("mime_type", "This mime_type is of a playlist, which is neither audio nor video.")
+            )
         elif not is_allowed(mime_type, allowed):
-            problems.append(FieldProblem("mime_type", f"must be one of {', '.join(allowed)}"))
+            problems.append(
+                FieldProblem("mime_type", f"The mime_type {mime_type} is not allowed. Allowed: {', '.join(allowed)}.")
+            )
         if size > self._settings.storage.max_upload_bytes:
-            problems.append(FieldProblem("size", f"must be at most {self._settings.storage.max_upload_bytes} bytes"))
+            problems.append(
+                FieldProblem("size", f"The size must be at most {self._settings.storage.max_upload_bytes} bytes.")
+            )
         if problems:
-            sentence = "; ".join(f"{problem.field}: {problem.reason}" for problem in problems)
-            raise InvalidRequest(sentence, errors=problems)
+            raise InvalidRequest.of(problems)
 
 
 def _mismatch(field: str, reason: str) -> ContentMismatch:
-    return ContentMismatch(f"{field} {reason}. {UPLOAD_AGAIN}", errors=[FieldProblem(field, reason)])
+    return ContentMismatch(f"{reason} {UPLOAD_AGAIN}", errors=[FieldProblem(field, reason)])

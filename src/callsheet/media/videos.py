@@ -85,7 +85,7 @@ class Videos:
                 connection, tenant_id=principal.tenant_id, video_id=video_id, user_id=principal.user_id
             )
         if row is None:
-            raise NotFound("There is no preview now.")
+            raise NotFound("This video has no preview.")
         return row["preview"], row["preview_type"]
 
     async def _views(self, pool: Database, rows: Sequence[Row]) -> list[Video]:
@@ -172,4 +172,4 @@ def _progress(row: Row) -> Progress | None:
 
 
 def _no_such_file() -> InvalidRequest:
-    return InvalidRequest.field("original_file_id", "there is no such file of yours")
+    return InvalidRequest.field("original_file_id", "You have no such file.")

@@ -53,7 +53,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),
     ) -> Page[Candidate]:
-        """What the run has made, newest first, each with addresses of its picture and its thumbnail."""
+        """The candidates of a run, newest first, each with URLs of its image and its thumbnail."""
         return await gallery.page(
             principal, run_id, step=step, parent_id=parent_id, status=status, before=cursor, limit=limit
         )
@@ -65,7 +65,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         limit: int = Query(DEFAULT_LEAVES, ge=1, le=MAXIMUM_LIMIT, description="Most of them."),
         principal: Principal = Depends(authentication.user),
     ) -> list[Candidate]:
-        """The best that are left, by ELO; of equals the older first."""
+        """The best candidates by ELO that are not rejected. Of two equals, the older one comes first."""
         return await gallery.winners(principal, run_id, step, limit)
 
     @router.get("/export", response_class=StreamingResponse, responses=ARCHIVE)
@@ -74,7 +74,7 @@ def run_candidate_router(gallery: Gallery, exports: Exports, authentication: Aut
         status: CandidateStatus | None = STATUS,
         principal: Principal = Depends(authentication.user),
     ) -> StreamingResponse:
-        """Everything the run has made as a zip, in folders by step, with `manifest.json` as its last entry."""
+        """All candidates of the run as a zip file, in one folder per step, with `manifest.json` as the last entry."""
         name, content = await exports.open(principal, run_id, status)
         headers = {"content-disposition": content_disposition(name), "cache-control": "no-store"}
         return StreamingResponse(content, media_type=ZIP, headers=headers)
@@ -93,14 +93,14 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is answered."),
         principal: Principal = Depends(authentication.user),
     ) -> Pair:
-        """Two candidates of one step to compare: such as were compared little, and are close."""
+        """Two candidates of one step to compare. Candidates with few votes and similar ELO are preferred."""
         return await votes.pair(principal, run_id, step, seed)
 
     @router.post("/votes", status_code=201, responses=VOTED)
     async def cast_vote(
         run_id: UUID, body: CastVote, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Vote:
-        """Prefers one of two candidates: their ELO moves. The same vote again counts once and is answered with 200."""
+        """Votes for one of two candidates, which changes their ELO. The same vote again counts once and returns 200."""
         vote, was_there = await votes.vote(principal, run_id, body)
         if was_there:
             response.status_code = 200
@@ -127,7 +127,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
         step: Annotated[str, Path(max_length=LONGEST_SLUG, description="Its short name.")],
         principal: Principal = Depends(authentication.user),
     ) -> Approval:
-        """Lets the candidates of a step that requires approval go on. Approving once more answers the same."""
+        """Approves a step, so that its candidates become parents. Approving again returns the same."""
         return await branches.approve(principal, run_id, step)
 
     return router
@@ -140,22 +140,22 @@ def candidate_router(
 
     @router.get("")
     async def get_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Candidate:
-        """One candidate, with addresses of its picture and its thumbnail."""
+        """One candidate, with URLs of its image and its thumbnail."""
         return await gallery.get(principal, candidate_id)
 
     @router.post("/kill")
     async def kill_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Killed:
-        """Rejects it and all that descends from it, and cancels the jobs that make more of it; they are refunded."""
+        """Rejects a candidate and all its descendants. Jobs that make more descendants are canceled and refunded."""
         return await branches.kill(principal, candidate_id)
 
     @router.post("/restore")
     async def restore_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Restored:
-        """Takes a kill back, with all that was rejected by it. Jobs that were canceled are not begun again as such."""
+        """Restores a rejected candidate and everything that was rejected with it. Canceled jobs are not restarted."""
         return await branches.restore(principal, candidate_id)
 
     @router.get("/lineage")
     async def explain_candidate(candidate_id: UUID, principal: Principal = Depends(authentication.user)) -> Lineage:
-        """How it came to be: graph, values, seed and parent of every candidate from the base to it."""
+        """How a candidate was made: graph, values, seed and parent of every candidate from the base to it."""
         return await lineages.explain(principal, candidate_id)
 
     @router.post("/replay", status_code=201, responses=REPLAYED)
@@ -165,7 +165,8 @@ def candidate_router(
         response: Response,
         principal: Principal = Depends(authentication.user),
     ) -> Job:
-        """Makes the same once more, as a job of its own: the same graph, values, seed and parent. The run stays."""
+        """Makes the candidate again as a separate job: the same graph, values, seed and parent. The run does not
+        change."""
         submitted = await lineages.replay(principal, candidate_id, body)
         if submitted.replayed:
             response.status_code = 200

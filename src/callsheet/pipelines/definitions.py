@@ -47,7 +47,7 @@ class Pipelines:
 
     async def create(self, principal: Principal, request: CreatePipeline, *, dry_run: bool = False) -> Pipeline:
         if _as_id(request.slug) is not None:
-            raise InvalidRequest.field("slug", "reads like an id; choose a name")
+            raise InvalidRequest.field("slug", "This slug looks like an id. Choose a name.")
         limits = await self._quotas.of(principal.tenant_id)
         steps = await self._checked(request.steps, limits)
         pipeline_id = uuid7()
@@ -65,8 +65,8 @@ class Pipelines:
                 description=request.description,
             )
             if row is None:
-                problem = FieldProblem("slug", "is taken already")
-                raise Conflict(f"You have a pipeline {request.slug!r} already.", errors=[problem])
+                problem = FieldProblem("slug", "This slug is already in use.")
+                raise Conflict(f"You already have a pipeline {request.slug!r}.", errors=[problem])
             await _check_number(connection, principal, limits)
             await _add_steps(connection, row, steps)
             return await _with_steps(connection, row)
@@ -108,7 +108,7 @@ class Pipelines:
             if await SQL["lock_pipeline"].row(connection, **_own(principal, pipeline_id)) is None:
                 raise no_such_pipeline()
             if await SQL["pipeline_has_runs"].value(connection, tenant_id=principal.tenant_id, id=pipeline_id):
-                raise InUse("It has runs, and what they made could not be explained without it.")
+                raise InUse("The pipeline has runs, which need it to explain their images.")
             await SQL["delete_pipeline"].run(connection, tenant_id=principal.tenant_id, id=pipeline_id)
 
     async def get(self, principal: Principal, id_or_slug: str) -> Pipeline:
@@ -141,7 +141,7 @@ class Pipelines:
             fields = step.model_dump(mode="json", include=set(STEP_COLUMNS))
             found.append({**fields, "position": position, "slug": slug, "effect_id": effect_id and str(effect_id)})
         if problems:
-            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+            raise InvalidRequest.of(problems)
         return found
 
     async def list(self, principal: Principal, before: UUID | None, limit: int) -> Page[PipelineSummary]:
@@ -193,24 +193,32 @@ def in_order(steps: Sequence[NewStep]) -> list[tuple[int, NewStep]]:
     problems = []
     for place, position in enumerate(positions):
         if position is None:
-            problems.append(FieldProblem(f"steps.{place}.position", "is needed where other steps have one"))
+            problems.append(
+                FieldProblem(f"steps.{place}.position", "This step needs a position, because other steps have one.")
+            )
         elif position in positions[:place]:
             other = positions.index(position)
-            reason = f"is that of step {other} too: they would follow each other in a circle"
+            reason = f"Step {other} has the same position. Give each step its own."
             problems.append(FieldProblem(f"steps.{place}.position", reason))
         elif position > 1 and position - 1 not in positions:
-            problems.append(FieldProblem(f"steps.{place}.position", f"leaves a gap: there is no step {position - 1}"))
+            problems.append(
+                FieldProblem(f"steps.{place}.position", f"The positions have a gap: there is no step {position - 1}.")
+            )
     if 1 not in positions and not problems:
-        problems.append(FieldProblem("steps.0.position", "leaves a gap: there is no step 1"))
+        problems.append(FieldProblem("steps.0.position", "The positions have a gap: there is no step 1."))
     if problems:
-        raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        raise InvalidRequest.of(problems)
     return sorted(enumerate(steps), key=lambda numbered: numbered[1].position or 0)
 
 
 def gates_behind(last: NewStep) -> list[FieldProblem]:
     """What would hold nobody back: leaves go nowhere."""
     gates = {"top_k": last.top_k is not None, "requires_approval": last.requires_approval}
-    return [FieldProblem(name, "nothing follows the last step") for name, is_set in gates.items() if is_set]
+    return [
+        FieldProblem(name, "The last step cannot have this option, because no step follows it.")
+        for name, is_set in gates.items()
+        if is_set
+    ]
 
 
 def slug_of(text: str) -> str:
@@ -224,7 +232,7 @@ def slugs_of(steps: Sequence[NewStep]) -> list[str]:
     named = [step.slug for step in steps if step.slug is not None]
     for place, step in enumerate(steps):
         if step.slug is not None and named.count(step.slug) > 1:
-            raise InvalidRequest.field(f"steps.{place}.slug", f"is taken by another step: {step.slug!r}")
+            raise InvalidRequest.field(f"steps.{place}.slug", f"Another step has the slug {step.slug!r}.")
     taken = set(named)
     slugs = []
     for position, step in enumerate(steps, start=1):

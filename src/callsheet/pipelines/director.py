@@ -121,7 +121,7 @@ class Director(Loop):
         step = picture.steps[choice.position]
         file = await self._file(pool, run, parent)
         if parent is not None and file is None and step["needs_parent_image_path"]:
-            await self._leave_alone(pool, run, step, parent, "its picture is gone")
+            await self._leave_alone(pool, run, step, parent, "Its image was deleted.")
             return
         begun = await self._begin(pool, run, step, parent, file, draw.seed())
         if begun and in_flight + 1 < self._at_once(run):
@@ -158,7 +158,7 @@ class Director(Loop):
         except QuotaExceeded as refusal:
             await self._block(pool, run, RunReason.QUOTA_EXCEEDED, sentence(refusal))
         except Refusal as refusal:
-            await self._block(pool, run, RunReason.CANNOT_BUILD, f"step {step['slug']!r}: {sentence(refusal)}"[:1000])
+            await self._block(pool, run, RunReason.CANNOT_BUILD, f"Step {step['slug']!r}: {sentence(refusal)}"[:1000])
         else:
             job_id = str(submitted.job.id)
             draw = run["draws"] + 1
@@ -186,7 +186,9 @@ class Director(Loop):
     async def _refused(self, pool: Database, run: Row, cost: int, reason: str) -> None:
         match reason:
             case "budget_spent":
-                detail = f"The next job costs {cost}; {run['spent']} of {run['budget']} are spent."
+                detail = (
+                    f"The next job costs {cost} tokens, and {run['spent']} of the budget of {run['budget']} are spent."
+                )
                 await self._block(pool, run, RunReason.BUDGET_SPENT, detail)
             case "at_capacity" | "tenant_at_capacity":
                 # Other jobs took the room between our look and our job.
@@ -239,7 +241,9 @@ class Director(Loop):
             await SQL["look_again"].run(connection, **_key(run))
 
     async def _stumble(self, pool: Database, run: Row, error: Exception) -> None:
-        detail = f"Something went wrong on our side ({type(error).__name__}). It was logged, and will be tried again."
+        detail = (
+            f"An unexpected error stops the run ({type(error).__name__}). It was logged. The scheduler tries again."
+        )
         if _is_news(run, RunReason.INTERNAL_ERROR, detail):
             log.error("pipeline.run_stumbled", run_id=str(run["id"]), exc_info=error)
         await self._block(pool, run, RunReason.INTERNAL_ERROR, detail)

@@ -58,7 +58,9 @@ class Gallery:
         steps = await self.steps(principal, run_id)
         found = next((row["position"] for row in steps if row["slug"] == step), None)
         if found is None:
-            raise InvalidRequest.field("step", f"is none of: {', '.join(row['slug'] for row in steps)}")
+            raise InvalidRequest.field(
+                "step", f"This run has no such step. Steps: {', '.join(row['slug'] for row in steps)}."
+            )
         return int(found)
 
     async def get(self, principal: Principal, candidate_id: UUID) -> Candidate:

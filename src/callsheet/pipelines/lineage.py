@@ -68,12 +68,16 @@ class Lineages:
         try:
             return await self._tasks.again(principal, job)
         except InvalidRequest as refusal:
-            raise InvalidRequest.field("candidate_id", f"it cannot be made again: {sentence(refusal)}") from None
+            raise InvalidRequest.field(
+                "candidate_id", f"This candidate cannot be made again. {sentence(refusal)}"
+            ) from None
 
     async def _of_effect(self, principal: Principal, job: Row) -> NewJob:
         recipe = await self._catalog.effects.recipe(str(job["effect_id"]))
         if recipe is None or not recipe.is_active or recipe.workflow_id != job["workflow_id"]:
-            raise InvalidRequest.field("candidate_id", "its workflow takes no jobs for now, so it cannot be made again")
+            raise InvalidRequest.field(
+                "candidate_id", "This candidate cannot be made again: its workflow is switched off."
+            )
         return NewJob(
             tenant_id=principal.tenant_id,
             user_id=principal.user_id,

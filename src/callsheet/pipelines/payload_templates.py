@@ -85,25 +85,26 @@ def check_payload(payload: Mapping[str, Any], needs: Needs, position: int) -> It
     """What keeps this payload from being a step's, whatever its actor says of it; by the field of the step."""
     yield from _misplaced(payload)
     if KEY in payload:
-        yield FieldProblem(f"{FIELD}.{KEY}", "is a name that is taken")
+        yield FieldProblem(f"{FIELD}.{KEY}", "This name is reserved. Choose another one.")
     for place, text in texts_in(payload):
         names = NAME.findall(text)
         reasons = [unknown(PARENT if name == PARENT_FILE else name, needs) for name in names]
         yield from (FieldProblem(field_of(place), reason) for reason in reasons if reason)
         if PARENT in names and text != placeholder(PARENT):
             yield FieldProblem(
-                field_of(place), f"must be {placeholder(PARENT)} and nothing else: it becomes an address"
+                field_of(place),
+                f"The text must be {placeholder(PARENT)} and nothing else: the whole text becomes a URL.",
             )
     placed = placed_names(payload)
     if len(placed) > MOST_TEXTS:
-        yield FieldProblem(FIELD, f"has placeholders in {len(placed)} texts; {MOST_TEXTS} are the most")
+        yield FieldProblem(FIELD, f"The payload has placeholders in {len(placed)} texts. The limit is {MOST_TEXTS}.")
     names_there = {name for _, names in placed for name in names}
     if needs.prompt and PROMPT not in names_there:
-        yield FieldProblem("needs_run_prompt", "the payload has no {{prompt}}")
+        yield FieldProblem("needs_run_prompt", "The step needs the run's prompt, but its payload has no {{prompt}}.")
     if needs.parent and position == 1:
-        yield FieldProblem("needs_parent_image_path", "the first step has no parent")
+        yield FieldProblem("needs_parent_image_path", "The first step has no parent.")
     elif needs.parent and not names_there & {PARENT, PARENT_FILE}:
-        reason = f"the payload has neither {placeholder(PARENT)} nor {placeholder(PARENT_FILE)}"
+        reason = f"The payload has neither {placeholder(PARENT)} nor {placeholder(PARENT_FILE)}."
         yield FieldProblem("needs_parent_image_path", reason)
 
 
@@ -116,7 +117,9 @@ def _misplaced(value: Any, place: Place = ()) -> Iterator[FieldProblem]:
             members = enumerate(value)
     for name, member in members:
         if isinstance(name, str) and NAME.search(name):
-            yield FieldProblem(field_of(place), "has a placeholder in a key, where nothing is put in")
+            yield FieldProblem(
+                field_of(place), "A key contains a placeholder. Placeholders are replaced in values only."
+            )
         yield from _misplaced(member, (*place, name))
 
 

@@ -46,7 +46,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         dry_run: bool = DRY_RUN,
         principal: Principal = Depends(authentication.user),
     ) -> Pipeline:
-        """Steps in order. Each names a workflow, and says what of a run goes into it."""
+        """Creates a pipeline. Each step names a workflow and which values of a run it uses."""
         if dry_run:
             response.status_code = 200
         return await pipelines.create(principal, body, dry_run=dry_run)
@@ -60,7 +60,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
 
     @router.get("/{pipeline}")
     async def get_pipeline(pipeline: PipelineName, principal: Principal = Depends(authentication.user)) -> Pipeline:
-        """With the steps that a run begun now would have."""
+        """One pipeline with the steps that a new run would have."""
         return await pipelines.get(principal, pipeline)
 
     @router.patch("/{pipeline}")
@@ -70,12 +70,12 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         dry_run: bool = DRY_RUN,
         principal: Principal = Depends(authentication.user),
     ) -> Pipeline:
-        """Steps are given whole, and make a new version; runs that have begun keep theirs."""
+        """Changes a pipeline. Send all steps: they become a new version. Runs that have started keep their steps."""
         return await pipelines.update(principal, pipeline, body, dry_run=dry_run)
 
     @router.delete("/{pipeline}", status_code=204)
     async def delete_pipeline(pipeline: PipelineName, principal: Principal = Depends(authentication.user)) -> None:
-        """Only one that has no runs."""
+        """Deletes a pipeline that has no runs."""
         await pipelines.delete(principal, pipeline)
 
     @router.post("/{pipeline}/runs", status_code=201, responses=BEGUN)
@@ -85,7 +85,7 @@ def pipeline_router(pipelines: Pipelines, runs: Runs, authentication: Authentica
         response: Response,
         principal: Principal = Depends(authentication.user),
     ) -> Run:
-        """Begins a run, which goes on by itself until it is done, stopped, or cannot go on and says why."""
+        """Starts a run. It continues by itself until it is done, stopped, or blocked with a reason."""
         run, was_there = await runs.begin(principal, pipeline, body)
         if was_there:
             response.status_code = 200
@@ -121,27 +121,28 @@ def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
 
     @router.get("/{run_id}")
     async def get_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """How far it is in each of its steps, and why it does not go on."""
+        """One run with the progress of each step, and why it does not continue."""
         return await runs.get(principal, run_id)
 
     @router.patch("/{run_id}")
     async def update_run(run_id: UUID, body: UpdateRun, principal: Principal = Depends(authentication.user)) -> Run:
-        """Another name, or another budget: one that had spent it all goes on by itself."""
+        """Changes the name or the budget of a run. A run that had spent its budget continues by itself."""
         return await runs.update(principal, run_id, body)
 
     @router.post("/{run_id}/pause")
     async def pause_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """Begins no new job; those under way go on, and their results are kept."""
+        """Pauses a run: no new job starts. Active jobs continue, and their results are kept."""
         return await runs.pause(principal, run_id)
 
     @router.post("/{run_id}/resume")
     async def resume_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """Goes on, also where it had given up: failed branches try again. What was completed looks for more to do."""
+        """Resumes a run, also after it stopped because of failures: failed branches are retried. A completed run looks
+        for more work."""
         return await runs.resume(principal, run_id)
 
     @router.post("/{run_id}/cancel")
     async def cancel_run(run_id: UUID, principal: Principal = Depends(authentication.user)) -> Run:
-        """Ends it; its jobs under way are canceled and refunded, what it made stays."""
+        """Cancels a run. Its active jobs are canceled and refunded; its candidates stay."""
         return await runs.cancel(principal, run_id)
 
     @router.get("/{run_id}/tree")
@@ -151,7 +152,7 @@ def run_router(runs: Runs, authentication: Authentication) -> APIRouter:
         limit: int = Query(1000, ge=1, le=5000, description="Most candidates on the page."),
         principal: Principal = Depends(authentication.user),
     ) -> Page[TreeNode]:
-        """All its candidates without their pictures, in the order they were made: parents before their children."""
+        """All candidates of a run without their images, parents before their children."""
         return await runs.tree(principal, run_id, cursor or 0, limit)
 
     return router

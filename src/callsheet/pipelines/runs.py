@@ -29,6 +29,7 @@ from callsheet.wire.errors import (
     NotFound,
     TooManyActiveRuns,
     WrongState,
+    sentences,
 )
 from callsheet.wire.pipelines import (
     LARGEST_SEED,
@@ -77,7 +78,9 @@ class Runs:
             if (earlier := await key.earlier(connection, principal)) is not None:
                 return await self._shown(connection, earlier), True
         if request.concurrency is not None and request.concurrency > self._settings.jobs_per_run:
-            raise InvalidRequest.field("concurrency", f"should be {self._settings.jobs_per_run} or less here")
+            raise InvalidRequest.field(
+                "concurrency", f"The value must be at most {self._settings.jobs_per_run} here (pipelines.jobs_per_run)."
+            )
         async with pool.connection() as connection:
             steps = await steps_of(connection, principal.tenant_id, found.id, found.version)
         await self._check(steps, request)
@@ -107,8 +110,11 @@ class Runs:
                 ),
             )
             if row is None:
-                problem = FieldProblem("target_folder", "is taken by another run")
-                raise Conflict(f"There are files of another run in {request.target_folder!r}.", errors=[problem])
+                problem = FieldProblem("target_folder", "Another run uses this folder.")
+                raise Conflict(
+                    f"The folder {request.target_folder!r} has files of another run. Choose another one.",
+                    errors=[problem],
+                )
             shown = await self._shown(connection, row)
         self._wake()
         return shown, False
@@ -135,15 +141,15 @@ class Runs:
             taken |= names
         if unusable:
             # Nothing of the request is wrong: what the pipeline is made of was changed after it was defined.
-            raise WrongState(f"{unusable[0].field}: {unusable[0].reason}", errors=unusable)
+            raise WrongState(sentences(unusable), errors=unusable)
         problems += [
-            FieldProblem(f"variables.{name}", "is taken by no step of this pipeline")
+            FieldProblem(f"variables.{name}", "No step of this pipeline uses this variable.")
             for name in request.variables
             if name not in taken and not problems
         ]
         unique = list(dict.fromkeys(problems))
         if unique:
-            raise InvalidRequest(f"{unique[0].field}: {unique[0].reason}", errors=unique)
+            raise InvalidRequest.of(unique)
 
     async def get(self, principal: Principal, run_id: UUID) -> Run:
         pool = await self._databases.pool(principal.pool)
@@ -156,7 +162,9 @@ class Runs:
     async def update(self, principal: Principal, run_id: UUID, request: UpdateRun) -> Run:
         def changes(run: Row) -> Mapping[str, Any]:
             if request.budget is not None and request.budget < run["spent"]:
-                raise InvalidRequest.field("budget", f"is less than what was spent: {run['spent']}")
+                raise InvalidRequest.field(
+                    "budget", f"The run has already spent {run['spent']} tokens. The budget must not be less."
+                )
             return request.model_dump(exclude_unset=True, exclude_none=True)
 
         return await self._change(principal, run_id, changes)
@@ -304,11 +312,11 @@ class Runs:
                 in_total=limit,
             )
             waiting = {row["id"] for row in found}
-        told = (
-            f"The runs of your tenant have {limit} jobs under way, and the limit is {limit} (pipelines.jobs_in_total). "
-            "The run goes on when one of them ends."
+        sentence = (
+            f"The runs of your tenant have {limit} active jobs, and the limit is {limit} (pipelines.jobs_in_total). "
+            "The run continues when one of them ends."
         )
-        at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": told}
+        at_limit = {"reason": RunReason.TENANT_AT_LIMIT, "reason_detail": sentence}
         return [summary_view({**row, **at_limit} if row["id"] in waiting else row) for row in rows]
 
 

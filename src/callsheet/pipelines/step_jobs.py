@@ -32,14 +32,14 @@ from callsheet.pipelines.templates import (
     taken_variables,
 )
 from callsheet.plumbing.sql import Row
-from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.pipelines import NewStep
 
 # Where it is only checked whether everything is given.
 NO_FILE = UUID(int=0)
 # Steps of which it is remembered that they fit.
 REMEMBERED = 10_000
-SWITCHED_OFF = "is switched off, or its effect is not published any more"
+SWITCHED_OFF = "The workflow is switched off, or its effect is no longer published."
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +67,21 @@ class StepJobs:
         if is_actor(step.workflow):
             return None
         if step.payload is not None:
-            raise InvalidRequest.field("payload", 'is for actors: workflow = "actor:NAME"')
+            raise InvalidRequest.field("payload", 'Only an actor takes a payload: workflow = "actor:NAME".')
         selling = await self._catalog.effects.selling(step.workflow)
         if not selling:
             # The same of one that is there and not sold: what admins have not published has no name for users.
-            reason = f"there is no workflow {step.workflow!r} that has a published effect, and so a price"
+            reason = f"There is no workflow {step.workflow!r} with a published effect, which sets its price."
             raise InvalidRequest.field("workflow", reason)
         if step.effect is None and len(selling) > 1:
             names = ", ".join(sorted(selling))[:500]
-            raise InvalidRequest.field("effect", f"is needed: the workflow is sold as {names}")
+            raise InvalidRequest.field(
+                "effect", f"The workflow has several published effects. Choose one effect: {names}."
+            )
         if step.effect is None:
             return next(iter(selling.values()))
         if step.effect not in selling:
-            raise InvalidRequest.field("effect", f"is no published effect of the workflow {step.workflow!r}")
+            raise InvalidRequest.field("effect", f"The workflow {step.workflow!r} has no such published effect.")
         return selling[step.effect]
 
     async def check(self, step: NewStep, effect_id: UUID | None, position: int) -> list[FieldProblem]:
@@ -92,7 +94,7 @@ class StepJobs:
     async def check_given(self, step: Row, given: Given) -> tuple[list[FieldProblem], set[str]]:
         """What a run does not give the step, or gives it wrongly; and which variables the step takes."""
         needs = needs_of(step)
-        no_prompt = [FieldProblem("prompt", f"is needed by the step {step['slug']!r}")]
+        no_prompt = [FieldProblem("prompt", f"The step {step['slug']!r} needs a prompt.")]
         if step["effect_id"] is None:
             taken = variables_in(step["payload"], needs)
             if needs.prompt and not given.prompt:
@@ -126,7 +128,7 @@ class StepJobs:
         place = file_property(whole) if needs.parent else None
         if place is not None and parent is not None:
             if problems := check_file("parent_image_path", place, parent):
-                raise UnfitParent(f"{problems[0].field}: {problems[0].reason}")
+                raise UnfitParent(problems[0].reason)
             files[parent.id] = parent
         primary = parent if place is not None and place.is_primary_input else None
         resolved = resolve(whole, values)
@@ -171,7 +173,7 @@ class StepJobs:
         if known is not None and all(getattr(known, name) == getattr(recipe, name) for name in DECISIVE):
             return
         if problems := list(check_step(recipe, graph, needs_of(step), step["position"])):
-            raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+            raise InvalidRequest.of(problems)
         if len(self._fitting) >= REMEMBERED:
             self._fitting.clear()
         self._fitting[step["id"]] = recipe
@@ -220,13 +222,13 @@ def _seed_of(recipe: Recipe, values: Mapping[str, Any], drawn: int) -> int:
 
 
 def _of_run(problem: FieldProblem, recipe: Recipe, step: Row) -> FieldProblem:
-    """Where whoever starts the run wrote what a property of the workflow refuses."""
+    """Names the field of the request that starts the run."""
     key = problem.field.removeprefix(f"{FIELD}.")
     prompt = property_of(recipe, PROMPT)
     field = PROMPT if key == (prompt.key if prompt else PROMPT) else f"variables.{key}"
-    return FieldProblem(field, f"{problem.reason} (by the step {step['slug']!r})")
+    return FieldProblem(field, f"{problem.reason} The step {step['slug']!r} uses it.")
 
 
 def sentence(refusal: Refusal) -> str:
-    """What is wrong, as one sentence for people."""
-    return "; ".join(f"{each.field}: {each.reason}" for each in refusal.errors) or refusal.detail or refusal.title()
+    """What is wrong, in words for people."""
+    return sentences(refusal.errors) or refusal.detail or refusal.title()

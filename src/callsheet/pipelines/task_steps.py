@@ -49,12 +49,15 @@ class TaskPlans(Protocol):
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob: ...
 
 
+NO_TASKS = "The workflow is an actor, and this control plane runs no tasks."
+
+
 class NoTasks:
     async def check(self, workflow: str, payload: Mapping[str, Any]) -> bool:
-        raise InvalidRequest.field("workflow", "is an actor, and nobody takes tasks here")
+        raise InvalidRequest.field("workflow", NO_TASKS)
 
     async def job(self, owner: Owner, workflow: str, payload: Mapping[str, Any]) -> NewJob:
-        raise InvalidRequest.field("workflow", "is an actor, and nobody takes tasks here")
+        raise InvalidRequest.field("workflow", NO_TASKS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,11 @@ class TaskSteps:
     ) -> list[FieldProblem]:
         """What a run does not give the step, or gives it wrongly. Raises where the step itself will not do any more."""
         payload = step["payload"]
-        where = f"by the step {step['slug']!r}"
         wanted = variables_in(payload, needs)
         lacking = sorted(wanted - variables.keys() - {SEED})
-        missing = [FieldProblem(f"variables.{name}", f"is needed {where}") for name in lacking]
+        missing = [
+            FieldProblem(f"variables.{name}", f"The step {step['slug']!r} needs this variable.") for name in lacking
+        ]
         if missing:
             return missing
         given = {**_samples(), **_own(needs, variables), **({PROMPT: prompt} if needs.prompt else {})}
@@ -106,7 +110,11 @@ class TaskSteps:
             of_step = [each for each, field in found if field is None]
             if of_step:
                 raise InvalidRequest(str(refusal), errors=of_step) from None
-            return [FieldProblem(field, f"{each.reason} ({where})") for each, field in found if field is not None]
+            return [
+                FieldProblem(field, f"{each.reason} The step {step['slug']!r} uses it.")
+                for each, field in found
+                if field is not None
+            ]
         return []
 
     async def build(
@@ -161,22 +169,22 @@ def _samples() -> dict[str, Any]:
 
 def _foreign_fields(step: NewStep) -> list[FieldProblem]:
     fields = [name for name in ("effect", "values") if getattr(step, name)]
-    problems = [FieldProblem(name, f"is nothing that an actor takes; write it in `{FIELD}`") for name in fields]
+    problems = [FieldProblem(name, f"An actor has no {name}. Write it in `{FIELD}`.") for name in fields]
     if step.payload is None:
-        problems.append(FieldProblem(FIELD, "is needed: what the actor is asked with"))
+        problems.append(FieldProblem(FIELD, "An actor needs a payload."))
     return problems
 
 
 def _explained(problem: FieldProblem, names: set[str]) -> FieldProblem:
     if PARENT not in names or problem.field == FIELD:
         return problem
-    kinds = f"{placeholder(PARENT)} is an address, {placeholder(PARENT_FILE)} the id of the file"
-    return FieldProblem(problem.field, f"{problem.reason} ({kinds})")
+    kinds = f"{placeholder(PARENT)} is a URL, {placeholder(PARENT_FILE)} is the id of the file."
+    return FieldProblem(problem.field, f"{problem.reason} {kinds}")
 
 
 def _refuse_addresses(for_engine: bool, places: list[tuple[str | int, ...]]) -> None:
     if for_engine and places:
-        reason = f"is a file of an effect's job, not an address: write {placeholder(PARENT_FILE)}"
+        reason = f"An effect takes the id of a file, not a URL. Write {placeholder(PARENT_FILE)}."
         raise InvalidRequest.field(field_of(places[0]), reason)
 
 

@@ -95,9 +95,9 @@ def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Ite
         return
     whole = completed(recipe, graph, {})
     for problem in check_properties(whole.properties, graph):
-        yield FieldProblem("workflow", f"cannot be filled: {problem.reason}")
+        yield FieldProblem("workflow", f"The workflow cannot be filled. {problem.reason}")
     if needs.prompt and property_of(whole, PROMPT) is None:
-        yield FieldProblem("needs_run_prompt", "the workflow has no {{prompt}}")
+        yield FieldProblem("needs_run_prompt", "The step needs the run's prompt, but the workflow has no {{prompt}}.")
     yield from _check_parent(recipe, file_property(whole) is not None, needs, position)
     yield from _check_values(whole, needs)
     yield from _check_required(whole, needs)
@@ -105,26 +105,30 @@ def check_step(recipe: Recipe, graph: Graph, needs: Needs, position: int) -> Ite
 
 def unknown(name: str, needs: Needs) -> str | None:
     if not _KEY.fullmatch(name):
-        return f"has the placeholder {{{{{name[:100]}}}}}, which is no name"
+        return f"The placeholder {{{{{name[:100]}}}}} is not a valid name."
     match name:
         case "prompt" if not needs.prompt:
-            return "has {{prompt}}: the step needs the run's prompt"
+            return "There is a {{prompt}}, but the step does not use the run's prompt. Set needs_run_prompt."
         case "parent_image_path" if not needs.parent:
-            return "has {{parent_image_path}}: the step needs its parent's picture"
+            return "There is a {{parent_image_path}}, but the step uses no parent. Set needs_parent_image_path."
         case "prompt" | "parent_image_path" | "seed":
             return None
-    return None if needs.variables else f"has the unknown placeholder {placeholder(name)}"
+    return (
+        None
+        if needs.variables
+        else f"The placeholder {placeholder(name)} is unknown. To use the run's variables, set needs_run_variables."
+    )
 
 
 def _check_parent(recipe: Recipe, takes_file: bool, needs: Needs, position: int) -> Iterator[FieldProblem]:
     field = "needs_parent_image_path"
     if needs.parent and position == 1:
-        yield FieldProblem(field, "the first step has no parent")
+        yield FieldProblem(field, "The first step has no parent.")
     elif needs.parent and not takes_file:
-        yield FieldProblem(field, "the workflow has no {{parent_image_path}} and takes no picture")
+        yield FieldProblem(field, "The workflow has no {{parent_image_path}} and takes no image.")
     elif not needs.parent and primary_input(recipe.properties) is not None:
-        reason = "the first step has no parent, and this workflow works on a picture" if position == 1 else None
-        yield FieldProblem(field, reason or "is needed: this workflow works on a picture")
+        reason = "This workflow works on an image, but the first step has no parent." if position == 1 else None
+        yield FieldProblem(field, reason or "This workflow works on an image. Set needs_parent_image_path.")
 
 
 def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
@@ -134,11 +138,11 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
         where = f"values.{key[:100]}"
         each = by_key.get(key)
         if each is None:
-            yield FieldProblem(where, "is not a property of this workflow")
+            yield FieldProblem(where, "This workflow has no such property.")
         elif each.type in FILES:
-            yield FieldProblem(where, "is a file, which a step cannot set")
+            yield FieldProblem(where, "This property is a file, which a step cannot set.")
         elif not each.user_configurable:
-            yield FieldProblem(where, "cannot be set by users")
+            yield FieldProblem(where, "Users cannot set this property.")
         else:
             try:
                 fitted = fit(each, value)
@@ -147,7 +151,9 @@ def _check_values(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
                 continue
             for placeholder_of_file in sorted(of_files):
                 if isinstance(fitted, str) and placeholder_of_file in fitted:
-                    yield FieldProblem(where, f"must not have {placeholder_of_file} in it, which stands for a file")
+                    yield FieldProblem(
+                        where, f"The value must not contain {placeholder_of_file}: it is the placeholder of a file."
+                    )
 
 
 def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
@@ -158,7 +164,7 @@ def _check_required(recipe: Recipe, needs: Needs) -> Iterator[FieldProblem]:
     for each in recipe.properties:
         has_value = recipe.overrides.get(each.key, each.default) is not None
         if each.required and not each.is_primary_input and not has_value and each.key not in filled | set(needs.values):
-            yield FieldProblem(f"values.{each.key}", "is required, and nothing else sets it")
+            yield FieldProblem(f"values.{each.key}", "This property is required. Set it here.")
 
 
 def _given_names(needs: Needs) -> set[str]:

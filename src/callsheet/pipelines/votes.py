@@ -58,7 +58,7 @@ class Votes:
         """The vote, and whether it had been given before: the same once more counts once."""
         await self._gallery.run(principal, run_id)
         if cast.winner_id == cast.loser_id:
-            raise InvalidRequest.field("loser_id", "should be another candidate than winner_id")
+            raise InvalidRequest.field("loser_id", "Winner and loser must be two different candidates.")
         pool = await self._databases.pool(principal.pool)
         async with pool.transaction() as connection:
             pair = await self._locked(connection, principal, run_id, cast.winner_id, cast.loser_id)
@@ -74,7 +74,7 @@ class Votes:
             earlier = await SQL["vote_on_pair"].row(connection, **names, user_id=principal.user_id)
         assert earlier is not None, "the candidates are locked, so nobody has taken it back meanwhile"
         if earlier["winner_id"] != cast.winner_id:
-            raise Conflict(f"You preferred the other one: take that vote back first ({earlier['id']}).")
+            raise Conflict(f"You voted the other way round. Take that vote back first: {earlier['id']}.")
         return vote_view(earlier), True
 
     async def undo(self, principal: Principal, run_id: UUID, vote_id: UUID) -> None:
@@ -125,13 +125,15 @@ class Votes:
 def _comparable(pair: dict[UUID, Row], cast: CastVote) -> tuple[Row, Row]:
     for field, candidate_id in (("winner_id", cast.winner_id), ("loser_id", cast.loser_id)):
         if candidate_id not in pair:
-            raise InvalidRequest.field(field, "there is no such candidate in this run")
+            raise InvalidRequest.field(field, "This run has no such candidate.")
     winner, loser = pair[cast.winner_id], pair[cast.loser_id]
     if winner["position"] != loser["position"]:
-        raise InvalidRequest.field("loser_id", "is of another step: only candidates of one step are compared")
+        raise InvalidRequest.field(
+            "loser_id", "The two candidates belong to different steps. Compare candidates of one step."
+        )
     for row in (winner, loser):
         if row["status"] != CandidateStatus.ACTIVE:
-            raise WrongState(f"The candidate {row['id']} was rejected: it is not compared any more.")
+            raise WrongState(f"The candidate {row['id']} was rejected, so it cannot be compared.")
     return winner, loser
 
 

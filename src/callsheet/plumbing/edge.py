@@ -126,7 +126,7 @@ class Edge:
             except Refusal as refusal:
                 await answer.refuse(refusal)
             except asyncio.CancelledError:  # given up by a shutdown; the server would answer with a bare 500
-                await answer.refuse(Unavailable("Shutting down."))
+                await answer.refuse(Unavailable("The control plane is shutting down."))
                 raise
             except Exception:  # the last catch: the answer is a problem+json, the log has the traceback
                 log.exception("http.unhandled", method=scope["method"], path=_shown(scope["path"]))
@@ -170,7 +170,9 @@ class Edge:
             raise HeadersTooLarge(largest, limit)
         if "\0" in scope["path"] or b"%00" in scope["query_string"]:
             field = "path" if "\0" in scope["path"] else "query"
-            raise MalformedRequest("A NUL byte is never valid here.", errors=[FieldProblem(field, "has a NUL byte")])
+            raise MalformedRequest(
+                errors=[FieldProblem(field, f"The {field} contains a NUL byte, which is never valid.")]
+            )
         declared = headers.get(b"content-length", b"")
         if declared.isdigit() and not self._has_own_limit(scope) and int(declared) > self._settings.max_body_bytes:
             raise BodyTooLarge(self._settings.max_body_bytes)
@@ -214,7 +216,7 @@ class _Answer:
 
 
 async def _nobody(request: Request) -> None:
-    raise NotAuthenticated("A large body is read only for callers who are signed in.")
+    raise NotAuthenticated("Sign in to send a body of this size.")
 
 
 def _forwarded_for(scope: Scope, headers: Mapping[bytes, bytes]) -> Sequence[str]:

@@ -47,7 +47,7 @@ def health_router(
 
     @router.get("/healthz")
     async def healthz() -> Health:
-        """The process runs and answers."""
+        """The process runs and responds."""
         return Health()
 
     @router.get("/readyz")
@@ -58,7 +58,7 @@ def health_router(
 
     @router.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
     async def metrics(authorization: str | None = Header(None, include_in_schema=False)) -> Response:
-        """For Prometheus. Asks for the bearer token of server.metrics_token where that is set."""
+        """Metrics for Prometheus. Requires the bearer token of server.metrics_token if that is set."""
         token = settings.metrics_token
         if token is not None:
             expected = f"Bearer {token.get_secret_value()}".encode()

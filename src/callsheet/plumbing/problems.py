@@ -1,4 +1,4 @@
-"""The edge: refusals become `application/problem+json` (RFC 9457) with a stable `code`, and nothing becomes a 500."""
+"""Turns errors into `application/problem+json` (RFC 9457) with a stable `code`."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ STATUS_OF_CODE: Mapping[str, int] = {
 
 
 class InternalError(Refusal):
-    """Something went wrong on our side. It was logged; quote the request id when you report it."""
+    """An unexpected error happened on the server and was logged. Quote the request id when you report it."""
 
     code = "internal_error"
 
@@ -101,8 +101,8 @@ def problem_response(refusal: Refusal, request_id: str | None = None) -> Respons
     if refusal.detail:
         body["detail"] = refusal.detail
     if refusal.errors:
-        told = refusal.errors[:MOST_ERRORS]
-        body["errors"] = [{"field": error.field[:LONGEST_FIELD], "reason": error.reason} for error in told]
+        shown = refusal.errors[:MOST_ERRORS]
+        body["errors"] = [{"field": error.field[:LONGEST_FIELD], "reason": error.reason} for error in shown]
     if request_id:
         body["request_id"] = request_id
     return Response(
@@ -180,12 +180,12 @@ async def _on_database_away(request: Request, error: Exception) -> Response:
 
 
 def refusal_of_absence(error: Exception) -> Refusal:
-    """Of one of UNAVAILABLE: what the client is told, or the error itself where it is no absence."""
+    """The refusal for one of UNAVAILABLE. Raises the error itself if it is a bug of ours."""
     if isinstance(error, ValueError):
         raise error  # asyncpg's client-side DataError is an InterfaceError too, and our bug
     if isinstance(error, PoolUnavailable):
         # Why is for operators: it names hosts. The watch has logged it.
-        detail = f"Pool {error.pool}, which holds the data of this tenant, is not available."
+        detail = f"The database pool {error.pool}, which holds the data of this tenant, is currently not available."
         return Unavailable(detail, retry_after_seconds=POOL_RETRY_SECONDS)
     if isinstance(error, TimeoutError | DatabaseError):
         # All else was logged when the outage began.
@@ -195,14 +195,15 @@ def refusal_of_absence(error: Exception) -> Refusal:
 
 def refusal_of_validation(errors: Sequence[Mapping[str, Any]]) -> Refusal:
     if any(error["type"] == "json_invalid" for error in errors):
-        reason = str(errors[0].get("ctx", {}).get("error", "it is not valid JSON"))
-        return MalformedRequest(f"The body is not valid JSON: {reason}.", errors=[FieldProblem("body", reason)])
+        reason = str(errors[0].get("ctx", {}).get("error", "it cannot be parsed"))
+        sentence = f"The body is not valid JSON: {reason}."
+        return MalformedRequest(sentence, errors=[FieldProblem("body", sentence)])
     if any(error["loc"] == ("body",) and isinstance(error.get("input"), bytes) for error in errors):
         # FastAPI parses a body only where its content type says JSON, and hands on the bytes otherwise.
-        reason = "must be application/json"
-        return UnsupportedMediaType(f"content-type: {reason}", errors=[FieldProblem("content-type", reason)])
+        reason = "The content-type must be application/json."
+        return UnsupportedMediaType(reason, errors=[FieldProblem("content-type", reason)])
     problems = [FieldProblem(_field(error["loc"]), reason_of(error)) for error in errors[:MOST_ERRORS]]
-    return InvalidRequest("; ".join(f"{problem.field}: {problem.reason}" for problem in problems[:3]), errors=problems)
+    return InvalidRequest.of(problems)
 
 
 def _field(location: Sequence[str | int]) -> str:
@@ -223,19 +224,19 @@ def _refusal_of_status(error: HTTPException) -> Refusal:
             return UnsupportedMediaType(error.detail)
         case _:
             reason = _unreadable(error.__cause__)
-            return MalformedRequest(f"The body {reason}.", errors=[FieldProblem("body", reason)])
+            return MalformedRequest(reason, errors=[FieldProblem("body", reason)])
 
 
 def _unreadable(cause: BaseException | None) -> str:
     match cause:
         case RecursionError():
-            return "is nested too deeply"
+            return "The body is nested too deeply."
         case UnicodeDecodeError():
-            return "is not valid UTF-8"
+            return "The body is not valid UTF-8."
         case ValueError():
-            return "has a number with too many digits"
+            return "The body has a number with too many digits."
         case _:
-            return "could not be read"
+            return "The body could not be read."
 
 
 def _document_problems(app: FastAPI) -> None:
@@ -256,11 +257,11 @@ _PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schema
 # Documented once for all routes: what a 4xx or 5xx answer looks like.
 PROBLEM_RESPONSES: dict[int | str, dict[str, Any]] = {
     "4XX": {
-        "description": "The request was refused; `code` says why, `errors` which field.",
+        "description": "The request was refused. `code` says why, `errors` names the fields.",
         "content": _PROBLEM,
     },
     "5XX": {
-        "description": "Something failed on our side, or is not there for the moment (503).",
+        "description": "The server failed, or a part of it is currently not available (503).",
         "content": _PROBLEM,
     },
 }

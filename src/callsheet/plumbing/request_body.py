@@ -142,8 +142,8 @@ class RequestBody:
         pieces, self._pieces = self._pieces, []
         # Each value but the first of its list or object stands behind a comma, the first behind a bracket.
         if values_in(pieces) > most and values_in([_without_strings(pieces)]) > most:
-            reason = f"has more than {most} values"
-            raise MalformedRequest(f"The body {reason}.", errors=[FieldProblem("body", reason)])
+            reason = f"The body has more than {most} values."
+            raise MalformedRequest(reason, errors=[FieldProblem("body", reason)])
 
 
 def _without_strings(pieces: list[bytes]) -> bytes:

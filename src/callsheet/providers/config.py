@@ -27,17 +27,19 @@ __all__ = [
 
 
 class ProvidersConfig(Section):
-    blocked: Names = Field((), description="Providers of media that may not be used, comma separated.")
+    blocked: Names = Field((), description="Media providers that are switched off, comma separated.")
     http: dict[Provider, HttpProviderConfig] = Field(
-        default_factory=dict, description="Services that are called over HTTP, by the name each shall have."
+        default_factory=dict, description="Services that are called over HTTP, by name."
     )
     plugins: dict[str, Secret[dict[str, Any]]] = Field(
-        default_factory=dict, description="What providers and actors of other packages need, by their names."
+        default_factory=dict, description="Settings of providers and actors of other packages, by name."
     )
     replicate: ReplicateConfig = Field(default_factory=ReplicateConfig, description="Replicate.")
-    copywriting: CopywritingConfig = Field(default_factory=CopywritingConfig, description="Who writes texts.")
-    scraping: ScrapingConfig = Field(default_factory=ScrapingConfig, description="How pages of products are read.")
+    copywriting: CopywritingConfig = Field(
+        default_factory=CopywritingConfig, description="The service that writes texts."
+    )
+    scraping: ScrapingConfig = Field(default_factory=ScrapingConfig, description="How product pages are read.")
     comfyui: ComfyUIConfig = Field(default_factory=ComfyUIConfig, description="Media tasks that a GPU worker runs.")
     lightbox: LightboxProviderConfig = Field(
-        default_factory=LightboxProviderConfig, description="Media tasks that an engine is asked for directly."
+        default_factory=LightboxProviderConfig, description="Media tasks that are sent to an engine directly."
     )

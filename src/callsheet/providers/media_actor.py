@@ -23,6 +23,7 @@ from callsheet.providers.media import (
 from callsheet.providers.payload_forms import ActorForm, PayloadForm, object_schema
 from callsheet.providers.submitting import found_or_submitted
 from callsheet.wire.errors import FieldProblem, InvalidRequest
+from callsheet.wire.forms import REQUIRED
 
 # The last three are references of the caller's: kept with the task and returned with it.
 FIELDS: Final = (
@@ -30,10 +31,11 @@ FIELDS: Final = (
     *("workflow_run_id", "interaction_id", "prompt_id"),
 )
 NO_STORED_PROMPTS: Final = (
-    "is only a reference of your own: no prompts are stored here. Send the text of the prompt as `prompt`"
+    "Callsheet stores no prompts, so prompt_id is only a reference of your own. Send the text as `prompt`."
 )
 NO_SOURCE_DATA: Final = (
-    "is sent to no provider. Put what the provider needs into `params`, and your own reference into `interaction_id`"
+    "source_data is sent to no provider. Use `params` for the values of the provider, and `interaction_id` for your "
+    "own reference."
 )
 FIELD: Final = "payload"
 # Engines and services have limits of their own; this one is for what a table and a page can show.
@@ -58,7 +60,9 @@ class MediaActor:
             for _, provider in sorted(self._media.items())
             for action in sorted(provider.actions)
         ]
-        return ActorForm("Makes media with a provider of your choice.", _schema({}, {}), variants=variants)
+        return ActorForm(
+            "Makes an image, a video or audio with the provider that you choose.", _schema({}, {}), variants=variants
+        )
 
     def plan(self, payload: Mapping[str, Any]) -> Plan:
         provider, generation = self._asked(payload)
@@ -82,11 +86,13 @@ class MediaActor:
             case Finish.WEBHOOK:
                 return await self._submitted(cast("WebhookProvider", provider), generation, task)
             case Finish.WORKER:
-                raise ProviderError("wrong_worker", "This task is for a worker beside an engine.", retryable=True)
+                raise ProviderError("wrong_worker", "This task needs a worker with an engine.", retryable=True)
 
     async def _submitted(self, provider: WebhookProvider, generation: Generation, task: Task) -> Deferred:
         if task.callback is None:
-            raise ProviderError("no_callback", "There is no address that the provider could call back.")
+            raise ProviderError(
+                "no_callback", "There is no URL that the provider could call back. Set server.public_url."
+            )
         prediction = await found_or_submitted(provider, generation, task.callback)
         return Deferred(prediction.id, provider.callback_seconds)
 
@@ -103,10 +109,15 @@ class MediaActor:
         refuse([*_wrong_shape(payload), *_not_used(payload)])
         provider = self._media.get(payload["provider"])
         if provider is None:
-            raise InvalidRequest.field(f"{FIELD}.provider", f"is none of those there are: {listed(self._media)}")
+            raise InvalidRequest.field(
+                f"{FIELD}.provider",
+                f"Unknown provider {payload['provider'][:100]!r}. Available: {listed(self._media)}.",
+            )
         action = payload["action_type"]
         if action not in provider.actions:
-            reason = f"is nothing that {provider.name} does; it does: {listed(provider.actions)}"
+            reason = (
+                f"The provider {provider.name} has no action {action[:100]!r}. Available: {listed(provider.actions)}."
+            )
             raise InvalidRequest.field(f"{FIELD}.action_type", reason)
         generation = Generation(action, payload.get("prompt") or "", payload.get("params") or {})
         refuse(FieldProblem(f"{FIELD}.{each.field}", each.reason) for each in provider.problems(generation))
@@ -137,20 +148,20 @@ def _schema(values: Mapping[str, str], params: dict[str, Any]) -> dict[str, Any]
 
 def _wrong_shape(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
     for name in payload.keys() - {*FIELDS, "source_data"}:
-        yield FieldProblem(f"{FIELD}.{name[:100]}", f"is not a field of a media task; they are: {listed(FIELDS)}")
+        yield FieldProblem(f"{FIELD}.{name[:100]}", f"A media task has no such field. Available: {listed(FIELDS)}.")
     for name in ("provider", "action_type"):
         if not isinstance(payload.get(name), str) or not payload[name]:
-            yield FieldProblem(f"{FIELD}.{name}", "should be text" if name in payload else "is required")
+            yield FieldProblem(f"{FIELD}.{name}", "The value must be a text." if name in payload else REQUIRED)
     prompt = payload.get("prompt")
     if prompt is not None and not isinstance(prompt, str):
-        yield FieldProblem(f"{FIELD}.prompt", "should be text")
+        yield FieldProblem(f"{FIELD}.prompt", "The value must be a text.")
     elif prompt and len(prompt) > LONGEST_PROMPT:
-        yield FieldProblem(f"{FIELD}.prompt", f"should have at most {LONGEST_PROMPT} characters")
+        yield FieldProblem(f"{FIELD}.prompt", f"The prompt must have at most {LONGEST_PROMPT} characters.")
     if not isinstance(payload.get("params"), Mapping | None):
-        yield FieldProblem(f"{FIELD}.params", "should be an object")
+        yield FieldProblem(f"{FIELD}.params", "The value must be an object.")
     for name in ("workflow_run_id", "interaction_id", "prompt_id"):
         if payload.get(name) is not None and not isinstance(payload[name], str):
-            yield FieldProblem(f"{FIELD}.{name}", "should be text")
+            yield FieldProblem(f"{FIELD}.{name}", "The value must be a text.")
 
 
 def _not_used(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
@@ -164,7 +175,7 @@ def _not_used(payload: Mapping[str, Any]) -> Iterator[FieldProblem]:
 def refuse(problems: Iterable[FieldProblem]) -> None:
     found = sorted(problems, key=lambda each: each.field)
     if found:
-        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in found), errors=found)
+        raise InvalidRequest.of(found)
 
 
 def listed(names: Iterable[str]) -> str:

@@ -10,13 +10,14 @@ from pydantic import Field, model_validator
 
 from callsheet.toolbox.sections import Section
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.forms import REQUIRED
 
 LONGEST_TEXT: Final = 10_000
 # Beyond it, a number is another one in most programs that read JSON.
 LARGEST_INTEGER: Final = 2**53
 
 _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
-    "text": ((str,), "text"),
+    "text": ((str,), "a text"),
     "integer": ((int,), "a whole number"),
     "number": ((int, float), "a number"),
     "boolean": ((bool,), "true or false"),
@@ -24,19 +25,19 @@ _KINDS: Final[Mapping[str, tuple[tuple[type, ...], str]]] = {
 
 
 class Parameter(Section):
-    type: Literal["text", "integer", "number", "boolean"] = Field("text", description="What it is.")
-    default: str | int | float | bool | None = Field(None, description="What it is where the task does not say.")
-    required: bool = Field(False, description="Whether a task must say it.")
-    least: float | None = Field(None, description="Least number, or fewest characters of a text.")
-    most: float | None = Field(None, description="Largest number, or most characters of a text.")
-    choices: tuple[str | int | float, ...] = Field((), description="What it may be. Default: anything.")
+    type: Literal["text", "integer", "number", "boolean"] = Field("text", description="Type of the value.")
+    default: str | int | float | bool | None = Field(None, description="Value if the task sends none.")
+    required: bool = Field(False, description="Whether a task must send it.")
+    least: float | None = Field(None, description="Smallest number, or smallest number of characters of a text.")
+    most: float | None = Field(None, description="Largest number, or largest number of characters of a text.")
+    choices: tuple[str | int | float, ...] = Field((), description="Allowed values. Default: any value.")
 
     @model_validator(mode="after")
     def _default_fits(self) -> Self:
         if self.least is not None and self.most is not None and self.least > self.most:
             raise ValueError("least must not be above most")
         if self.default is not None and (reason := unfit(self, self.default)):
-            raise ValueError(f"the default {reason}")
+            raise ValueError(f"the default does not fit: {reason.removesuffix('.')}")
         return self
 
 
@@ -47,9 +48,9 @@ def unfit(parameter: Parameter, value: object) -> str | None:
     """What is wrong with this value of it, if anything."""
     kinds, kind = _KINDS[parameter.type]
     if not isinstance(value, kinds) or (isinstance(value, bool) and parameter.type != "boolean"):
-        return f"should be {kind}"
+        return f"The value must be {kind}."
     if parameter.choices and value not in parameter.choices:
-        return f"should be one of {', '.join(map(str, parameter.choices))}"
+        return f"The value must be one of: {', '.join(map(str, parameter.choices))}."
     match value:
         case bool():
             return None
@@ -57,9 +58,9 @@ def unfit(parameter: Parameter, value: object) -> str | None:
             most = LONGEST_TEXT if parameter.most is None else parameter.most
             return _outside(len(value), parameter.least, most, " characters")
         case float() if not math.isfinite(value):
-            return "should be a finite number"
+            return "The value must be a finite number."
         case int() if abs(value) > LARGEST_INTEGER:
-            return f"should be a number up to {LARGEST_INTEGER}"
+            return f"The value must be a number up to {LARGEST_INTEGER}."
         case int() | float():
             return _outside(value, parameter.least, parameter.most, "")
     return None
@@ -68,10 +69,10 @@ def unfit(parameter: Parameter, value: object) -> str | None:
 def parameter_problems(parameters: Parameters, action: str, params: Mapping[str, Any]) -> Iterator[FieldProblem]:
     known = ", ".join(parameters) or "none"
     for name in params.keys() - parameters.keys():
-        yield FieldProblem(f"params.{name[:100]}", f"is not a parameter of {action}; they are: {known}")
+        yield FieldProblem(f"params.{name[:100]}", f"The action {action} has no such parameter. Available: {known}.")
     for name, parameter in parameters.items():
         value = params.get(name)
-        reason = ("is required" if parameter.required else None) if value is None else unfit(parameter, value)
+        reason = (REQUIRED if parameter.required else None) if value is None else unfit(parameter, value)
         if reason:
             yield FieldProblem(f"params.{name}", reason)
 
@@ -83,8 +84,9 @@ def with_defaults(parameters: Parameters, params: Mapping[str, Any]) -> dict[str
 
 
 def _outside(size: float, least: float | None, most: float | None, unit: str) -> str | None:
+    verb = "have" if unit else "be"
     if least is not None and size < least:
-        return f"should be {least:g}{unit} or more"
+        return f"The value must {verb} {least:g}{unit} or more."
     if most is not None and size > most:
-        return f"should be {most:g}{unit} or less"
+        return f"The value must {verb} {most:g}{unit} or less."
     return None

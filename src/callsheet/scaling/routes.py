@@ -26,24 +26,24 @@ def scaling_router(rules: ScalingRules, authentication: Authentication) -> APIRo
 
     @router.get("")
     async def get_fleet_scaling(fleet_id: FleetId) -> FleetScaling:
-        """The rules by which a fleet follows its queue, and how it stands."""
+        """The scaling rules of a fleet and its current state."""
         return await rules.get(fleet_id)
 
     @router.put("")
     async def set_fleet_scaling(fleet_id: FleetId, body: ScalingRequest, admin: Principal = manage) -> FleetScaling:
-        """Lets a fleet follow its queue by these rules, all of them."""
+        """Sets all scaling rules of a fleet."""
         return await rules.put(fleet_id, body, actor_of(admin))
 
     @router.delete("", status_code=204)
     async def remove_fleet_scaling(fleet_id: FleetId, admin: Principal = manage) -> None:
-        """Stops scaling a fleet. Its workers stay as they are."""
+        """Stops scaling a fleet. Its workers do not change."""
         await rules.remove(fleet_id, actor_of(admin))
 
     @router.get("/decisions")
     async def list_scaling_decisions(
         fleet_id: FleetId, cursor: int | None = NUMBER_CURSOR, limit: int = LIMIT
     ) -> Page[ScalingDecision]:
-        """What the autoscaler decided for a fleet and why, newest first."""
+        """Decisions of the autoscaler for a fleet with their reasons, newest first."""
         return await rules.decisions(fleet_id, cursor, limit)
 
     return router

@@ -13,19 +13,19 @@ Limit = Annotated[int, Field(ge=0, le=2**53)]
 
 class QuotaSettings(Section):
     tenant_storage_bytes: Limit = Field(
-        1_099_511_627_776, description="Most bytes that the files of one tenant may take together."
+        1_099_511_627_776, description="Largest number of bytes of all files of one tenant."
     )
-    tenant_storage_files: Limit = Field(2_000_000, description="Most files that one tenant may have.")
-    user_storage_bytes: Limit = Field(
-        274_877_906_944, description="Most bytes that the files of one user may take together."
-    )
-    user_storage_files: Limit = Field(500_000, description="Most files that one user may have.")
+    tenant_storage_files: Limit = Field(2_000_000, description="Largest number of files of one tenant.")
+    user_storage_bytes: Limit = Field(274_877_906_944, description="Largest number of bytes of all files of one user.")
+    user_storage_files: Limit = Field(500_000, description="Largest number of files of one user.")
     payload_bytes: Limit = Field(
         262_144, description="Largest payload of a task or of a step of a pipeline, in bytes of JSON."
     )
     source_data_bytes: Limit = Field(
         65_536, description="Largest `source_data` in the payload of a task, in bytes of JSON."
     )
-    pipelines_per_user: Limit = Field(1_000, description="Most pipelines that one user may have.")
-    versions_per_pipeline: Limit = Field(1_000, description="Most versions that one pipeline may have.")
-    keys_per_user: Limit = Field(100, description="Most API keys of one user that are neither revoked nor expired.")
+    pipelines_per_user: Limit = Field(1_000, description="Largest number of pipelines of one user.")
+    versions_per_pipeline: Limit = Field(1_000, description="Largest number of versions of one pipeline.")
+    keys_per_user: Limit = Field(
+        100, description="Largest number of API keys of one user that are neither revoked nor expired."
+    )

@@ -24,17 +24,15 @@ def _are_commands(commands: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, 
 class ScalingSettings(Section):
     autoscaler: bool = Field(
         True,
-        description="Whether this control plane may scale fleets. Of all that may, one does so at a time.",
+        description="Whether this control plane may scale fleets. Only one control plane does so at a time.",
     )
     interval_seconds: float = Field(
-        5.0, ge=1, le=60, description="How often the queue of every scaled fleet is looked at, in seconds."
+        5.0, ge=1, le=60, description="How often the autoscaler checks the queue of every scaled fleet, in seconds."
     )
-    driver_seconds: float = Field(
-        60.0, ge=1, le=600, description="How long a driver may take for one call, in seconds. A longer call has failed."
-    )
+    driver_seconds: float = Field(60.0, ge=1, le=600, description="Timeout for one call of a driver, in seconds.")
     commands: Annotated[dict[str, tuple[str, ...]], AfterValidator(_are_commands)] = Field(
         {},
         description="Programs that fleets with the driver `command` may run, as JSON: a name, and a list of the "
         'program and its arguments, for example {"rent": ["/usr/local/bin/rent-gpus"]}. They are run without a shell.',
     )
-    decisions_days: int = Field(90, ge=1, le=36_500, description="How long decisions are kept, in days.")
+    decisions_days: int = Field(90, ge=1, le=36_500, description="How long scaling decisions are kept, in days.")

@@ -45,28 +45,40 @@ class TaskSettings(Section):
     )
     costs: Annotated[dict[str, Tokens], BeforeValidator(_with_defaults), AfterValidator(_are_price_names)] = Field(
         dict(COSTS),
-        description="What a task costs, in tokens, as JSON: by `provider/action` (`replicate/flux`), by `provider/*`, "
-        "or by actor; the first of these that is there counts. Given prices are laid over the defaults. A task that "
-        "reaches a paid provider without a price is refused; other tasks without a price cost 0.",
+        description="Prices of tasks in tokens, as JSON: by `provider/action` (`replicate/flux`), by `provider/*`, "
+        "or by actor. The first of these that is set applies. Prices that you set are merged into the "
+        "defaults. A task that calls a paid provider without a price is refused; other tasks without a "
+        "price cost 0.",
     )
     active_per_user: int = Field(
-        20, ge=1, le=100_000, description="Most active tasks of one user. Typed jobs and jobs of runs are not counted."
+        20,
+        ge=1,
+        le=100_000,
+        description="Largest number of active tasks of one user, without typed jobs and jobs of runs.",
     )
     typed_active_per_user: int = Field(
-        20, ge=1, le=100_000, description="Most active typed jobs (`/api/generate/…`) of one user."
+        20, ge=1, le=100_000, description="Largest number of active typed jobs (`/api/generate/…`) of one user."
     )
     in_process: int = Field(
-        10, ge=0, le=1000, description="How many tasks a control plane runs itself at once; 0 leaves them to workers."
+        10,
+        ge=0,
+        le=1000,
+        description="Number of tasks that a control plane runs itself at once. 0: only workers run tasks.",
     )
     sync_wait_seconds: float = Field(
         30.0,
         ge=0,
         le=300,
-        description="How long a request for copy or a scrape waits for its end, in seconds; it goes on without.",
+        description="How long a request for copy or a scrape waits for the result, in seconds. After that the "
+        "unfinished job is returned and keeps running.",
     )
     lease_seconds: int = Field(
-        30, ge=5, le=3600, description="A task whose worker was not heard of for so long is begun again, in seconds."
+        30,
+        ge=5,
+        le=3600,
+        description="Lease time of a task, in seconds. If its worker sends no heartbeat for this "
+        "time, another worker gets the task.",
     )
     heartbeat_seconds: float = Field(
-        5.0, ge=0.1, le=600, description="How often whoever runs a task says that it still does, in seconds."
+        5.0, ge=0.1, le=600, description="Time between two heartbeats of a running task, in seconds."
     )

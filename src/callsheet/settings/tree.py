@@ -51,46 +51,48 @@ class Settings(BaseSettings):
     home: Path = Field(Path(".callsheet"), description="The data directory.")
     secret_key: SecretStr | None = Field(
         None,
-        description="Signs addresses and sessions; the same on every control plane; 32 characters or more. "
-        "Default: made at first start and kept in the data directory.",
+        description="Key that signs URLs and sessions. It has 32 characters or more and is the same on every control "
+        "plane. Default: created at the first start and kept in the data directory.",
     )
     second_secret_key: SecretStr | None = Field(
         None,
-        description="A second key that is accepted and not used for anything new, while the secret key is rotated. "
-        "Default: the file second_secret_key in the data directory, if there is one.",
+        description="Second key that is accepted during a rotation of the secret key, but never used to sign. "
+        "Default: the file second_secret_key in the data directory, if it exists.",
     )
     failpoints: str = Field("", description="For tests: failpoints that end the process, comma separated.")
     server: ServerSettings = Field(default_factory=ServerSettings, description="The control plane's HTTP server.")
     database: DatabaseSettings = Field(default_factory=DatabaseSettings, description="PostgreSQL.")
     storage: StorageSettings = Field(default_factory=StorageSettings, description="Object storage.")
-    media: MediaSettings = Field(default_factory=MediaSettings, description="Uploads, videos and what is kept of them.")
+    media: MediaSettings = Field(
+        default_factory=MediaSettings, description="Uploads, videos and how long they are kept."
+    )
     identity: IdentitySettings = Field(default_factory=IdentitySettings, description="Logins and sessions.")
-    mail: MailSettings = Field(default_factory=MailSettings, description="Mails to users.")
+    mail: MailSettings = Field(default_factory=MailSettings, description="E-mails to users.")
     jobs: JobSettings = Field(default_factory=JobSettings, description="Jobs.")
     fleet: FleetSettings = Field(default_factory=FleetSettings, description="Workers and fleets.")
     scaling: ScalingSettings = Field(
-        default_factory=ScalingSettings, description="Fleets that follow their queues, and what starts their workers."
+        default_factory=ScalingSettings, description="Scaling of fleets, and the programs that start their workers."
     )
     tasks: TaskSettings = Field(default_factory=TaskSettings, description="Tasks and typed generation.")
     pipelines: PipelineSettings = Field(
-        default_factory=PipelineSettings, description="Runs of pipelines and the loop that drives them."
+        default_factory=PipelineSettings, description="Pipeline runs and their scheduler."
     )
     quotas: QuotaSettings = Field(
         default_factory=QuotaSettings,
-        description="What a tenant and a user may keep, where an operator gave the tenant no limit of its own.",
+        description="Default limits for tenants and users. An operator can set other limits for a tenant.",
     )
     providers: ProvidersConfig = Field(
-        default_factory=ProvidersConfig, description="Who executes tasks: services, engines and other packages."
+        default_factory=ProvidersConfig, description="Providers that run tasks: services, engines and other packages."
     )
     webhooks: WebhookSettings = Field(
-        default_factory=WebhookSettings, description="Calls of providers, their callbacks and pauses."
+        default_factory=WebhookSettings, description="Calls to providers, their callbacks and pauses."
     )
     sharing: SharingSettings = Field(default_factory=SharingSettings, description="Public links to results.")
     log: LogSettings = Field(default_factory=LogSettings, description="Logs.")
     outgoing: OutgoingSettings = Field(
-        default_factory=OutgoingSettings, description="Requests to addresses that users supplied."
+        default_factory=OutgoingSettings, description="Requests to URLs that users sent."
     )
-    engine: EngineSettings = Field(default_factory=EngineSettings, description="The engine beside a worker.")
+    engine: EngineSettings = Field(default_factory=EngineSettings, description="The engine of a worker.")
     lightbox: LightboxSettings = Field(
         default_factory=LightboxSettings, description="The built-in engine that renders without a GPU."
     )

@@ -63,22 +63,26 @@ class Actors:
                     f"Tasks of {actor}" if queue == DEFAULT_QUEUE else f"Tasks of {actor} in {queue}"
                     for _, actor, queue in slugs
                 ],
-                descriptions=["Run by task workers. Made from an actor; it has no graph."] * len(slugs),
+                descriptions=["Task workers run it. It belongs to an actor and has no graph."] * len(slugs),
             )
 
     def named(self, name: str, field: str = "actor") -> Actor:
         actor = self._actors.get(name)
         if actor is None:
-            raise InvalidRequest.field(field, f"there is none of this name; there are: {_listed(self._actors)}")
+            raise InvalidRequest.field(field, f"Unknown actor {name[:100]!r}. Available: {_listed(self._actors)}.")
         return actor
 
     async def workflow(self, actor: str, queue_name: str) -> ActorWorkflow:
         """The workflow that tasks of this actor in this queue are routed by."""
         if queue_name not in self._queues:
-            raise InvalidRequest.field("queue_name", f"there is none of this name; there are: {_listed(self._queues)}")
+            raise InvalidRequest.field(
+                "queue_name", f"Unknown queue {queue_name[:100]!r}. Available: {_listed(self._queues)}."
+            )
         found = (await self._active_now()).get(workflow_slug(actor, queue_name))
         if found is None:
-            raise InvalidRequest.field("actor", f"takes no tasks in {queue_name!r} for now: it is switched off")
+            raise InvalidRequest.field(
+                "actor", f"The actor {actor!r} is switched off in the queue {queue_name!r}, so it accepts no tasks."
+            )
         return found
 
     def costs_of(self, provider: MediaProvider) -> dict[str, int | None]:

@@ -17,7 +17,7 @@ from callsheet.wire.errors import FieldProblem, InvalidRequest
 from callsheet.wire.tasks import actor_of
 
 WORKFLOW = "workflow"
-NO_PICTURES = "makes neither pictures nor films, so no candidates"
+NO_PICTURES = "This actor makes neither images nor videos, so it cannot make candidates."
 
 
 class RunTasks:
@@ -55,7 +55,7 @@ class RunTasks:
 def _named(workflow: str) -> tuple[str, str]:
     found = actor_of(workflow)
     if found is None:
-        raise InvalidRequest.field(WORKFLOW, "is no actor")
+        raise InvalidRequest.field(WORKFLOW, "The workflow is not an actor.")
     return found
 
 
@@ -69,7 +69,7 @@ def _by_field_of_step(refusal: InvalidRequest) -> InvalidRequest:
     problems = [
         each
         if each.field == FIELD or each.field.startswith(f"{FIELD}.")
-        else FieldProblem(WORKFLOW, each.reason if each.field == WORKFLOW else f"{each.field} {each.reason}")
+        else FieldProblem(WORKFLOW, each.reason if each.field == WORKFLOW else str(each))
         for each in refusal.errors or [FieldProblem(FIELD, refusal.detail or refusal.title())]
     ]
-    return InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems)
+    return InvalidRequest.of(problems)

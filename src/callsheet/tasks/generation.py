@@ -73,7 +73,7 @@ class Generation:
             return None
         found = await self._products.find(principal, product_id)
         if found is None:
-            raise InvalidRequest.field("product_id", "there is no such product of yours")
+            raise InvalidRequest.field("product_id", "You have no such product.")
         return found
 
     async def _waited(

@@ -44,35 +44,36 @@ def generation_router(generation: Generation, presenter: Presenter, authenticati
     async def generate_copy(
         body: GenerateCopy, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """Words that sell a product. Answers when they are written, or after a while without; the job goes on."""
+        """Writes advertising copy for a product. Returns when it is written, or after a timeout with the unfinished
+        job, which keeps running."""
         return await answer(principal, COPY, body, response)
 
     @router.post("/scrape", status_code=201, responses=REPLAYED)
     async def generate_scrape(
         body: GenerateScrape, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """Reads the product of a web page and keeps it; `result.product_id` names it in later requests."""
+        """Reads a product from a web page and stores it. Use `result.product_id` in later requests."""
         return await answer(principal, SCRAPE, body, response)
 
     @router.post("/static-ad", status_code=201, responses=REPLAYED)
     async def generate_static_ad(
         body: GenerateStaticAd, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """A picture that sells a product."""
+        """Generates an advertising image for a product."""
         return await answer(principal, STATIC_AD, body, response)
 
     @router.post("/video", status_code=201, responses=REPLAYED)
     async def generate_video(
         body: GenerateVideo, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """A film about a product, or of a script."""
+        """Generates a video about a product or from a script."""
         return await answer(principal, VIDEO, body, response)
 
     @router.post("/tts", status_code=201, responses=REPLAYED)
     async def generate_speech(
         body: GenerateSpeech, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Job:
-        """A text, read aloud."""
+        """Generates speech from a text."""
         return await answer(principal, SPEECH, body, response)
 
     return router
@@ -90,12 +91,12 @@ def product_router(products: Products, authentication: Authentication) -> APIRou
 
     @router.get("/{product_id}")
     async def get_product(product_id: UUID, principal: Principal = Depends(authentication.user)) -> Product:
-        """One of them."""
+        """One product."""
         return await products.get(principal, product_id)
 
     @router.delete("/{product_id}", status_code=204)
     async def delete_product(product_id: UUID, principal: Principal = Depends(authentication.user)) -> None:
-        """Forgets it. What was made from it stays."""
+        """Deletes a product. Media that was made from it stays."""
         await products.delete(principal, product_id)
 
     return router

@@ -20,7 +20,7 @@ from callsheet.tasks.limits import Limits
 from callsheet.toolbox.logs import get_logger
 from callsheet.wire.base import Line
 from callsheet.wire.catalog import SubmitEffectJob
-from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal
+from callsheet.wire.errors import FieldProblem, InvalidRequest, Refusal, sentences
 from callsheet.wire.forms import reason_of
 
 log = get_logger(__name__)
@@ -121,7 +121,9 @@ def planned(actor: Actor, payload: Mapping[str, Any]) -> Plan:
     except Exception as error:
         # Anybody may add an actor; what it did not think of is no fault of the server's, and no reason to accept it.
         log.exception("actor.plan_failed", actor=actor.name)
-        raise InvalidRequest.field(FIELD, f"the actor {actor.name!r} cannot make anything of it") from error
+        raise InvalidRequest.field(
+            FIELD, f"The actor {actor.name!r} cannot use this payload. Check its values."
+        ) from error
     return plan
 
 
@@ -168,13 +170,12 @@ def effect_job(use: EffectUse, priority: int) -> SubmitEffectJob:
     except ValidationError as invalid:
         error = invalid.errors()[0]
         problem = FieldProblem(".".join(map(str, error["loc"])), reason_of(error))
-        raise InvalidRequest(f"{problem.field}: {problem.reason}", errors=[problem]) from None
+        raise InvalidRequest.of([problem]) from None
 
 
 def _as_payload(refusal: Refusal, use: EffectUse) -> InvalidRequest:
     problems = [_of_payload(each, use.places) for each in refusal.errors]
-    detail = "; ".join(f"{each.field}: {each.reason}" for each in problems)
-    return InvalidRequest(detail or refusal.detail, errors=problems)
+    return InvalidRequest(sentences(problems) or refusal.detail, errors=problems)
 
 
 def _of_payload(problem: FieldProblem, places: Mapping[str, str]) -> FieldProblem:

@@ -71,6 +71,6 @@ def price_names(actor: str, provider: str, action: str | None) -> tuple[str, ...
 
 def no_price(name: str) -> str:
     return (
-        f"{name} reaches a paid service and has no price. An operator sets it in tasks.costs, "
-        f'for example "{name}" = 5; 0 makes it free'
+        f"{name} calls a paid service and has no price. An operator must set it in tasks.costs, "
+        f'for example "{name}" = 5. The price 0 makes it free.'
     )

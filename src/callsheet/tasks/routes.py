@@ -36,9 +36,9 @@ from callsheet.wire.tasks import (
 )
 
 log = get_logger(__name__)
-TaskId = Annotated[str, Path(description="Like `tq_…`.", max_length=100)]
+TaskId = Annotated[str, Path(description="Id of the task, for example `tq_…`.", max_length=100)]
 REPLAYED: dict[int | str, dict[str, Any]] = {
-    200: {"model": Task, "description": "The task this idempotency key was used for; nothing new was made."}
+    200: {"model": Task, "description": "The task that was created with this idempotency key. No new task was created."}
 }
 
 
@@ -55,9 +55,9 @@ def task_router(
     async def submit_task(
         body: SubmitTask, response: Response, principal: Principal = Depends(authentication.user)
     ) -> Task:
-        """Asks an actor to do something; its cost is reserved. The task goes on whether or not anybody watches.
+        """Submits a task to an actor. Its cost is reserved. The task runs even if no client watches it.
 
-        The same `idempotency_key` again answers the same task, with 200 and `Idempotent-Replayed: true`.
+        A request with the same `idempotency_key` returns the same task, with 200 and `Idempotent-Replayed: true`.
         """
         submitted = await submission.submit(principal, body)
         if submitted.replayed:
@@ -91,7 +91,7 @@ def task_router(
 
     @router.get("/{task_id}")
     async def get_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
-        """How far it is, what it made, or why it waits."""
+        """One task with its progress, its result, or why it waits."""
         return await reader.get(principal, task_id)
 
     @router.get("/{task_id}/stream", response_class=EventStream, responses={**STREAM, 204: {}})
@@ -101,7 +101,8 @@ def task_router(
         last_event_id: int | None = Depends(last_event_seen),
         watcher: Watcher = Depends(authentication.watcher),
     ) -> Response:
-        """Its events as they happen, from the first or from Last-Event-ID; ends with the task (204: it ended)."""
+        """A task's events as they happen, from the first or from Last-Event-ID. The stream closes when the task ends
+        (204: it has ended)."""
         row = await reader.row(watcher.principal, task_id)
         return await streams.of_job(watcher, request, row, last_event_id, task_id)
 
@@ -112,14 +113,14 @@ def task_router(
 def _add_endings(router: APIRouter, reader: TaskReader, endings: Endings, authentication: Authentication) -> None:
     @router.post("/{task_id}/cancel")
     async def cancel_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
-        """Ends it and gives its tokens back."""
+        """Cancels a task and refunds its tokens."""
         row = await reader.row(principal, task_id)
         job = await endings.cancel(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
 
     @router.post("/{task_id}/retry")
     async def retry_task(task_id: TaskId, principal: Principal = Depends(authentication.user)) -> Task:
-        """Runs a failed or expired task once more; its cost is reserved again."""
+        """Retries a failed or expired task. Its cost is reserved again."""
         row = await reader.row(principal, task_id)
         job = await endings.retry(principal.tenant_id, row["id"], actor=f"user:{principal.user_id}")
         return await reader.of_job(principal, job)
@@ -130,12 +131,12 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
 
     @router.get("/actors")
     async def list_actors() -> list[ActorInfo]:
-        """Whom tasks can be addressed to, the queues they may be sent to, and what they cost."""
+        """The actors that run tasks, their queues and prices."""
         return await actors.list()
 
     @router.get("/providers")
     async def list_media_providers() -> list[ProviderInfo]:
-        """The providers of media: what each can do, and what it costs."""
+        """The media providers with their actions and prices."""
         return [
             ProviderInfo(
                 name=name,
@@ -150,12 +151,15 @@ def provider_router(actors: Actors, media: Mapping[str, MediaProvider], authenti
     async def preview_generation(
         provider: Annotated[str, Path(max_length=100)], body: PreviewRequest
     ) -> GenerationPreview:
-        """What can be said of a generation before it is asked for; nothing is made and nothing charged."""
+        """Information about a generation before it is submitted. Nothing is made or charged."""
         found = media.get(provider)
         if found is None:
             raise NotFound("There is no such provider.")
         if body.action_type not in found.actions:
-            raise InvalidRequest.field("action_type", f"is none of: {', '.join(sorted(found.actions))}")
+            raise InvalidRequest.field(
+                "action_type",
+                f"Unknown action_type {body.action_type!r}. Available: {', '.join(sorted(found.actions))}.",
+            )
         info = previewed(found, Generation(body.action_type, body.prompt, body.params))
         return GenerationPreview(provider=found.name, action_type=body.action_type, info=info)
 
@@ -170,5 +174,7 @@ def previewed(provider: MediaProvider, generation: Generation) -> dict[str, Any]
     except Exception as error:
         # As with actors: anybody may add a provider.
         log.exception("provider.preview_failed", provider=provider.name)
-        raise InvalidRequest.field("params", f"the provider {provider.name!r} cannot make anything of it") from error
-    raise InvalidRequest(f"{problems[0].field}: {problems[0].reason}", errors=problems)
+        raise InvalidRequest.field(
+            "params", f"The provider {provider.name!r} cannot use these params. Check their values."
+        ) from error
+    raise InvalidRequest.of(problems)

@@ -33,9 +33,11 @@ class TaskSubmission:
 def wanted_task(principal: Principal, request: SubmitTask) -> Wanted:
     names = {actor_named(name) for name in (request.actor, request.task_type) if name is not None}
     if len(names) > 1:
-        raise InvalidRequest.field("task_type", "is another name for actor, and says something else; send one")
+        raise InvalidRequest.field(
+            "task_type", "task_type is an alias of actor, and the two differ. Send only one of them."
+        )
     if not names:
-        raise InvalidRequest.field("actor", "is required")
+        raise InvalidRequest.field("actor", "Send the name of the actor.")
     [actor] = names
     check_priority(principal, request.priority)
     asked = request.model_dump(mode="json", exclude={"idempotency_key", "task_type"})

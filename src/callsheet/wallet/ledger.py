@@ -72,8 +72,8 @@ async def credit(
         raise no_room(await holdings_of(pool, tenant_id, user_id))
     if known is None or (known["user_id"], known["amount"]) != (user_id, amount):
         raise Conflict(
-            "This payment was credited with another user or amount.",
-            errors=[FieldProblem("provider_transaction_id", "was used already")],
+            "This payment was already credited to another user or with another amount.",
+            errors=[FieldProblem("provider_transaction_id", "This payment was already credited.")],
         )
     return await balance_of(pool, tenant_id, user_id), True
 
@@ -81,8 +81,8 @@ async def credit(
 def no_room(wallet: Holdings) -> InvalidRequest:
     room = max(0, MOST_TOKENS - wallet.balance - wallet.held)
     reason = (
-        f"is too much: this wallet can take {room} more tokens. It has {wallet.balance}, active jobs hold "
-        f"{wallet.held}, and both together may be at most {MOST_TOKENS}"
+        f"The amount is too large: this wallet can take {room} more tokens. It has {wallet.balance}, active jobs hold "
+        f"{wallet.held}, and both together may be at most {MOST_TOKENS}."
     )
     return InvalidRequest.field("amount", reason)
 

@@ -31,7 +31,7 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
 
     @router.get("")
     async def get_wallet(principal: Principal = Depends(authentication.user)) -> Wallet:
-        """Your balance, and what active jobs hold."""
+        """Your balance, and the tokens that active jobs hold."""
         pool = await databases.pool(principal.pool)
         return _wallet(await holdings_of(pool, principal.tenant_id, principal.user_id))
 
@@ -39,7 +39,7 @@ def wallet_router(databases: Databases, authentication: Authentication) -> APIRo
     async def list_holds(
         cursor: UUID | None = CURSOR, limit: int = LIMIT, principal: Principal = Depends(authentication.user)
     ) -> Page[Hold]:
-        """What your active jobs hold, newest first."""
+        """The tokens that your active jobs hold, newest first."""
         pool = await databases.pool(principal.pool)
         return await holds_of(pool, principal.tenant_id, principal.user_id, cursor, limit)
 
@@ -77,7 +77,7 @@ def admin_wallet_router(
 
     @router.get("/{user_id}/wallet")
     async def get_wallet_of_user(user_id: UUID, principal: Principal = see) -> Wallet:
-        """A user's balance, and what active jobs hold."""
+        """A user's balance, and the tokens that active jobs hold."""
         tenant_id, pool = await found(user_id, principal, Permission.SEE_WALLETS)
         return _wallet(await holdings_of(pool, tenant_id, user_id))
 

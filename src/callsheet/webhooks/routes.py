@@ -21,8 +21,8 @@ def callback_router(callbacks: Callbacks) -> APIRouter:
 
     @router.post("/{provider}/{callback_id}", status_code=204)
     async def receive_callback(provider: str, callback_id: str, request: Request) -> None:
-        """What a provider says about a job it was given. Believed only where the provider signed it; anything else is
-        answered with `not_found`, whatever is wrong with it."""
+        """A provider's callback about a job. It is accepted only with the provider's signature. Any other request gets
+        `not_found`."""
         try:
             body = await request.body()
         except ClientDisconnect:
@@ -40,12 +40,12 @@ def admin_provider_router(operations: ProviderOperations, authentication: Authen
 
     @router.get("")
     async def list_providers() -> Providers:
-        """Everybody who executes jobs outside: whether they are called, what failed last, how much is waited for."""
+        """The external providers: whether jobs are sent to them, the last error, and the number of open calls."""
         return Providers(providers=await operations.list())
 
     @router.post("/{provider}/reset")
     async def reset_provider(provider: str, principal: Principal = manage) -> Provider:
-        """Ends a pause: the provider is called again, and its failures count from zero."""
+        """Ends a pause: jobs are sent to the provider again, and its failures count from zero."""
         return await operations.reset(principal, provider)
 
     return router

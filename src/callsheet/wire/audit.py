@@ -1,4 +1,4 @@
-"""What admins did, as the API tells it."""
+"""The audit log, as the API returns it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class AuditEntry(Answer):
         description="`admin:` and the user's id, or `user:` for something of their own; `operator` for the command "
         "line; `anonymous` for a failed login."
     )
-    action: str = Field(description="What was done, like `workflow.create`.")
+    action: str = Field(description="The action, for example `workflow.create`.")
     subject_type: str
     subject_id: str
     tenant_id: UUID | None = None
@@ -28,7 +28,7 @@ class AuditEntry(Answer):
 
 @dataclass(frozen=True, slots=True)
 class AuditFilter:
-    """Only entries of which all of this is true; `None` asks for nothing."""
+    """Only entries that match all filters. `None` means no filter."""
 
     actor: str | None = None
     action: str | None = None

@@ -17,7 +17,7 @@ Item = TypeVar("Item")
 def printable(value: object) -> object:
     # PostgreSQL text cannot hold NUL, and the other control characters only break terminals and logs.
     if isinstance(value, str) and any(ord(character) < 32 or ord(character) == 127 for character in value):
-        raise ValueError("must not have control characters")
+        raise ValueError("The text must not contain control characters.")
     return value
 
 
@@ -37,7 +37,7 @@ Line = Annotated[
 def _not_boolean(value: object) -> object:
     # `false` would be 0. Not strict=True, which also refuses 2.0, an integer to JSON.
     if isinstance(value, bool | str):
-        raise ValueError("should be a whole number")
+        raise ValueError("The value must be a whole number.")
     return value
 
 
@@ -59,9 +59,9 @@ def _storable(value: dict[str, JsonValue]) -> dict[str, JsonValue]:
             case list() as items:
                 waiting.extend(items)
             case float() as number if not math.isfinite(number):
-                raise ValueError("must not have a number that is not finite")
+                raise ValueError("All numbers must be finite.")
             case str() as text if "\0" in text or any("\ud800" <= character <= "\udfff" for character in text):
-                raise ValueError("must not have a NUL or half of a surrogate pair in a text")
+                raise ValueError("No text may contain a NUL character or half of a surrogate pair.")
     return value
 
 
@@ -79,7 +79,7 @@ class Answer(BaseModel):
 
 
 class Page(Answer, Generic[Item]):
-    """One page of a list; ask again with `cursor=next_cursor` until that is null."""
+    """One page of a list. Request the next page with `cursor=next_cursor`; null means that there is no next page."""
 
     items: list[Item]
     next_cursor: str | None = None

@@ -13,10 +13,10 @@ from callsheet.wire.pipelines import Candidate, CandidateStatus, Step
 
 
 class Pair(Answer):
-    """Two candidates of one step, to be compared."""
+    """Two candidates of one step to compare."""
 
-    seed: int = Field(description="Asking with it again, before anybody votes, answers the same pair.")
-    candidates: list[Candidate] = Field(description="Two; none where there is nothing left to compare.")
+    seed: int = Field(description="Random seed of the pair. Until someone votes, the same seed returns the same pair.")
+    candidates: list[Candidate] = Field(description="Two candidates, or none if nothing is left to compare.")
 
 
 class CastVote(UserRequest):
@@ -29,23 +29,25 @@ class Vote(Answer):
     run_id: UUID
     winner_id: UUID
     loser_id: UUID
-    elo_change: int = Field(description="What the winner gained and the loser lost.")
+    elo_change: int = Field(description="ELO points that the winner gained and the loser lost.")
     created_at: datetime
 
 
 class Killed(Answer):
-    """What a kill came to. Asking once more changes nothing."""
+    """The outcome of a kill. The same request again changes nothing."""
 
     candidate: Candidate
-    rejected: int = Field(description="How many candidates it rejected: this one and all that descend from it.")
-    canceled_jobs: int = Field(description="How many jobs were making more of them; their tokens are back.")
+    rejected: int = Field(description="Number of rejected candidates: this one and all its descendants.")
+    canceled_jobs: int = Field(
+        description="Number of canceled jobs that were making descendants. Their tokens are refunded."
+    )
 
 
 class Restored(Answer):
-    """What taking a kill back came to. Asking once more changes nothing."""
+    """The outcome of undoing a kill. The same request again changes nothing."""
 
     candidate: Candidate
-    restored: int = Field(description="How many candidates are back: this one and all that was rejected with it.")
+    restored: int = Field(description="Number of restored candidates: this one and all that were rejected with it.")
 
 
 class Approval(Answer):
@@ -55,7 +57,7 @@ class Approval(Answer):
 
 
 class Ancestor(Answer):
-    """How one candidate came to be: with this the same can be made again."""
+    """How a candidate was made. With these values it can be made again."""
 
     candidate_id: UUID
     number: int
@@ -63,17 +65,19 @@ class Ancestor(Answer):
     step: Step
     job_id: UUID
     seed: int
-    draw: int | None = Field(None, description="RNG(run seed, draw) chose its parent.")
+    draw: int | None = Field(None, description="Number of the draw. The run's seed and this number chose the parent.")
     workflow: dict[str, Any] = Field(
-        description="The graph as the engine got it, for operators only; empty for others and where an actor made it."
+        description="The graph as the engine got it. Only operators see it; it is empty for other users and for actors."
     )
-    payload: dict[str, Any] | None = Field(None, description="What the actor was asked with, where one made it.")
-    lineage: dict[str, Any] = Field(description="What the graph was filled with: prompt, variables, values.")
+    payload: dict[str, Any] | None = Field(
+        None, description="The payload that the actor got. Null if a workflow made the candidate."
+    )
+    lineage: dict[str, Any] = Field(description="The values in the graph: prompt, variables, values.")
     cost: int
     elo: int
     file_id: UUID
     created_at: datetime
-    seconds: float | None = Field(None, description="How long its job ran.")
+    seconds: float | None = Field(None, description="Run time of its job, in seconds.")
 
 
 class Lineage(Answer):

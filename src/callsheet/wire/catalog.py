@@ -24,9 +24,9 @@ MOST_CHOICES = 200
 def _storable_text(text: str) -> str:
     """Text with line breaks and tabs; neither PostgreSQL nor an engine can do anything with the rest."""
     if any((ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in text):
-        raise ValueError("must not have control characters")
+        raise ValueError("The text must not contain control characters.")
     if any("\ud800" <= character <= "\udfff" for character in text):
-        raise ValueError("must not have half of a surrogate pair")
+        raise ValueError("The text must not contain half of a surrogate pair.")
     return text
 
 
@@ -37,14 +37,14 @@ def _value(value: object) -> bool | int | float | str:
             return value
         # NaN is not smaller than anything, and an int may be too large for a float.
         case int() | float() if not abs(value) <= LARGEST_NUMBER:
-            raise ValueError("should be a number between -2^64 and 2^64")
+            raise ValueError("The value must be a number between -2^64 and 2^64.")
         case int() | float():
             return value
         case str() if len(value) > LONGEST_TEXT:
-            raise ValueError(f"should have at most {LONGEST_TEXT} characters")
+            raise ValueError(f"The text must have at most {LONGEST_TEXT} characters.")
         case str():
             return _storable_text(value)
-    raise ValueError("should be a text, a number, true or false")
+    raise ValueError("The value must be a text, a number, true or false.")
 
 
 PropertyValue = Annotated[
@@ -98,26 +98,31 @@ FILES = frozenset({PropertyType.IMAGE, PropertyType.VIDEO})
 
 
 class Limits(UserRequest):
-    """What a value may be. Each is for some types only: `max_length` for texts, `choices` for choices."""
+    """Limits of a value. Each limit belongs to some types only: `max_length` to texts, `choices` to choices."""
 
     min: Number | None = None
     max: Number | None = None
     step: Annotated[float, Field(gt=0, le=LARGEST_NUMBER)] | None = Field(
-        None, description="Numbers are this far apart, counted from `min`, or from 0."
+        None, description="A number must be `min` (or 0) plus a multiple of this step."
     )
     integer: Switch = Field(False, description="Whether numbers must be whole.")
-    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(None, description="Of texts.")
+    max_length: Annotated[int, Field(ge=1, le=LONGEST_TEXT), WHOLE] | None = Field(
+        None, description="Largest number of characters of a text."
+    )
     choices: Annotated[list[PropertyValue], Field(min_length=1, max_length=MOST_CHOICES)] | None = None
-    max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(None, description="Of a user's file.")
+    max_bytes: Annotated[int, Field(ge=1, le=2**53), WHOLE] | None = Field(
+        None, description="Largest size of a user's file, in bytes."
+    )
     max_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = Field(
         None,
-        description="Of a user's video. The web application checks it before the upload, the server at submit where it "
-        "knows the duration, which it reads when it makes the previews.",
+        description="Longest duration of a user's video, in seconds. The web application checks it before the "
+        "upload. The server checks it at submit if the duration is known; the server reads the duration "
+        "when it makes the previews.",
     )
 
 
 class Property(UserRequest):
-    """One thing about a workflow that can be set. Its placeholder stands in the graph where the value goes."""
+    """A value of a workflow that can be set. The graph contains the property's placeholder where the value goes."""
 
     key: PropertyKey
     type: PropertyType
@@ -128,7 +133,9 @@ class Property(UserRequest):
     required: Switch = Field(False, description="Whether a job without a value is refused.")
     user_configurable: Switch = Field(False, description="Whether a user may set it.")
     is_primary_input: Switch = Field(
-        False, description="Whether the user's video or file goes here; one image or video of a workflow at most."
+        False,
+        description="Whether this is the user's own video or file. At most one image or video of a workflow "
+        "can be the primary input.",
     )
     limits: Limits = Field(default_factory=Limits)
 
@@ -147,65 +154,69 @@ class CreateWorkflow(UserRequest):
     slug: WorkflowSlug
     name: Line
     description: Paragraph = ""
-    graph: Graph | None = Field(None, description="None for what no engine runs, such as `actor:…`.")
+    graph: Graph | None = Field(None, description="Null for a workflow that no engine runs, for example `actor:…`.")
     properties: Properties = Field(default_factory=list)
     output_node_id: NodeId | None = Field(
-        None, description="The node whose output is the result. Null: everything that the graph saves."
+        None, description="The node whose output is the result. Null: all outputs that the graph saves."
     )
     output_extension: Extension = "mp4"
     output_mime_type: MimeType = "video/mp4"
     keep_metadata: Switch = Field(
         False,
-        description="Whether results keep the metadata that the engine wrote into them. It has the whole graph in it, "
-        "with every value of the effect.",
+        description="Whether results keep the metadata that the engine wrote into them. This metadata contains the "
+        "whole graph with every value of the effect.",
     )
     run_limit_seconds: RunLimit = 3600
     lease_seconds: LeaseSeconds | None = Field(
         None,
-        description="How long a worker may be silent before its job is given to another. Null: jobs.lease_seconds.",
+        description="How long a worker may send no heartbeat before another worker gets its job, in seconds. Null: "
+        "jobs.lease_seconds.",
     )
     max_attempts: Attempts | None = Field(
-        None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
+        None, description="Number of attempts before a job fails. Null: jobs.max_attempts."
     )
     refund_on_cancel: RefundOnCancel = Field(
         "all",
-        description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
-        "that is left. A job that waits gets all of them back.",
+        description="Refund when a running job is canceled: all its tokens, or `unspent`, the share of the run that "
+        "is left. A waiting job is always refunded in full.",
     )
     requirements: Requirements = Field(
         default_factory=Requirements,
-        description="What an engine must have. A job goes only to workers that have it, or do not say what they have.",
+        description="What an engine must have. Only workers that have it, or that do not report what they have, get "
+        "the jobs.",
     )
     is_active: Switch = True
 
 
 class UpdateWorkflow(UserRequest):
-    """What is left out stays as it is."""
+    """Fields that you leave out do not change."""
 
     name: Line | None = None
     description: Paragraph | None = None
     graph: Graph | None = None
     properties: Properties | None = None
     output_node_id: NodeId | None = Field(
-        None, description="The node whose output is the result. Null: everything that the graph saves."
+        None, description="The node whose output is the result. Null: all outputs that the graph saves."
     )
     output_extension: Extension | None = None
     output_mime_type: MimeType | None = None
     keep_metadata: Switch | None = Field(
-        None, description="Whether results keep the metadata that the engine wrote into them, the graph among it."
+        None, description="Whether results keep the metadata that the engine wrote into them, which contains the graph."
     )
     run_limit_seconds: RunLimit | None = None
     lease_seconds: LeaseSeconds | None = Field(
         None,
-        description="How long a worker may be silent before its job is given to another. Null: jobs.lease_seconds.",
+        description="How long a worker may send no heartbeat before another worker gets its job, in seconds. Null: "
+        "jobs.lease_seconds.",
     )
     max_attempts: Attempts | None = Field(
-        None, description="How often a job is tried before it fails. Null: jobs.max_attempts."
+        None, description="Number of attempts before a job fails. Null: jobs.max_attempts."
     )
     refund_on_cancel: RefundOnCancel | None = Field(
-        None, description="What canceling a job that runs gives back. Counts for jobs that are submitted from then on."
+        None,
+        description="Refund when a running job is canceled. It applies to jobs that are submitted after this change.",
     )
-    requirements: Requirements | None = Field(None, description="Replaces the requirements as a whole.")
+    requirements: Requirements | None = Field(None, description="Replaces all requirements.")
     is_active: Switch | None = None
 
 
@@ -215,7 +226,9 @@ class WorkflowSummary(Answer):
     name: str
     description: str
     is_active: bool
-    comfyui_workflow_path: str | None = Field(None, description="Where the graph lies in storage; never overwritten.")
+    comfyui_workflow_path: str | None = Field(
+        None, description="Path of the graph in storage. It is never overwritten."
+    )
     properties: list[Property]
     output_node_id: str | None = None
     output_extension: str
@@ -227,7 +240,8 @@ class WorkflowSummary(Answer):
     refund_on_cancel: RefundOnCancel
     requirements: Requirements = Field(default_factory=Requirements)
     required: Required | None = Field(
-        None, description="All that an engine must have: what the graph names, and the requirements. Null: not known."
+        None,
+        description="Everything that an engine must have: what the graph names, and the requirements. Null: not known.",
     )
     created_at: datetime
     updated_at: datetime
@@ -241,49 +255,57 @@ class CreateEffect(UserRequest):
     slug: Slug
     name: Line
     description: Paragraph = ""
-    category: OptionalLine = Field("", description="A heading of the gallery, for example Color.")
+    category: OptionalLine = Field("", description="Heading in the gallery, for example Color.")
     workflow: WorkflowSlug
     overrides: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    credits_cost: Credits = Field(0, description="Tokens a job costs. Required where is_published is true.")
+    credits_cost: Credits = Field(0, description="Price of a job in tokens. Required if is_published is true.")
     is_published: Switch = False
     provider: Provider = "self_hosted"
     stage: Slug = "production"
 
 
 class UpdateEffect(UserRequest):
-    """What is left out stays as it is."""
+    """Fields that you leave out do not change."""
 
     name: Line | None = None
     description: Paragraph | None = None
     category: OptionalLine | None = None
     workflow: WorkflowSlug | None = None
-    overrides: Values | None = Field(None, description="All of them: those left out fall back to the defaults.")
+    overrides: Values | None = Field(
+        None, description="All overrides. Properties that you leave out get their defaults."
+    )
     credits_cost: Credits | None = Field(
-        None, description="Required where is_published becomes true and the price is still 0; 0 makes it free."
+        None,
+        description="Required if is_published becomes true and the price is still 0. The price 0 makes the "
+        "effect free.",
     )
     is_published: Switch | None = None
     provider: Provider | None = None
     stage: Slug | None = None
     version: Annotated[int, Field(ge=1, le=2**31 - 1), WHOLE] | None = Field(
-        None, description="The version that was read. If the effect was changed since, the answer is 409."
+        None,
+        description="The version that you read. If the effect was changed since then, the request is refused with 409.",
     )
 
 
 class EffectPreview(Answer):
-    """What a gallery shows of an effect. A clip has up to six seconds and 720 pixels."""
+    """The preview of an effect in a gallery. A clip is at most six seconds long and 720 pixels wide or high."""
 
-    before: Shown | None = Field(None, description="What it was applied to; null for an effect that takes no file.")
+    before: Shown | None = Field(
+        None, description="The original before the effect. Null for an effect that takes no file."
+    )
     after: Shown
 
 
 class SetEffectPreview(UserRequest):
-    """Either a job of yours, or files of the catalog."""
+    """Send either a job of yours, or assets of the catalog."""
 
     job_id: UUID | None = Field(
-        None, description="A completed job of yours: its first input and output are copied. Everybody will see them."
+        None,
+        description="A completed job of yours. Its first input and output are copied, and every user will see them.",
     )
     after_asset_id: UUID | None = Field(None, description="A confirmed asset that shows a result.")
-    before_asset_id: UUID | None = Field(None, description="A confirmed asset that shows what the result was made of.")
+    before_asset_id: UUID | None = Field(None, description="A confirmed asset that shows the original.")
 
 
 class EffectRecord(Answer):
@@ -302,55 +324,61 @@ class EffectRecord(Answer):
     provider: str
     stage: str
     last_processing_time_seconds: float | None = None
-    has_jobs: bool = Field(description="Whether jobs were made with it; then it can be unpublished, not deleted.")
-    version: int = Field(description="Raised by every change. Send it with a change to be refused if it is outdated.")
+    has_jobs: bool = Field(description="Whether the effect has jobs. Then it can be unpublished, but not deleted.")
+    version: int = Field(
+        description="Every change increments it. Send it with a change: the change is refused if "
+        "the version is outdated."
+    )
     created_at: datetime
     updated_at: datetime
     warnings: list[str] = Field(
-        default_factory=list, description="What may be wrong with the effect, in the answer to its creation or change."
+        default_factory=list,
+        description="Possible problems of the effect. Only in the response to its creation or change.",
     )
 
 
 class EffectInput(Answer):
-    """The file an effect works on."""
+    """The file that an effect works on."""
 
     type: Literal["image", "video"]
     label: str
     description: str
     max_bytes: int | None = None
-    max_seconds: float | None = Field(None, description="Of a video.")
-    accept: list[str] = Field(default_factory=list, description="Media types that it takes, for example `video/*`.")
+    max_seconds: float | None = Field(None, description="Longest duration of a video, in seconds.")
+    accept: list[str] = Field(default_factory=list, description="Accepted media types, for example `video/*`.")
 
 
 class EffectOutput(Answer):
-    """What an effect makes."""
+    """The result of an effect."""
 
     type: Literal["image", "video", "audio", "other"]
     mime_type: str
 
 
 class EffectWait(Answer):
-    """What a job that is submitted now may expect."""
+    """How long a job that is submitted now would wait."""
 
     code: Literal["ready", "queue", "no_live_worker", "workers_lack", "scaling_up", "provider_paused", "off"] = Field(
-        description="`ready`: a worker is free. `queue`: it will wait for its turn. `workers_lack`: no worker online "
-        "has what it requires. `off`: no jobs are taken."
+        description="`ready`: a worker is free. `queue`: the job will wait in the queue. `workers_lack`: no online "
+        "worker has what the workflow requires. `off`: no jobs are accepted."
     )
-    message: str = Field(description="The same as a sentence for people.")
-    wait_seconds: int | None = Field(None, description="Until it starts. Null where it is not known.")
-    run_seconds: int | None = Field(None, description="How long such jobs run. Null until one has run.")
+    message: str = Field(description="The state as a sentence for people.")
+    wait_seconds: int | None = Field(None, description="Estimated seconds until the job starts. Null if not known.")
+    run_seconds: int | None = Field(
+        None, description="Typical run time of such jobs, in seconds. Null until one has run."
+    )
 
 
 class EffectProperty(Answer):
-    """Something a user may set: `input_payload.{key}` of a job."""
+    """A value that a user may set: `input_payload.{key}` of a job."""
 
     key: str
     type: PropertyType
     label: str
     description: str
-    required: bool = Field(description="Whether a job must give a value.")
-    default: bool | int | float | str | None = Field(None, description="What it is when a job says nothing.")
-    accept: list[str] = Field(default_factory=list, description="Of an image or video: media types that it takes.")
+    required: bool = Field(description="Whether a job must send a value.")
+    default: bool | int | float | str | None = Field(None, description="Value if the job sends none.")
+    accept: list[str] = Field(default_factory=list, description="Accepted media types of an image or video.")
     limits: Limits
 
 
@@ -361,17 +389,17 @@ class Effect(Answer):
     slug: str
     name: str
     description: str
-    category: str = Field("", description="A heading of the gallery; empty for none.")
+    category: str = Field("", description="Heading in the gallery. Empty: no heading.")
     preview: EffectPreview | None = None
     credits_cost: int
     refund_on_cancel: RefundOnCancel = Field(
-        description="What canceling a job that runs gives back: all its tokens, or `unspent`, the share of the run "
-        "that is left."
+        description="Refund when a running job is canceled: all its tokens, or `unspent`, the share of the run that "
+        "is left."
     )
-    is_available: bool = Field(description="Whether jobs are taken: its workflow is switched on.")
+    is_available: bool = Field(description="Whether jobs are accepted: the effect's workflow is switched on.")
     last_processing_time_seconds: float | None = None
-    wait: EffectWait | None = Field(None, description="What a job that you submit now may expect.")
-    input: EffectInput | None = Field(None, description="What it works on; null for one that takes no file.")
+    wait: EffectWait | None = Field(None, description="How long a job that you submit now would wait.")
+    input: EffectInput | None = Field(None, description="The file that the effect works on. Null if it takes no file.")
     output: EffectOutput
     properties: list[EffectProperty]
 
@@ -402,12 +430,16 @@ class CreatedAsset(Answer):
 
 class SubmitEffectJob(UserRequest):
     effect_id: Slug = Field(description="Id or slug of a published effect.")
-    video_id: UUID | None = Field(None, description="The video it is applied to.")
-    input_file_id: UUID | None = Field(None, description="A file of yours it is applied to, instead of a video.")
+    video_id: UUID | None = Field(None, description="The video that the effect is applied to.")
+    input_file_id: UUID | None = Field(
+        None, description="A file of yours that the effect is applied to, instead of a video."
+    )
     input_payload: Values = Field(
-        default_factory=dict, description="Values of the properties you may set, by key; a file by its id."
+        default_factory=dict, description="Values of the properties that you may set, by key. For a file, send its id."
     )
     idempotency_key: Line | None = None
     priority: Annotated[
-        int, Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users; higher is served first."), WHOLE
+        int,
+        Field(ge=-(2**31), le=2**31 - 1, description="0 to -3 for users. Jobs with a higher priority run first."),
+        WHOLE,
     ] = 0

@@ -29,7 +29,7 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=LONGEST_NAME), 
 def _conditions(text: str) -> str:
     for condition in text.split(","):
         if not CONDITION.fullmatch(condition):
-            raise ValueError(f"should be conditions such as >=0.3.57 or >=0.3.57,<0.8, not {condition.strip()!r}")
+            raise ValueError(f"Use conditions such as >=0.3.57 or >=0.3.57,<0.8, not {condition.strip()!r}.")
     return text
 
 
@@ -45,52 +45,54 @@ class ReportedModel(WorkerRequest):
     """A model file that an engine offers."""
 
     name: Name = Field(description="As the engine lists it, with its subfolder.")
-    sha256: Sha256 | None = Field(None, description="Of the file, where the worker knows it.")
+    sha256: Sha256 | None = Field(None, description="SHA-256 of the file, if the worker knows it.")
 
 
 class Environment(WorkerRequest):
-    """What the engines of a worker can run. What is left out is not known, and no workflow is refused for it."""
+    """What the engines of a worker can run. A field that is left out is not known, and no workflow is refused because
+    of it."""
 
     node_classes: list[Name] | None = Field(
-        None, max_length=MOST_NODE_CLASSES, description="Every class of nodes, as in `/object_info`."
+        None, max_length=MOST_NODE_CLASSES, description="All node classes, as in `/object_info`."
     )
     models: list[ReportedModel] | None = Field(
-        None, max_length=MOST_MODELS, description="Every model file among the choices of the loaders."
+        None, max_length=MOST_MODELS, description="All model files that the loaders offer."
     )
     engine_versions: list[Name] | None = Field(
-        None, max_length=MOST_ENGINES, description="Of each engine, as in `/system_stats`."
+        None, max_length=MOST_ENGINES, description="Version of each engine, as in `/system_stats`."
     )
 
 
 class RequiredModel(UserRequest):
-    name: Name = Field(description="As it stands in the graph, with its subfolder.")
+    name: Name = Field(description="Name as in the graph, with its subfolder.")
     sha256: Sha256 | None = Field(
-        None, description="Only workers that report this hash for it. Null: any file of that name."
+        None,
+        description="Only workers that report this SHA-256 get the jobs. Null: any file with this name is accepted.",
     )
 
 
 class Requirements(UserRequest):
-    """What an engine must have to get jobs of a workflow. By default what the graph names."""
+    """What an engine must have to get jobs of a workflow. Default: what the graph names."""
 
     from_graph: Switch = Field(
         True,
-        description="Whether the classes of the graph's nodes and the model files of its loaders are required. False: "
-        "only what is listed here.",
+        description="Whether the graph's node classes and model files are required. False: only what is listed here "
+        "is required.",
     )
     ignore: list[Name] = Field(
         default_factory=list,
         max_length=MOST_REQUIRED,
-        description="Node classes and model files of the graph that are not required.",
+        description="Node classes and model files of the graph that an engine does not need.",
     )
     node_classes: list[Name] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
     models: list[RequiredModel] = Field(default_factory=list, max_length=MOST_REQUIRED, description="Required as well.")
     engine_version: VersionRange | None = Field(
-        None, description="Versions of the engine that may run it, for example `>=0.3.57,<0.8`. Null: any."
+        None, description="Engine versions that may run the workflow, for example `>=0.3.57,<0.8`. Null: any version."
     )
 
 
 class Required(Answer):
-    """All that an engine must have: what the graph names, and what was added to it."""
+    """Everything that an engine must have: what the graph names, and what was added to it."""
 
     node_classes: list[str] = Field(default_factory=list)
     models: list[RequiredModel] = Field(default_factory=list)
@@ -101,17 +103,17 @@ class Lack(Answer):
     """Something that a workflow requires and a worker does not have."""
 
     kind: Literal["node_class", "model", "model_hash", "engine_version"]
-    name: str = Field(description="The class, the file, or the versions that may run it.")
+    name: str = Field(description="The missing class or file, or the required versions.")
 
 
 class CannotRun(Answer):
-    """A workflow that a worker is assigned, but gets no jobs of."""
+    """A workflow that is assigned to a worker, but whose jobs the worker does not get."""
 
     workflow: str
-    lacks: list[Lack] = Field(description="What its engines lack; the first five.")
+    lacks: list[Lack] = Field(description="What the worker's engines lack: the first five.")
 
 
 class EnvironmentAnswer(Answer):
     cannot_run: list[CannotRun] = Field(
-        description="Workflows that the worker is assigned but gets no jobs of; twenty at most."
+        description="Workflows that are assigned to the worker, but whose jobs it does not get. At most twenty."
     )

@@ -1,23 +1,36 @@
-"""Every way Callsheet says no.
+"""Every error that Callsheet returns for a request.
 
-A refusal has a stable `code` that programs match on and a docstring that is the sentence people read. What HTTP
-status a code has is decided at the edge, in `plumbing.problems`.
+A refusal has a stable `code` that programs match on. The docstring of its class is the sentence that people read.
+`plumbing.problems` decides the HTTP status of each code.
 """
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+MOST_SENTENCES = 3
+
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """One thing wrong with a request: which field, and why."""
+    """What is wrong with one field of a request. The reason is a whole sentence, or several."""
 
     field: str
     reason: str
+
+    def __str__(self) -> str:
+        """Without the name of the field in front if the sentence itself names it."""
+        names_it = re.search(rf"(?<![\w.]){re.escape(self.field)}(?![\w.])", self.reason)
+        return self.reason if names_it else f"{self.field}: {self.reason}"
+
+
+def sentences(problems: Sequence[FieldProblem]) -> str:
+    """The first problems as one text. The rest are in the list of errors."""
+    return " ".join(str(problem) for problem in problems[:MOST_SENTENCES])
 
 
 class Refusal(Exception):
@@ -43,7 +56,11 @@ class InvalidRequest(Refusal):
 
     @classmethod
     def field(cls, name: str, reason: str) -> InvalidRequest:
-        return cls(f"{name}: {reason}", errors=[FieldProblem(name, reason)])
+        return cls.of([FieldProblem(name, reason)])
+
+    @classmethod
+    def of(cls, problems: Sequence[FieldProblem]) -> InvalidRequest:
+        return cls(sentences(problems), errors=problems)
 
 
 class MalformedRequest(Refusal):
@@ -53,14 +70,14 @@ class MalformedRequest(Refusal):
 
 
 class BodyTooLarge(Refusal):
-    """The body is larger than this address accepts."""
+    """The body is larger than this URL accepts."""
 
     code = "body_too_large"
 
     def __init__(self, limit_bytes: int):
         super().__init__(
-            f"At most {limit_bytes} bytes are accepted here.",
-            errors=[FieldProblem("body", f"is larger than {limit_bytes} bytes")],
+            f"The limit here is {limit_bytes} bytes. Send a smaller body.",
+            errors=[FieldProblem("body", f"The body is larger than {limit_bytes} bytes.")],
             limit_bytes=limit_bytes,
         )
 
@@ -73,8 +90,8 @@ class BodyTooSlow(Refusal):
     def __init__(self, bytes_per_second: int, seconds: float | None):
         whole = f", and the whole body within {seconds:g} seconds" if seconds is not None else ""
         super().__init__(
-            f"A body must arrive with {bytes_per_second} bytes per second at least{whole}. Send it again.",
-            errors=[FieldProblem("body", "arrives too slowly")],
+            f"Send the body at {bytes_per_second} bytes per second or faster{whole}. Send the request again.",
+            errors=[FieldProblem("body", "The body arrives too slowly.")],
             bytes_per_second=bytes_per_second,
         )
 
@@ -86,14 +103,14 @@ class HeadersTooLarge(Refusal):
 
     def __init__(self, field: str, limit_bytes: int):
         super().__init__(
-            f"All headers and the address together may have {limit_bytes} bytes.",
-            errors=[FieldProblem(field, "is too large")],
+            f"The URL and all headers together may have at most {limit_bytes} bytes.",
+            errors=[FieldProblem(field, "This part of the request is the largest. Make it shorter.")],
             limit_bytes=limit_bytes,
         )
 
 
 class UnsupportedMediaType(Refusal):
-    """The body is of a type this address does not accept."""
+    """This URL does not accept a body of this media type."""
 
     code = "unsupported_media_type"
 
@@ -123,15 +140,15 @@ class Forbidden(Refusal):
 
 
 class WrongHost(Refusal):
-    """The request is for a host that this control plane does not answer for."""
+    """This control plane does not serve this host name."""
 
     code = "wrong_host"
 
     def __init__(self, host: str):
         super().__init__(
-            f"This control plane is not {host[:200]!r}. Use the address of server.public_url; an operator can add "
-            "another one to server.allowed_origins.",
-            errors=[FieldProblem("header host", "is not an address of this control plane")],
+            f"The request names the host {host[:200]!r}. Use the URL of server.public_url. An operator can add other "
+            "host names with server.allowed_origins.",
+            errors=[FieldProblem("header host", "This host name is not one of this control plane.")],
         )
 
 
@@ -142,44 +159,47 @@ class CsrfFailed(Refusal):
 
 
 class NotFound(Refusal):
-    """There is nothing here."""
+    """Not found: no such path or id."""
 
     code = "not_found"
 
 
 class MethodNotAllowed(Refusal):
-    """This address does not take this method."""
+    """This URL does not accept this HTTP method."""
 
     code = "method_not_allowed"
 
 
 class Conflict(Refusal):
-    """It exists already."""
+    """It already exists, or another request created it first."""
 
     code = "conflict"
 
 
+EMAIL_IN_USE = "A user with this e-mail address already exists."
+
+
 class InUse(Refusal):
-    """Something else still needs it."""
+    """Another object still uses it."""
 
     code = "in_use"
 
 
 class AlreadyRegistered(Refusal):
-    """A worker of this id is registered and was seen a moment ago."""
+    """A worker with this id is registered and sent a request a moment ago."""
 
     code = "already_registered"
 
     def __init__(self, worker_id: str, retry_after_seconds: int):
         super().__init__(
-            f"Worker {worker_id!r} is alive. If that was you, try again in {retry_after_seconds} seconds.",
+            f"Worker {worker_id!r} is alive. If this is the same worker, try again in {retry_after_seconds} seconds.",
             retry_after_seconds=retry_after_seconds,
         )
         self.retry_after_seconds = retry_after_seconds
 
 
 class WrongState(Refusal):
-    """It is not in a state in which this can be done."""
+    """The current state does not allow this."""
 
     code = "wrong_state"
 
@@ -195,25 +215,25 @@ class RateLimited(Refusal):
 
 
 class SignatureInvalid(Refusal):
-    """The signed address was changed or was not made by this server. Ask for a new one."""
+    """The signed URL was changed, or another server signed it. Request a new URL."""
 
     code = "signature_invalid"
 
 
 class SignatureExpired(Refusal):
-    """The signed address has expired. Ask for a new one."""
+    """The signed URL has expired. Request a new URL."""
 
     code = "signature_expired"
 
 
 class ContentMismatch(Refusal):
-    """The bytes are not what was declared when the address was signed."""
+    """The uploaded bytes differ from what was declared when the URL was signed."""
 
     code = "content_mismatch"
 
 
 class RangeNotSatisfiable(Refusal):
-    """The requested range lies outside the object."""
+    """The requested range is outside the object."""
 
     code = "range_not_satisfiable"
 
@@ -223,7 +243,7 @@ class RangeNotSatisfiable(Refusal):
 
 
 class Unavailable(Refusal):
-    """A part this request needs is not available now. Try again shortly."""
+    """A part that this request needs is currently not available. Try again shortly."""
 
     code = "unavailable"
 
@@ -239,7 +259,7 @@ class InsufficientTokens(Refusal):
 
     def __init__(self, required_tokens: int, balance: int):
         super().__init__(
-            f"It costs {required_tokens} and the wallet holds {balance}.",
+            f"The job costs {required_tokens} tokens, and the wallet has {balance}.",
             required_tokens=required_tokens,
             balance=balance,
         )
@@ -265,20 +285,20 @@ class TooManyActiveRuns(Refusal):
     code = "too_many_active_runs"
 
     def __init__(self, limit: int):
-        super().__init__(f"{limit} runs are active; more may not be.", limit=limit)
+        super().__init__(f"You have reached the limit of {limit} active runs.", limit=limit)
 
 
 class TooManyPendingUploads(Refusal):
-    """Too many uploads are waited for. Confirm some, or delete them."""
+    """Too many uploads are not confirmed. Confirm some, or delete them."""
 
     code = "too_many_pending_uploads"
 
     def __init__(self, limit: int):
-        super().__init__(f"{limit} uploads are not confirmed yet; more may not be.", limit=limit)
+        super().__init__(f"You have reached the limit of {limit} uploads that are not confirmed.", limit=limit)
 
 
 class QuotaExceeded(Refusal):
-    """A quota is used up. Delete something that counts for it, or ask an operator for more."""
+    """A quota is used up. Delete something that counts towards it, or ask an operator for more."""
 
     code = "quota_exceeded"
 
@@ -287,12 +307,12 @@ class QuotaExceeded(Refusal):
 
 
 class TooManyStreams(Refusal):
-    """Too many streams are open. Close some; one stream has the events of all jobs."""
+    """Too many streams are open. Close some: one stream has the events of all jobs."""
 
     code = "too_many_streams"
 
     def __init__(self, limit: int):
-        super().__init__(f"{limit} streams are open; more may not be.", limit=limit)
+        super().__init__(f"You have reached the limit of {limit} open streams.", limit=limit)
 
 
 class TooManyConnections(Refusal):
@@ -301,7 +321,7 @@ class TooManyConnections(Refusal):
     code = "too_many_connections"
 
     def __init__(self, limit: int):
-        super().__init__(f"One address may have {limit} requests in progress.", limit=limit)
+        super().__init__(f"One network address may have at most {limit} requests in progress.", limit=limit)
 
 
 class IdempotencyKeyReused(Refusal):
@@ -311,7 +331,7 @@ class IdempotencyKeyReused(Refusal):
 
 
 class InvalidTransition(Refusal):
-    """The job cannot do this from the status it has."""
+    """The job's status does not allow this."""
 
     code = "invalid_transition"
 
@@ -322,6 +342,6 @@ class InvalidTransition(Refusal):
 
 
 class LeaseLost(Refusal):
-    """Another lease has taken over. Stop this run; its result is not wanted."""
+    """This lease has ended, and another one may have taken over. Stop the work and discard its result."""
 
     code = "lease_lost"

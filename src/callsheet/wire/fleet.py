@@ -24,39 +24,49 @@ Count = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
 class RegisterRequest(WorkerRequest):
-    """With the shared secret either `fleet_slug` and `stage`, or `workflow_slugs`. A registration token says which
-    fleet it is: then all three may be left out, and `workflow_slugs` name those of the fleet's that it serves."""
+    """With the shared secret, send either `fleet_slug` and `stage`, or `workflow_slugs`. With a registration token, all
+    three may be left out: the token belongs to a fleet. Then `workflow_slugs` selects some workflows of that fleet."""
 
     worker_id: WorkerId
     display_name: OptionalLine | None = None
-    max_concurrency: int | None = Field(None, ge=1, le=10_000, description="Jobs it runs at once. Default: 1.")
-    capabilities: Document | None = Field(None, description="Whatever else is worth knowing: GPU, engine, versions.")
+    max_concurrency: int | None = Field(
+        None, ge=1, le=10_000, description="Number of jobs that the worker runs at once. Default: 1."
+    )
+    capabilities: Document | None = Field(None, description="Other facts about the worker: GPU, engine, versions.")
     capacity_type: Literal["spot", "on-demand"] | None = None
     instance_type: OptionalLine | None = None
     providers: Annotated[list[Provider], Field(max_length=50)] | None = Field(
-        None, description="Who it can run jobs with. Default: self_hosted."
+        None, description="Providers whose jobs the worker can run. Default: self_hosted."
     )
-    fleet_slug: Slug | None = Field(None, description="It serves the workflows of this fleet, now and as they change.")
-    stage: Slug | None = Field(None, description="Default: that of the registration token, or production.")
+    fleet_slug: Slug | None = Field(
+        None, description="The worker serves the workflows of this fleet, also when they change."
+    )
+    stage: Slug | None = Field(
+        None, description="Stage of the fleet. Default: the stage of the registration token, or production."
+    )
     workflow_slugs: WorkflowSlugs | None = Field(
         None,
-        description="Or it serves these workflows, one at least; with a registration token, of those of its fleet.",
+        description="The worker serves these workflows (at least one) instead of a fleet's. With a registration "
+        "token: some workflows of its fleet.",
     )
     environment: Environment | None = Field(
-        None, description="What its engines can run. Without it, it gets jobs of all its workflows."
+        None, description="What the worker's engines can run. Without it, the worker gets jobs of all its workflows."
     )
 
 
 class Registered(Answer):
     worker_id: str
-    token: str = Field(description="Sent as `Authorization: Bearer …` from now on. It is shown this once.")
+    token: str = Field(
+        description="The worker sends it as `Authorization: Bearer …` from now on. It is shown only this once."
+    )
     workflows_assigned: list[str]
     fleet_slug: str | None = None
     stage: str
-    is_approved: bool = Field(description="Until an admin has approved it, it gets no jobs.")
+    is_approved: bool = Field(description="Whether an admin has approved the worker. Until then it gets no jobs.")
     cannot_run: list[CannotRun] = Field(
         default_factory=list,
-        description="Those of `workflows_assigned` that it gets no jobs of, because of the environment that it sent.",
+        description="Workflows of `workflows_assigned` whose jobs the worker does not get, because its environment "
+        "lacks something.",
     )
 
 
@@ -65,7 +75,7 @@ class DeregisterRequest(WorkerRequest):
 
 
 class WorkerLease(Answer):
-    """A job a worker has in hand."""
+    """A job that a worker holds."""
 
     dispatch_id: int
     tenant_id: UUID
@@ -79,7 +89,7 @@ class WorkerLease(Answer):
 
 
 class WorkerSession(Answer):
-    """One registration of a worker. Stays when the worker is gone."""
+    """One registration of a worker. It is kept after the worker is gone."""
 
     id: int
     worker_id: str
@@ -90,7 +100,9 @@ class WorkerSession(Answer):
     started_at: datetime
     ended_at: datetime | None = None
     end_reason: str | None = None
-    busy_seconds: float = Field(description="The time of all its leases together, from lease to report.")
+    busy_seconds: float = Field(
+        description="Total time of all leases of the session, from lease to report, in seconds."
+    )
     jobs_completed: int
     jobs_failed: int
     jobs_requeued: int
@@ -99,65 +111,74 @@ class WorkerSession(Answer):
 class Worker(Answer):
     worker_id: str
     is_registered: bool = Field(
-        description="False for a drained worker that is away: its values are those of its last session."
+        description="False for a drained worker that is not connected. Its values are those of its last session."
     )
     display_name: str
     registration_source: Literal["fleet", "workflows"]
     fleet_id: int | None = None
     fleet_slug: str | None = None
     fleet_token_id: int | None = Field(
-        None, description="The registration token it came with; null: it came with the shared secret."
+        None,
+        description="The registration token that the worker registered with. Null: it registered with the "
+        "shared secret.",
     )
     stage: str
     providers: list[str]
-    workflows: list[str] = Field(description="Slugs of the active workflows it gets jobs of.")
-    max_concurrency: int = Field(description="Jobs it runs at once; 0 while it is not registered.")
-    current_load: int = Field(description="Jobs it has in hand.")
+    workflows: list[str] = Field(description="Slugs of the active workflows whose jobs the worker gets.")
+    max_concurrency: int = Field(
+        description="Number of jobs that the worker runs at once. 0 while it is not registered."
+    )
+    current_load: int = Field(description="Number of jobs that the worker holds.")
     capabilities: dict[str, Any]
     capacity_type: str | None = None
     instance_type: str | None = None
-    is_live: bool = Field(description="Whether it was seen in the last 90 seconds.")
+    is_live: bool = Field(description="Whether the worker was seen in the last 90 seconds.")
     is_approved: bool
     asg_unverified: bool = Field(
-        False, description="Whether AWS could not be asked about the instance when it registered."
+        False, description="Whether AWS was not reachable to verify the instance when the worker registered."
     )
-    is_draining: bool = Field(description="Whether it gets no new jobs, until an admin undoes the drain.")
+    is_draining: bool = Field(
+        description="Whether the worker is draining: it gets no new jobs until an admin ends the drain."
+    )
     drained_since: datetime | None = None
     drained_by: str | None = None
     drain_reason: str | None = None
-    rotation_pending: bool = Field(description="Whether it was given a new token that it has not used yet.")
+    rotation_pending: bool = Field(description="Whether the worker has a new token that it has not used yet.")
     revoked_at: datetime | None = None
     session_id: int | None = None
     registered_at: datetime
-    last_seen_at: datetime = Field(description="Exact to about a second.")
+    last_seen_at: datetime = Field(description="When the worker was seen last, to about a second.")
 
 
 class WorkerDetails(Worker):
     cannot_run: list[CannotRun] = Field(
-        description="Workflows that it is assigned but gets no jobs of, and what its engines lack; twenty at most."
+        description="Workflows that are assigned to the worker but whose jobs it does not get, and what its engines "
+        "lack. At most twenty."
     )
     leases: list[WorkerLease]
-    sessions: list[WorkerSession] = Field(description="Its last ten.")
+    sessions: list[WorkerSession] = Field(description="The worker's last ten sessions.")
 
 
 class DrainRequest(UserRequest):
-    reason: OptionalLine | None = Field(None, description="Why, for other admins.")
+    reason: OptionalLine | None = Field(None, description="Reason, for other admins.")
 
 
 class RevokeWorkerRequest(UserRequest):
     with_token: Switch = Field(
         False,
-        description="Whether to revoke the registration token it came with, too, so that it cannot come back "
-        "under another id.",
+        description="Whether to revoke the worker's registration token too, so that it cannot register again under "
+        "another id.",
     )
 
 
 class AssignWorkflowsRequest(UserRequest):
-    workflow_slugs: WorkflowSlugs = Field(description="All of them: those left out are taken away.")
+    workflow_slugs: WorkflowSlugs = Field(
+        description="All workflows of the worker. Workflows that you leave out are removed."
+    )
 
 
 class WorkerEvent(Answer):
-    """A line of the workers' log."""
+    """An event of a worker."""
 
     id: int
     at: datetime
@@ -172,18 +193,18 @@ class WorkerEvent(Answer):
 class CreateFleetRequest(UserRequest):
     slug: Slug
     stage: Slug = "production"
-    name: Line | None = Field(None, description="Default: the slug.")
+    name: Line | None = Field(None, description="Name of the fleet. Default: the slug.")
     workflow_slugs: WorkflowSlugs = Field(default_factory=list)
-    desired_workers: Count | None = Field(None, description="How many workers there should be; null: nobody says.")
+    desired_workers: Count | None = Field(None, description="Wanted number of workers. Null: not set.")
 
 
 class UpdateFleetRequest(UserRequest):
-    """Only what is given changes."""
+    """Only fields that you send change."""
 
     name: Line | None = None
     is_active: Switch | None = Field(None, description="Workers of a fleet that is switched off get no jobs.")
     desired_workers: Count | None = Field(
-        None, description="How many workers there should be, said by whoever scales it; null: nobody says."
+        None, description="Wanted number of workers, set by the system that scales the fleet. Null: not set."
     )
 
 
@@ -194,56 +215,63 @@ class Fleet(Answer):
     name: str
     is_active: bool
     desired_workers: int | None = None
-    workflows: list[str] = Field(description="Slugs of its workflows; jobs come of the active ones.")
-    workers: int = Field(description="Workers registered.")
-    live_workers: int = Field(description="Of these, approved, not draining, and seen in the last 90 seconds.")
-    scaling: ScalingState | None = Field(None, description="How the autoscaler sees it; null: nothing scales it.")
+    workflows: list[str] = Field(description="Slugs of the fleet's workflows. Only active ones have jobs.")
+    workers: int = Field(description="Number of registered workers.")
+    live_workers: int = Field(
+        description="Number of registered workers that are approved, not draining, and seen in the last 90 seconds."
+    )
+    scaling: ScalingState | None = Field(
+        None, description="State of the fleet for the autoscaler. Null: the fleet is not scaled."
+    )
     created_at: datetime
 
 
 class FleetMetric(Answer):
-    """What an autoscaler outside, such as KEDA, needs to know of a fleet."""
+    """Numbers of a fleet for an external autoscaler such as KEDA."""
 
     fleet_slug: str
     stage: str
     queued_jobs: int = Field(description="Jobs that a worker of the fleet could take now.")
-    queued_seconds: float = Field(description="How long these run one after the other, from measured times.")
+    queued_seconds: float = Field(description="Total run time of these jobs, from measured times, in seconds.")
     running_jobs: int = Field(description="Jobs that the fleet's workers hold.")
     jobs: int = Field(description="Queued and running jobs together.")
     needed_workers: int = Field(
-        description="Workers that bring the backlog to the target, and never fewer than are at work; 0 without work."
+        description="Number of workers that brings the backlog to the target, and at least the number of busy "
+        "workers. 0 without work."
     )
 
 
 class CreateFleetTokenRequest(UserRequest):
-    name: Line | None = Field(None, description="What it is for, such as a machine image. Default: workers.")
+    name: Line | None = Field(
+        None, description="Name of the token, for example the machine image it is used in. Default: workers."
+    )
 
 
 class RotateFleetTokenRequest(UserRequest):
     overlap_seconds: Annotated[int, Field(ge=0, le=LONGEST_OVERLAP_SECONDS), WHOLE] = Field(
-        OVERLAP_SECONDS, description="How long the old token is accepted, too. Default: a day."
+        OVERLAP_SECONDS, description="How long the old token is still accepted, in seconds. Default: a day."
     )
 
 
 class FleetToken(Answer):
-    """What workers of a fleet register with. It is shown once, when it is created."""
+    """A token that workers of a fleet register with. It is shown once, when it is created."""
 
     id: int
     fleet_id: int
     fleet_slug: str
     stage: str
     name: str
-    prefix: str = Field(description="How it begins.")
-    is_accepted: bool = Field(description="Whether workers can register with it now.")
-    replaces: int | None = Field(None, description="The token it took the place of.")
-    workers: int = Field(description="Workers that are registered and came with it.")
+    prefix: str = Field(description="First characters of the token.")
+    is_accepted: bool = Field(description="Whether workers can register with the token now.")
+    replaces: int | None = Field(None, description="The token that this token replaces.")
+    workers: int = Field(description="Number of workers that are registered with this token.")
     created_by: str
     created_at: datetime
-    expires_at: datetime | None = Field(None, description="Until when it is accepted, since it was rotated.")
+    expires_at: datetime | None = Field(None, description="When the rotated token stops being accepted.")
     revoked_at: datetime | None = None
-    last_used_at: datetime | None = Field(None, description="When a worker registered with it last.")
-    last_used_by: str | None = Field(None, description="The id of that worker.")
+    last_used_at: datetime | None = Field(None, description="When a worker last registered with the token.")
+    last_used_by: str | None = Field(None, description="Id of the worker that last registered with the token.")
 
 
 class CreatedFleetToken(FleetToken):
-    token: str = Field(description="Workers send it as X-Fleet-Secret when they register. It is shown this once.")
+    token: str = Field(description="Workers send it as X-Fleet-Secret when they register. It is shown only this once.")

@@ -1,4 +1,4 @@
-"""Forms that texts must have, and the sentence about each: nobody should be told a regular expression."""
+"""Patterns that texts must match, each with a sentence for people: a regular expression is no error message."""
 
 from __future__ import annotations
 
@@ -29,16 +29,32 @@ WorkerId = Annotated[str, StringConstraints(pattern=_WORKER_ID)]
 Sha256 = Annotated[str, StringConstraints(pattern=_SHA256)]
 
 _SENTENCES: Final[Mapping[str, str]] = {
-    _SLUG: "should be lower-case letters, digits and dashes, 63 at most, and not begin with a dash",
-    _EMAIL: "should be an e-mail address",
-    _WORKFLOW_SLUG: "should be lower-case letters, digits and : _ . -, 128 at most, beginning with a letter or digit",
-    _PROPERTY_KEY: "should be lower-case letters, digits and underscores, 63 at most, beginning with a letter",
-    _PLACEHOLDER: "should be 3 to 100 plain characters without spaces",
-    _EXTENSION: "should be lower-case letters and digits without a dot, such as mp4",
-    _PROVIDER: "should be lower-case letters, digits, underscores and dashes, 63 at most, beginning with a letter",
-    _WORKER_ID: "should be letters, digits and . _ : @ -, 200 at most, beginning with a letter or digit",
-    r"^[0-9a-f]{16}$": "should be 16 lower-case hexadecimal digits",
-    _SHA256: "should be 64 lower-case hexadecimal digits",
+    _SLUG: "Use 1 to 63 lower-case letters, digits and dashes. Do not start with a dash.",
+    _EMAIL: "Use an e-mail address, for example mara@example.org.",
+    _WORKFLOW_SLUG: "Use 1 to 128 lower-case letters, digits and : _ . - and start with a letter or digit.",
+    _PROPERTY_KEY: "Use 1 to 63 lower-case letters, digits and underscores, and start with a letter.",
+    _PLACEHOLDER: "Use 3 to 100 ASCII characters without spaces.",
+    _EXTENSION: "Use 1 to 10 lower-case letters and digits without a dot, for example mp4.",
+    _PROVIDER: "Use 1 to 63 lower-case letters, digits, underscores and dashes, and start with a letter.",
+    _WORKER_ID: "Use 1 to 200 letters, digits and . _ : @ - and start with a letter or digit.",
+    r"^[0-9a-f]{16}$": "Use 16 lower-case hexadecimal digits.",
+    _SHA256: "Use 64 lower-case hexadecimal digits.",
+}
+
+
+REQUIRED: Final = "This field is required."
+
+# What pydantic calls the value of a field.
+_SUBJECTS: Final[Mapping[str, str]] = {
+    "Input": "The value",
+    "String": "The text",
+    "List": "The list",
+    "Tuple": "The list",
+    "Set": "The list",
+    "Dictionary": "The object",
+    "Data": "The value",
+    "URL": "The URL",
+    "UUID": "The id",
 }
 
 
@@ -47,15 +63,22 @@ def is_worker_id(text: str) -> bool:
 
 
 def reason_of(error: Mapping[str, Any]) -> str:
-    """What is wrong with a field, of one of pydantic's errors, for people to read."""
+    """One of pydantic's errors as a sentence for people."""
     match error["type"]:
         case "extra_forbidden":
-            return "is not a field of this request"
+            return "This request has no such field. Check the spelling, or leave it out."
         case "missing":
-            return "is required"
+            return REQUIRED
         case "model_attributes_type":
-            return "should be an object"
+            return "The value must be an object."
         case "string_pattern_mismatch" if error["ctx"]["pattern"] in _SENTENCES:
             return _SENTENCES[error["ctx"]["pattern"]]
         case _:
-            return str(error["msg"]).removeprefix("Value error, ").replace("Input should", "should", 1)
+            return as_sentence(str(error["msg"]).removeprefix("Value error, "))
+
+
+def as_sentence(text: str) -> str:
+    """Of a message of pydantic or of a validator."""
+    for name, subject in _SUBJECTS.items():
+        text = text.replace(f"{name} should", f"{subject} must", 1) if text.startswith(f"{name} should") else text
+    return f"{text[:1].upper()}{text[1:]}{'' if text.endswith(('.', '!', '?')) else '.'}"

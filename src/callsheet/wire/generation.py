@@ -35,13 +35,13 @@ def _text(value: object) -> object:
     if isinstance(value, str) and any(
         (ord(character) < 32 and character not in "\n\r\t") or character == "\x7f" for character in value
     ):
-        raise ValueError("must not have control characters")
+        raise ValueError("The text must not contain control characters.")
     return value
 
 
 def _number(value: object) -> object:
     if isinstance(value, bool | str):
-        raise ValueError("should be a number")
+        raise ValueError("The value must be a number.")
     return value
 
 
@@ -53,9 +53,9 @@ def _web_address(value: str) -> str:
     except ValueError:
         usable = password = False
     if not usable or any(character.isspace() for character in value):
-        raise ValueError("must be like https://host/path")
+        raise ValueError("The value must be a URL like https://host/path.")
     if password:
-        raise ValueError("must not contain a user name or a password")
+        raise ValueError("The URL must not contain a user name or a password.")
     return value
 
 
@@ -88,35 +88,41 @@ AspectRatio = Literal["1:1", "4:5", "9:16", "16:9"]
 
 
 class ProductFields(UserRequest):
-    """A product, as far as somebody who writes or draws about it must know it."""
+    """A product that an advertisement is about."""
 
     title: Title
     description: Text = ""
-    price: Price | None = Field(None, description="As a plain number with a point, like `19.99`, where it is one.")
-    currency: Currency | None = Field(None, description="ISO 4217, like `EUR`.")
-    images: list[Address] = Field(default_factory=list, max_length=MOST_IMAGES, description="The first shows it best.")
-    text: Text = Field("", description="All its page says.")
-    url: Address | None = Field(None, description="Its page.")
+    price: Price | None = Field(None, description="Price as a number with a decimal point, for example `19.99`.")
+    currency: Currency | None = Field(None, description="ISO 4217 code of the currency, for example `EUR`.")
+    images: list[Address] = Field(
+        default_factory=list, max_length=MOST_IMAGES, description="URLs of images of the product, the best one first."
+    )
+    text: Text = Field("", description="The whole text of the product's page.")
+    url: Address | None = Field(None, description="URL of the product's page.")
 
 
 class _CopyChoices(UserRequest):
-    style: Line = Field("informative", description="Like `informative`, `playful` or `luxury`.")
-    tone: Line | None = Field(None, description="Like `friendly` or `formal`.")
+    style: Line = Field(
+        "informative", description="Style of the text, for example `informative`, `playful` or `luxury`."
+    )
+    tone: Line | None = Field(None, description="Tone of the text, for example `friendly` or `formal`.")
     length: Literal["short", "medium", "long"] = "medium"
     language: Language = "en"
 
 
 class _StaticAdChoices(UserRequest):
-    style: Line = Field("lifestyle", description="Like `lifestyle`, `studio` or `minimal`.")
+    style: Line = Field("lifestyle", description="Style of the image, for example `lifestyle`, `studio` or `minimal`.")
     aspect_ratio: AspectRatio = "1:1"
-    headline: Line | None = Field(None, description="Words that shall stand in the picture.")
+    headline: Line | None = Field(None, description="Text in the image.")
 
 
 class _VideoChoices(UserRequest):
     script: Spoken | None = Field(
-        None, validate_default=True, description="What is said and shown; without one, the product's own words are."
+        None, validate_default=True, description="Script of the video. Default: the product's own texts."
     )
-    style: Line = Field("testimonial", description="Like `testimonial`, `unboxing` or `demo`.")
+    style: Line = Field(
+        "testimonial", description="Style of the video, for example `testimonial`, `unboxing` or `demo`."
+    )
     duration_seconds: Annotated[int, Field(ge=1, le=60), WHOLE] = 5
     aspect_ratio: AspectRatio = "9:16"
 
@@ -126,13 +132,13 @@ class _VideoChoices(UserRequest):
         # A product that is wrong is not in the data, and is complained of already.
         named = [info.data.get(name, ...) for name in ("product", "product_id") if name in cls.model_fields]
         if value is None and all(product is None for product in named):
-            raise ValueError("a script or a product is needed")
+            raise ValueError("Send a script or a product.")
         return value
 
 
 class _SpeechChoices(UserRequest):
     text: Spoken
-    voice: Line | None = Field(None, description="One of the model's voices; without one, its own choice.")
+    voice: Line | None = Field(None, description="One of the model's voices. Default: the model chooses.")
     language: Language = "en"
     speed: Annotated[float, Field(ge=0.5, le=2.0, allow_inf_nan=False), BeforeValidator(_number)] = 1.0
 
@@ -164,59 +170,59 @@ class SpeechInput(_SpeechChoices):
 
 class _Keyed(UserRequest):
     idempotency_key: Line | None = Field(
-        None, description="The same key again answers the same job and charges nothing."
+        None, description="A request with the same key returns the same job and charges nothing."
     )
 
 
 class _OneProduct(UserRequest):
-    product_id: UUID | None = Field(None, description="A product that a scrape of yours found.")
-    product: ProductFields | None = Field(None, description="The fields of one instead.")
+    product_id: UUID | None = Field(None, description="Id of a product that a scrape of yours found.")
+    product: ProductFields | None = Field(None, description="The product's fields, instead of product_id.")
 
     @field_validator("product")
     @classmethod
     def _not_both(cls, value: ProductFields | None, info: ValidationInfo) -> ProductFields | None:
         if value is not None and info.data.get("product_id") is not None:
-            raise ValueError("must not be there together with product_id")
+            raise ValueError("Send either this field or product_id, not both.")
         return value
 
 
 class _OfProduct(_OneProduct):
     product: ProductFields | None = Field(
-        None, validate_default=True, description="The fields of one instead; exactly one of the two is needed."
+        None, validate_default=True, description="The product's fields. Send either these or product_id."
     )
 
     @field_validator("product")
     @classmethod
     def _one_of_them(cls, value: ProductFields | None, info: ValidationInfo) -> ProductFields | None:
         if value is None and info.data.get("product_id", ...) is None:
-            raise ValueError("either this or product_id is needed")
+            raise ValueError("Send this field or product_id.")
         return value
 
 
 class GenerateCopy(_CopyChoices, _OfProduct, _Keyed):
-    """Words that sell a product."""
+    """Advertising copy for a product."""
 
 
 class GenerateScrape(ScrapeInput, _Keyed):
-    """The product that a web page shows."""
+    """Read the product from a web page."""
 
 
 class GenerateStaticAd(_StaticAdChoices, _OfProduct, _Keyed):
-    """A picture that sells a product."""
+    """An advertising image for a product."""
 
 
 class GenerateVideo(_VideoChoices, _OneProduct, _Keyed):
-    """A film about a product, or of a script."""
+    """A video about a product or from a script."""
 
 
 class GenerateSpeech(_SpeechChoices, _Keyed):
-    """A text, read aloud."""
+    """A text that is read aloud."""
 
 
 class Product(Answer):
-    """What a scrape found, kept."""
+    """A product that a scrape found."""
 
-    id: UUID = Field(description="That of the job that scraped it.")
+    id: UUID = Field(description="Id of the job that scraped the product.")
     url: str
     title: str
     description: str

@@ -20,7 +20,7 @@ PUBLISHED_PASSWORDS = ("callsheet-demo",)
 
 def _unpublished(password: str) -> str:
     if password in PUBLISHED_PASSWORDS:
-        raise ValueError("is a password that Callsheet published, so everybody can know it; choose another one")
+        raise ValueError("Callsheet published this password, so anyone can know it. Choose another one.")
     return password
 
 
@@ -38,7 +38,7 @@ AnyEmail = Annotated[
 
 
 class Role(StrEnum):
-    """`user`: own things. `tenant_admin`: also users, keys and jobs of the own tenant. `operator`: everything.
+    """`user`: the user's own data. `tenant_admin`: also users, keys and jobs of the own tenant. `operator`: everything.
     `viewer`: sees what an operator sees, except payloads and secrets, and changes nothing."""
 
     USER = "user"
@@ -53,8 +53,8 @@ class Role(StrEnum):
 
 
 class KeyScope(StrEnum):
-    """What an API key may do of what its user may. `read`: see the user's own things. `submit`: upload, submit, cancel
-    and change them. `admin`: administration, as far as the user's role reaches."""
+    """What an API key may do. `read`: see the user's own data. `submit`: upload, submit, cancel and change. `admin`:
+    administration, within the user's role."""
 
     READ = "read"
     SUBMIT = "submit"
@@ -68,7 +68,7 @@ class LoginRequest(UserRequest):
 
 class OneTimeLoginRequest(UserRequest):
     token: Annotated[str, StringConstraints(min_length=1, max_length=128)] = Field(
-        description="What stands behind `once=` in the link that `callsheet demo` printed."
+        description="The value after `once=` in the link that `callsheet demo` printed."
     )
 
 
@@ -83,30 +83,32 @@ class Me(Answer):
     tenant: str
     signed_in_with: Literal["api_key", "session"]
     csrf_token: str | None = Field(
-        None, description="With a session: send it back as X-CSRF-Token on every request that changes something."
+        None,
+        description="CSRF token of the session. Send it as X-CSRF-Token with every request that changes something.",
     )
     scopes: list[KeyScope] | None = Field(
-        None, description="With an API key: its scopes. Null: everything that the role allows."
+        None, description="Scopes of the API key. Null: everything that the role allows."
     )
     storage: Storage | None = Field(
-        None, description="What your files take, and may take. Null while your tenant's pool cannot be reached."
+        None,
+        description="Storage that your files use, and its limits. Null while your tenant's pool cannot be reached.",
     )
 
 
 class Session(Answer):
     """A browser that is signed in."""
 
-    id: UUID = Field(description="Names the session. It opens nothing.")
+    id: UUID = Field(description="Id of the session. It cannot be used to sign in.")
     created_at: datetime
     expires_at: datetime
-    last_seen_at: datetime = Field(description="Exact to about a minute.")
-    address: str | None = Field(None, description="Network address that it was signed in from.")
-    device: str | None = Field(None, description="Browser and system, for example `Firefox on Linux`.")
-    is_current: bool = Field(description="Whether it is the session that asks.")
+    last_seen_at: datetime = Field(description="Time of the last request, to about a minute.")
+    address: str | None = Field(None, description="Network address that the session was started from.")
+    device: str | None = Field(None, description="Browser and operating system, for example `Firefox on Linux`.")
+    is_current: bool = Field(description="Whether this is the session of the request.")
 
 
 class EndedSessions(Answer):
-    ended: int = Field(description="How many sessions were ended.")
+    ended: int = Field(description="Number of ended sessions.")
 
 
 class CreateKeyRequest(UserRequest):
@@ -125,25 +127,25 @@ class CreateKeyRequest(UserRequest):
 class Key(Answer):
     id: UUID
     name: str
-    prefix: str = Field(description="The first characters of the key, to tell keys apart.")
+    prefix: str = Field(description="The first characters of the key.")
     scopes: list[KeyScope] | None = Field(
-        None, description="What it may do. Null for keys from before there were scopes: everything the role allows."
+        None, description="What the key may do. Null for old keys without scopes: everything that the role allows."
     )
     created_at: datetime
-    expires_at: datetime | None = Field(None, description="It is refused from then on. Null: it does not expire.")
-    last_used_at: datetime | None = Field(None, description="Exact to about a minute.")
+    expires_at: datetime | None = Field(None, description="When the key expires. Null: never.")
+    last_used_at: datetime | None = Field(None, description="Time of the last request, to about a minute.")
     revoked_at: datetime | None = None
 
 
 class CreatedKey(Key):
-    key: str = Field(description="The key itself. It is shown this once and cannot be had again.")
+    key: str = Field(description="The key itself. It is shown only this once.")
 
 
 class CreateTenantRequest(UserRequest):
     slug: Slug
     name: Line
     pool: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,62}$")] | None = Field(
-        None, description="The pool the tenant lives in. Default: the one with the fewest tenants."
+        None, description="The pool that holds the tenant's data. Default: the pool with the fewest tenants."
     )
 
 
@@ -153,7 +155,9 @@ class Tenant(Answer):
     name: str
     pool: str
     created_at: datetime
-    disabled_at: datetime | None = Field(None, description="Its users are refused since then.")
+    disabled_at: datetime | None = Field(
+        None, description="When the tenant was disabled. Its users are refused since then."
+    )
 
 
 class CreateUserRequest(UserRequest):
@@ -171,9 +175,12 @@ class User(Answer):
     name: str
     role: Role
     created_at: datetime
-    disabled_at: datetime | None = Field(None, description="The user's keys and sessions are refused since then.")
+    disabled_at: datetime | None = Field(
+        None, description="When the user was disabled. The user's keys and sessions are refused since then."
+    )
     deleted_at: datetime | None = Field(
-        None, description="The user was deleted: e-mail address and name are gone, jobs and ledger keep the id."
+        None,
+        description="When the user was deleted. The e-mail address and name are removed; jobs and ledger keep the id.",
     )
 
 
@@ -188,7 +195,7 @@ class CreateInvitationRequest(UserRequest):
 
 
 class Invitation(Answer):
-    id: UUID = Field(description="Also the id of the user who accepts it.")
+    id: UUID = Field(description="Id of the invitation, and of the user who accepts it.")
     tenant: str
     email: str
     role: Role
@@ -196,19 +203,20 @@ class Invitation(Answer):
     created_at: datetime
     expires_at: datetime
     mail_sent_at: datetime | None = Field(None, description="When the mail server accepted the mail.")
-    mail_error: str | None = Field(None, description="Why the mail was not sent at the last attempt.")
+    mail_error: str | None = Field(None, description="Why the last attempt to send the mail failed.")
     accepted_at: datetime | None = None
     revoked_at: datetime | None = None
 
 
 class CreatedInvitation(Invitation):
     link: str | None = Field(
-        None, description="Send it to the person. It is shown this once; null where the server mails it."
+        None,
+        description="Link to send to the person. It is shown only this once. Null if the server sends it by e-mail.",
     )
 
 
 class OpenInvitation(Answer):
-    """What the holder of an invitation's link is invited to."""
+    """The invitation, as the holder of its link sees it."""
 
     tenant: str
     tenant_name: str
@@ -227,7 +235,7 @@ class AskPasswordReset(UserRequest):
 
 
 class PasswordResetAsked(Answer):
-    """The same for every address, whether a user has it or not."""
+    """The same response for every e-mail address, whether it belongs to a user or not."""
 
     message: str
 
@@ -242,12 +250,12 @@ class ChangePasswordRequest(UserRequest):
 
 
 class ResetLink(Answer):
-    link: str = Field(description="Send it to the user. It works once, and is shown this once.")
+    link: str = Field(description="Link to send to the user. It works once and is shown only this once.")
     expires_at: datetime
 
 
 class Mail(Answer):
-    """A mail that the mail server has not accepted yet."""
+    """An e-mail that the mail server has not accepted yet."""
 
     id: int
     kind: Literal["invitation", "password_reset"]
@@ -255,5 +263,7 @@ class Mail(Answer):
     created_at: datetime
     attempts: int
     last_error: str | None = None
-    due_at: datetime = Field(description="When it is tried again.")
-    failed_at: datetime | None = Field(None, description="It was given up; invite or ask again.")
+    due_at: datetime = Field(description="When the next attempt is made.")
+    failed_at: datetime | None = Field(
+        None, description="When Callsheet stopped trying to send it. Invite the person or request the mail again."
+    )

@@ -38,23 +38,23 @@ class JobError(Answer):
 
 
 class JobProgress(Answer):
-    """The latest word of a running job."""
+    """The latest progress of a running job."""
 
     job_id: UUID
-    percent: float | None = Field(None, description="0 to 100, where the worker says it.")
+    percent: float | None = Field(None, description="Progress from 0 to 100, if the worker reports it.")
     message: str | None = None
-    elapsed_ms: int | None = Field(None, description="How long it has been running, by its worker's clock.")
+    elapsed_ms: int | None = Field(None, description="Run time so far by the worker's clock, in seconds.")
     updated_at: datetime
     preview_url: str | None = Field(
-        None, description="The newest picture, as a `data:` address. Only where one job is asked for, not in lists."
+        None, description="The newest preview image as a `data:` URL. Only in the response for one job, not in lists."
     )
 
 
 class JobPreview(Answer):
-    """A newer picture of a running job."""
+    """A new preview image of a running job."""
 
     job_id: UUID
-    preview_url: str = Field(description="A `data:` address, as an <img> takes it.")
+    preview_url: str = Field(description="The image as a `data:` URL, for an <img> element.")
     at: datetime
 
 
@@ -66,12 +66,12 @@ class JobOutput(Shown):
     mime_type: str
     size: int
     sha256: str | None = None
-    url: str | None = Field(None, description="Where it is read; it needs no key and expires.")
+    url: str | None = Field(None, description="Signed URL of the file. It needs no key and expires.")
     url_expires_at: datetime | None = None
 
 
 class JobInput(Shown):
-    """A file of the user's that a job works on."""
+    """A file of the user that a job works on."""
 
     file_id: UUID
     name: str
@@ -79,7 +79,8 @@ class JobInput(Shown):
     size: int
     url: str | None = Field(
         None,
-        description="Where it is read; it needs no key and expires. Only where one job is asked for, not in lists.",
+        description="Signed URL of the file. It needs no key and expires. Only in the response for one job, not in "
+        "lists.",
     )
     url_expires_at: datetime | None = None
 
@@ -101,13 +102,13 @@ class WhyWaiting(Answer):
         "workers_at_capacity",
         "next",
     ]
-    message: str = Field(description="The same as a sentence for people.")
-    ahead: int | None = Field(None, description="Jobs that come first; 1000 also stands for more.")
-    retry_at: datetime | None = Field(None, description="It is not tried again before this time.")
+    message: str = Field(description="The reason as a sentence for people.")
+    ahead: int | None = Field(None, description="Number of jobs that run first. 1000 means 1000 or more.")
+    retry_at: datetime | None = Field(None, description="The next attempt is not before this time.")
 
 
 class Job(Shown):
-    """A job. Its poster, preview and thumbnails are of its first output, and of its first input until there is one."""
+    """A job. Its poster, preview and thumbnails show its first output, or its first input until there is an output."""
 
     id: UUID
     kind: str
@@ -117,43 +118,52 @@ class Job(Shown):
     priority: int
     effect_id: UUID | None = None
     video_id: UUID | None = None
-    run_id: UUID | None = Field(None, description="The run of a pipeline that it was begun for.")
+    run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
     step_id: UUID | None = None
-    parent_candidate_id: UUID | None = Field(None, description="The candidate of that run that it makes a child of.")
+    parent_candidate_id: UUID | None = Field(None, description="The parent candidate in that run.")
     title: str | None = Field(
         None,
-        description="Name of its effect or actor. Only where one job is asked for; lists have `/api/library/jobs`.",
+        description="Name of the effect or actor. Only in the response for one job; for lists use `/api/library/jobs`.",
     )
-    prompt: str | None = Field(None, description="The first 2,000 characters of what its user wrote; as `title`.")
+    prompt: str | None = Field(
+        None, description="The first 2,000 characters of the user's text. Only in the response for one job."
+    )
     input_payload: dict[str, Any] | None = Field(
-        None, description="Of a job of an effect: the values that were sent, to fill a form with; as `title`."
+        None,
+        description="The values that were sent for an effect, to fill a form with. Only in the response for one job.",
     )
     result: dict[str, Any] | None = None
     inputs: list[JobInput] = Field(
-        default_factory=list, description="What it works on, the main one first; only that one in lists."
+        default_factory=list, description="Input files, the main one first. Lists have only the main one."
     )
-    outputs: list[JobOutput] = Field(default_factory=list, description="Of a completed job; the first is the main one.")
+    outputs: list[JobOutput] = Field(
+        default_factory=list, description="Outputs of a completed job, the main one first."
+    )
     error: JobError | None = None
     created_at: datetime
     submitted_at: datetime
     deadline_at: datetime
     started_at: datetime | None = None
     completed_at: datetime | None = None
-    progress: JobProgress | None = Field(None, description="Of a running job that has said something.")
+    progress: JobProgress | None = Field(None, description="Progress of a running job. Null before the first report.")
     queue_position: int | None = Field(
-        None, description="1 is next, 0 is running. 1000 also stands for more. Null for a job that has ended."
+        None,
+        description="Position in the queue: 1 is next, 0 is running. 1000 means 1000 or more. Null for a job "
+        "that has ended.",
     )
-    queue_position_text: str | None = Field(None, description="The same for people: exact up to `1000`, then `1000+`.")
+    queue_position_text: str | None = Field(
+        None, description="The position as a text: exact up to `1000`, then `1000+`."
+    )
     eta_seconds: int | None = Field(
         None,
-        description="In how many seconds it should be done, from how long such jobs take; at least that for `1000+`. "
-        "Null where nobody can tell: no such job has run yet, or no worker is there.",
+        description="Estimated seconds until the job is done, from the run times of such jobs. A lower bound for "
+        "`1000+`. Null if unknown: no such job has run yet, or no worker is online.",
     )
-    why_waiting: WhyWaiting | None = Field(None, description="Of an active job that is not running.")
+    why_waiting: WhyWaiting | None = Field(None, description="Why an active job is not running.")
 
 
 class SubmitReadyJob(UserRequest):
-    """A job that needs nothing more to be built: its payload goes to the worker as it is."""
+    """A job whose payload goes to the worker unchanged."""
 
     user_id: UUID
     workflow: Annotated[str, StringConstraints(max_length=128, pattern=r"^[a-z0-9][a-z0-9:_.-]*$")]
@@ -165,12 +175,14 @@ class SubmitReadyJob(UserRequest):
 
 
 class CreateStreamToken(UserRequest):
-    job_id: UUID | None = Field(None, description="Only the stream of this job. Default: all streams of yours.")
+    job_id: UUID | None = Field(
+        None, description="Id of a job: the token opens only its stream. Default: all your streams."
+    )
 
 
 class StreamToken(Answer):
     token: str = Field(description="Append it to the URL of a stream as `token`.")
-    expires_at: datetime = Field(description="After this time it opens no more streams. Open ones go on.")
+    expires_at: datetime = Field(description="After this time the token opens no more streams. Open streams continue.")
 
 
 class JobEvent(Answer):
@@ -181,7 +193,10 @@ class JobEvent(Answer):
     event: str
     from_status: JobStatus | None = None
     to_status: JobStatus | None = None
-    actor: str = Field(description="Who did it: `user:…` with the id of a user, `worker`, `admin`, or a loop's name.")
+    actor: str = Field(
+        description="Who caused the event: `user:…` with the user's id, `worker`, `admin`, or the "
+        "name of a background loop."
+    )
     reason: str | None = None
     data: dict[str, Any] | None = None
     at: datetime

@@ -19,7 +19,7 @@ JobIds = Annotated[list[UUID], Field(min_length=1, max_length=MOST_JOBS, descrip
 
 
 class Medium(StrEnum):
-    """What the main output of a job is."""
+    """Kind of a job's main output."""
 
     IMAGE = "image"
     VIDEO = "video"
@@ -29,53 +29,53 @@ class Medium(StrEnum):
 
 
 class ListedFile(Shown):
-    """A file as far as a list shows it."""
+    """A file in a list."""
 
     id: UUID
     name: str
     mime_type: str
     size: int
-    url: str | None = Field(None, description="Where it is read; it needs no key and expires.")
+    url: str | None = Field(None, description="Signed URL of the file. It needs no key and expires.")
 
 
 class ListedProgress(Answer):
-    percent: float | None = Field(None, description="0 to 100, where the worker says it.")
+    percent: float | None = Field(None, description="Progress from 0 to 100, if the worker reports it.")
     message: str | None = None
     updated_at: datetime
 
 
 class JobSummary(Answer):
-    """A job as a list shows it: no payload, no result."""
+    """A job in a list, without payload and result."""
 
     id: UUID
-    task_id: str | None = Field(None, description="Of a job that is a task.")
+    task_id: str | None = Field(None, description="Id of the task, if the job is a task.")
     kind: str = Field(description="`effect`, `task`, `pipeline`, or the type of a typed job, for example `copy`.")
-    actor: str | None = Field(None, description="The actor that a task is addressed to.")
+    actor: str | None = Field(None, description="The actor of a task.")
     status: JobStatus
     title: str = Field(description="Name of the effect or actor.")
-    input_name: str | None = Field(None, description="Name of the file that it works on.")
-    prompt: str | None = Field(None, description="The first 200 characters of what its user wrote.")
-    medium: Medium | None = Field(None, description="What its main output is, or is expected to be.")
+    input_name: str | None = Field(None, description="Name of the input file.")
+    prompt: str | None = Field(None, description="The first 200 characters of the user's text.")
+    medium: Medium | None = Field(None, description="Kind of the job's main output, or the expected kind.")
     effect_id: UUID | None = None
     effect_slug: str | None = None
-    run_id: UUID | None = Field(None, description="The run of a pipeline that it belongs to.")
-    cost: int = Field(description="Tokens that it holds while it is active, and has cost once it is completed.")
+    run_id: UUID | None = Field(None, description="The pipeline run that the job belongs to.")
+    cost: int = Field(description="Tokens that the job holds while it is active, and its price once it is completed.")
     created_at: datetime
-    submitted_at: datetime = Field(description="When it was submitted, or retried last.")
+    submitted_at: datetime = Field(description="When the job was submitted, or last retried.")
     started_at: datetime | None = None
-    completed_at: datetime | None = Field(None, description="When it ended, however it ended.")
-    progress: ListedProgress | None = Field(None, description="While it is processing.")
+    completed_at: datetime | None = Field(None, description="When the job ended, with any outcome.")
+    progress: ListedProgress | None = Field(None, description="Progress while the job is processing.")
     error: JobError | None = None
-    input: ListedFile | None = Field(None, description="The file that it works on, unless it was deleted.")
-    output: ListedFile | None = Field(None, description="The main file that it made, unless it was deleted.")
-    output_count: int = Field(description="How many files it made.")
+    input: ListedFile | None = Field(None, description="The input file, unless it was deleted.")
+    output: ListedFile | None = Field(None, description="The main output, unless it was deleted.")
+    output_count: int = Field(description="Number of outputs.")
 
 
 class JobCounts(Answer):
-    """How many jobs have each status, with all filters except `status`."""
+    """Number of jobs per status, with all filters except `status`."""
 
     total: int
-    by_status: dict[JobStatus, int] = Field(description="Every status, also those that no job has.")
+    by_status: dict[JobStatus, int] = Field(description="Number of jobs for every status, also 0.")
     is_partial: bool = Field(description="Whether only the newest 20,000 jobs were counted.")
 
 
@@ -84,18 +84,21 @@ class ManyJobs(UserRequest):
 
 
 class JobOutcome(Answer):
-    """What became of one job of a request for several."""
+    """The outcome for one job of a request for several jobs."""
 
     job_id: UUID
     outcome: Literal["done", "unchanged", "refused"] = Field(
-        description="`unchanged`: it was as asked for already, for example because the request was repeated."
+        description="`unchanged`: the job was already in the requested state, for example because the request was "
+        "repeated."
     )
-    status: JobStatus | None = Field(None, description="Its status afterwards; null where there is no such job.")
-    code: str | None = Field(None, description="Of a refusal: the code of the error.")
-    message: str | None = Field(None, description="Of a refusal: why.")
+    status: JobStatus | None = Field(
+        None, description="Status of the job after the request. Null if there is no such job."
+    )
+    code: str | None = Field(None, description="Error code of a refusal.")
+    message: str | None = Field(None, description="Reason of a refusal.")
 
 
 class JobOutcomes(Answer):
-    """In the order of the request; a job that was named twice is there once."""
+    """The outcomes in the order of the request. A job that was named twice has one outcome."""
 
     items: list[JobOutcome]

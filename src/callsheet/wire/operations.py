@@ -23,7 +23,7 @@ Count = Annotated[int, Field(ge=0, le=2**31 - 1), WHOLE]
 
 
 class Dispatch(Answer):
-    """The queue's row of a job in one charge cycle, open or finished."""
+    """The queue entry of a job in one charge cycle, open or finished."""
 
     dispatch_id: int
     tenant_id: UUID
@@ -38,27 +38,29 @@ class Dispatch(Answer):
     kind: str
     status: DispatchStatus
     attempts: int
-    max_attempts: int | None = Field(None, description="While it is open.")
+    max_attempts: int | None = Field(None, description="Position in the queue while the dispatch is open.")
     requeues: int
-    worker_id: str | None = Field(None, description="Who holds it, or held it last.")
+    worker_id: str | None = Field(None, description="The worker that holds the lease, or held it last.")
     provider_job_id: str | None = None
     last_error: str | None = None
     created_at: datetime
-    queue_wait_seconds: float | None = Field(None, description="From its creation to its first lease.")
-    not_before: datetime | None = Field(None, description="It is not handed out before this time.")
+    queue_wait_seconds: float | None = Field(None, description="Seconds from creation to the first lease.")
+    not_before: datetime | None = Field(None, description="The dispatch is not leased before this time.")
     deadline_at: datetime | None = None
     last_leased_at: datetime | None = None
     lease_expires_at: datetime | None = None
     heartbeat_at: datetime | None = None
     run_started_at: datetime | None = None
-    cancel_requested_at: datetime | None = Field(None, description="The job has ended; the holder is told so.")
+    cancel_requested_at: datetime | None = Field(
+        None, description="When the job ended. The worker that holds it is notified."
+    )
     finished_at: datetime | None = None
-    duration_seconds: float | None = Field(None, description="Of its last run.")
+    duration_seconds: float | None = Field(None, description="Seconds of the last run.")
 
 
 @dataclass(frozen=True, slots=True)
 class DispatchFilter:
-    """Only dispatches of which all of this is true; `None` asks for nothing."""
+    """Only dispatches that match all filters. `None` means no filter."""
 
     finished: bool = False
     status: str | None = None
@@ -68,24 +70,24 @@ class DispatchFilter:
 
 
 class ChangePriority(UserRequest):
-    priority: Priority = Field(description="Higher comes first; 0 is what users get.")
+    priority: Priority = Field(description="Dispatches with a higher priority come first. The default of users is 0.")
 
 
 class Because(UserRequest):
-    """Why, for the job's history and the audit log."""
+    """The reason, for the job's history and the audit log."""
 
     reason: Line | None = None
 
 
 class ConcurrencyLimit(Answer):
     identifier: str
-    max_concurrent: int | None = Field(None, description="Null: as many as workers can take.")
-    in_use: int = Field(description="How many are out at this moment.")
+    max_concurrent: int | None = Field(None, description="Limit of concurrent jobs. Null: no limit.")
+    in_use: int = Field(description="Number of jobs that run now.")
 
 
 class SetConcurrencyLimit(UserRequest):
     identifier: Line
-    max_concurrent: Count | None = Field(description="0 pauses it, null takes the limit away.")
+    max_concurrent: Count | None = Field(description="New limit. 0 pauses the jobs, null removes the limit.")
 
 
 class FullError(Answer):
@@ -98,7 +100,7 @@ class FullError(Answer):
 
 
 class AdminJob(Job):
-    """A job with everything that is known of it."""
+    """A job with all its details."""
 
     tenant_id: UUID
     user_id: UUID
@@ -111,26 +113,30 @@ class AdminJob(Job):
     provider_job_id: str | None = None
     idempotency_key: str | None = None
     full_error: FullError | None = None
-    payload: dict[str, Any] | None = Field(None, description="What its worker gets. Not in lists.")
-    dispatch: Dispatch | None = Field(None, description="Its row in the queue, in this charge cycle. Not in lists.")
+    payload: dict[str, Any] | None = Field(None, description="The payload that the worker gets. Not in lists.")
+    dispatch: Dispatch | None = Field(None, description="The job's queue entry in this charge cycle. Not in lists.")
 
 
 class WorkflowMetrics(Answer):
     workflow: str
     is_active: bool
-    queued: int = Field(description="Ready to be leased. Exact up to 1000, which also stands for more.")
-    delayed: int = Field(description="Failed, and tried again at a given time.")
+    queued: int = Field(description="Number of jobs that can be leased. 1000 means 1000 or more.")
+    delayed: int = Field(description="Number of jobs that failed and wait for a retry.")
     leased: int
-    waiting: int = Field(description="Submitted to a provider and waiting for its callback.")
-    oldest_wait_seconds: float | None = Field(None, description="Of the oldest that is ready to be leased.")
+    waiting: int = Field(description="Number of jobs that were submitted to a provider and wait for its callback.")
+    oldest_wait_seconds: float | None = Field(
+        None, description="Waiting time of the oldest job that can be leased, in seconds."
+    )
     live_workers: int
     live_slots: int
     busy_slots: int
     completed_last_hour: int
     failed_last_hour: int
-    average_seconds: float | None = Field(None, description="How long a completed run took in the last hour.")
-    p95_seconds: float | None = Field(None, description="19 of 20 completed runs took no longer.")
-    moving_average_seconds: float | None = Field(None, description="What estimates are made from.")
+    average_seconds: float | None = Field(
+        None, description="Mean run time of completed jobs in the last hour, in seconds."
+    )
+    p95_seconds: float | None = Field(None, description="95th percentile of the run time, in seconds.")
+    moving_average_seconds: float | None = Field(None, description="Run time that estimates are based on, in seconds.")
 
 
 class LoopMetrics(Answer):
@@ -141,39 +147,46 @@ class LoopMetrics(Answer):
 
 
 class RunsMetrics(Answer):
-    """How the runs of pipelines in one pool do."""
+    """State of the pipeline runs in one pool."""
 
     pool: str
-    active_runs: int = Field(description="Exact up to 1000, which also stands for more.")
-    blocked_runs: int = Field(description="Those of them that cannot go on for now; each says why.")
-    broken_runs: int = Field(description="Those of the blocked ones that something unforeseen keeps from going on.")
+    active_runs: int = Field(description="Number of active runs. 1000 means 1000 or more.")
+    blocked_runs: int = Field(description="Number of active runs that are currently blocked. Each run has a reason.")
+    broken_runs: int = Field(description="Number of blocked runs that an unexpected error stops.")
     jobs_under_way: int
-    oldest_job_seconds: float | None = Field(None, description="How long ago the oldest of them was begun.")
+    oldest_job_seconds: float | None = Field(None, description="Age of the oldest job of a run, in seconds.")
     window_seconds: int = Field(
-        description="What follows is of jobs that were settled in so many seconds: as set, or those of the last 5000."
+        description="The following numbers are about jobs that were settled in this many seconds: the configured "
+        "window, or less if more than 5000 jobs were settled."
     )
     completed: int
     failed: int
     canceled: int
     jobs_per_minute: float
-    failed_share: float | None = Field(None, description="Of those that completed or failed, from 0 to 1.")
-    average_seconds: float | None = Field(None, description="From the submit of a completed job to its candidates.")
-    p95_seconds: float | None = Field(None, description="19 of 20 took no longer.")
-    due_thumbnails: int = Field(description="Pictures that wait for a small one. Exact up to 1000.")
+    failed_share: float | None = Field(
+        None, description="Share of failed jobs among completed and failed jobs, from 0 to 1."
+    )
+    average_seconds: float | None = Field(
+        None, description="Mean seconds from the submit of a completed job to its candidates."
+    )
+    p95_seconds: float | None = Field(None, description="95th percentile of these seconds.")
+    due_thumbnails: int = Field(description="Number of images that wait for their thumbnail. 1000 means 1000 or more.")
 
 
 class Metrics(Answer):
     at: datetime
     workflows: list[WorkflowMetrics]
     finished_since: datetime = Field(
-        description="Where `…_last_hour` begins: an hour ago, or later where more finished than is looked at."
+        description="Start of the period of `…_last_hour`: an hour ago, or later if too many jobs finished."
     )
     live_workers: int
     unapproved_workers: int
-    unverified_workers: int = Field(0, description="Instances that registered while AWS could not be asked about them.")
+    unverified_workers: int = Field(
+        0, description="Number of instances that registered while AWS was not reachable to verify them."
+    )
     draining_workers: int
     runs: list[RunsMetrics] = Field(default_factory=list, description="Runs of pipelines, by pool.")
-    reconciled: dict[str, int] = Field(description="What this process has healed since it started, by kind.")
+    reconciled: dict[str, int] = Field(description="Number of repairs by this process since it started, by kind.")
     loops: list[LoopMetrics] = Field(description="The background loops of this process.")
 
 
@@ -199,9 +212,9 @@ class Alert(Answer):
         "reconciled",
     ]
     severity: Literal["critical", "warning"]
-    subject: str = Field(description="What it is about: a workflow, a loop, an identifier.")
+    subject: str = Field(description="The affected workflow, loop or other object.")
     message: str
-    action: str = Field(description="What to do about it.")
+    action: str = Field(description="What to do.")
 
 
 class Alerts(Answer):

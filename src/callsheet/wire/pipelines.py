@@ -31,7 +31,7 @@ MOST_CHARACTERS = 65_536
 
 def _bounded(variables: dict[str, Any]) -> dict[str, Any]:
     if sum(len(value) for value in variables.values() if isinstance(value, str)) > MOST_CHARACTERS:
-        raise ValueError(f"should have at most {MOST_CHARACTERS} characters in all texts together")
+        raise ValueError(f"All texts together must have at most {MOST_CHARACTERS} characters.")
     return variables
 
 
@@ -44,7 +44,7 @@ Variables = Annotated[
 
 
 class Strategy(StrEnum):
-    """`finish_first` finishes what is nearest done; `breadth_first` fills a step before it goes on to the next."""
+    """`finish_first` works depth-first. `breadth_first` fills a step before it starts the next step."""
 
     FINISH_FIRST = "finish_first"
     BREADTH_FIRST = "breadth_first"
@@ -58,7 +58,7 @@ class RunStatus(StrEnum):
 
 
 class RunReason(StrEnum):
-    """Why a run does not go on, or how it ended."""
+    """Why a run does not continue, or how it ended."""
 
     BY_USER = "by_user"
     TARGET_REACHED = "target_reached"
@@ -81,8 +81,8 @@ class CandidateStatus(StrEnum):
 
 
 class Rejection(StrEnum):
-    """How a candidate came to be rejected: by a person, with one it descends from, or because its job made more
-    pictures than its parent may have children."""
+    """Why a candidate was rejected: by a person, together with its ancestor, or because its job made more images than
+    its parent may have children."""
 
     KILLED = "killed"
     KILLED_WITH_ANCESTOR = "killed_with_ancestor"
@@ -90,36 +90,42 @@ class Rejection(StrEnum):
 
 
 class NewStep(UserRequest):
-    """One step. `max_children`, `top_k` and `requires_approval` are about its candidates as parents of the next."""
+    """One step. `max_children`, `top_k` and `requires_approval` apply to its candidates as parents for the next
+    step."""
 
     name: Line
-    slug: Slug | None = Field(None, description="A folder of its files. Default: made of the name.")
+    slug: Slug | None = Field(
+        None, description="Slug of the step, and name of the folder of its files. Default: derived from the name."
+    )
     position: Annotated[int, Field(ge=1, le=MOST_STEPS), WHOLE] | None = Field(
-        None, description="From 1, without a gap. Default: as listed."
+        None, description="Position from 1, without a gap. Default: the order of the list."
     )
     workflow: WorkflowSlug = Field(
-        description="What makes its candidates: a workflow, or an actor of tasks as `actor:NAME` or `actor:NAME:QUEUE`."
+        description="The workflow that makes the candidates, or an actor as `actor:NAME` or `actor:NAME:QUEUE`."
     )
     payload: Document | None = Field(
         None,
-        description="What the actor is asked with, where it is one. In its texts may stand `{{prompt}}`, `{{seed}}`, "
-        "`{{parent_image_path}}` (an address of the parent's picture), `{{parent_file_id}}`, and variables.",
+        description="Payload for an actor. Its texts may contain `{{prompt}}`, `{{seed}}`, `{{parent_image_path}}` "
+        "(a URL of the parent's image), `{{parent_file_id}}`, and variables.",
     )
     effect: Slug | None = Field(
-        None, description="The published effect of the workflow that prices it. Needed where there are several."
+        None,
+        description="The published effect whose price applies. Required if the workflow has several published effects.",
     )
     values: Values = Field(default_factory=dict, description="Values of the workflow's properties, by key.")
-    needs_run_prompt: Switch = Field(False, description="Whether `{{prompt}}` is the run's.")
+    needs_run_prompt: Switch = Field(False, description="Whether `{{prompt}}` is replaced by the run's prompt.")
     needs_parent_image_path: Switch = Field(
-        False, description="Whether `{{parent_image_path}}` is the parent's picture."
+        False, description="Whether `{{parent_image_path}}` is replaced by the parent's image."
     )
     needs_run_variables: Switch = Field(
-        False, description="Whether the run's variables fill the placeholders they name."
+        False, description="Whether placeholders are replaced by the run's variables of the same name."
     )
-    max_children: Children = Field(DEFAULT_CHILDREN, description="N: how many children each candidate may have.")
-    top_k: Children | None = Field(None, description="Only so many, the best by ELO, go on; in `breadth_first` runs.")
+    max_children: Children = Field(DEFAULT_CHILDREN, description="N: largest number of children of each candidate.")
+    top_k: Children | None = Field(
+        None, description="Only this many candidates, the best by ELO, become parents. For `breadth_first` runs."
+    )
     requires_approval: Switch = Field(
-        False, description="Whether its candidates wait until a person approves the step."
+        False, description="Whether the candidates wait until a person approves the step."
     )
 
 
@@ -134,7 +140,7 @@ class CreatePipeline(UserRequest):
 
 
 class UpdatePipeline(UserRequest):
-    """What is left out stays as it is. Runs that have begun keep the steps they began with."""
+    """Fields that you leave out do not change. Runs that have started keep the steps they started with."""
 
     name: Line | None = None
     description: Paragraph | None = None
@@ -148,7 +154,7 @@ class Step(Answer):
     slug: str
     workflow: str
     effect_id: UUID | None = Field(
-        None, description="What prices it; null where it is an actor, priced by the settings."
+        None, description="The effect whose price applies. Null for an actor, whose price is in the settings."
     )
     payload: dict[str, Any] | None = None
     values: dict[str, Any]
@@ -165,7 +171,7 @@ class PipelineSummary(Answer):
     slug: str
     name: str
     description: str
-    version: int = Field(description="Raised whenever its steps change.")
+    version: int = Field(description="Version of the steps. Every change of the steps increments it.")
     created_at: datetime
     updated_at: datetime
 
@@ -176,27 +182,33 @@ class Pipeline(PipelineSummary):
 
 class CreateRun(UserRequest):
     name: Line
-    budget: Budget = Field(description="The most tokens it may use up; no job is begun beyond it.")
-    prompt: Paragraph | None = Field(None, description="What `{{prompt}}` stands for.")
-    variables: Variables = Field(default_factory=dict, description="What placeholders like `{{style}}` stand for.")
-    target_folder: Slug | None = Field(None, description="Where its files go. Default: made of the name and its id.")
-    strategy: Strategy = Strategy.FINISH_FIRST
-    seed: Seed | None = Field(None, description="Everything it draws follows from this. Default: a random one.")
-    max_children: Children | None = Field(None, description="N for every step, in place of the steps' own.")
-    target_leaves: Leaves = Field(DEFAULT_LEAVES, description="T: no new base is begun once there are so many leaves.")
-    concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
-        None, description="Jobs at once, up to what the settings allow, which is the default."
+    budget: Budget = Field(description="Largest number of tokens that the run may spend. No job is started beyond it.")
+    prompt: Paragraph | None = Field(None, description="Text that replaces `{{prompt}}`.")
+    variables: Variables = Field(default_factory=dict, description="Values that replace placeholders like `{{style}}`.")
+    target_folder: Slug | None = Field(
+        None, description="Folder of the run's files. Default: derived from the name and the id."
     )
-    idempotency_key: Line | None = Field(None, description="The same key once more answers the run it was used for.")
+    strategy: Strategy = Strategy.FINISH_FIRST
+    seed: Seed | None = Field(
+        None, description="Random seed; the same seed repeats the same choices. Default: a random one."
+    )
+    max_children: Children | None = Field(None, description="N for every step, instead of the value of each step.")
+    target_leaves: Leaves = Field(
+        DEFAULT_LEAVES, description="T: no new base is started once there are this many leaves."
+    )
+    concurrency: Annotated[int, Field(ge=1, le=1000), WHOLE] | None = Field(
+        None, description="Largest number of concurrent jobs. Default and maximum: pipelines.jobs_per_run."
+    )
+    idempotency_key: Line | None = Field(None, description="A request with the same key returns the same run.")
 
 
 class UpdateRun(UserRequest):
-    budget: Budget | None = Field(None, description="Not less than what was spent.")
+    budget: Budget | None = Field(None, description="New budget. It must not be less than what the run has spent.")
     name: Line | None = None
 
 
 class StepProgress(Answer):
-    """How far a run is in one of its steps."""
+    """Progress of a run in one of its steps."""
 
     step: Step
     candidates: int
@@ -211,7 +223,7 @@ class RunSummary(Answer):
     pipeline_version: int
     name: str
     status: RunStatus
-    reason: RunReason | None = Field(None, description="Why it does not go on, or how it ended.")
+    reason: RunReason | None = Field(None, description="Why the run does not continue, or how it ended.")
     reason_detail: str | None = None
     strategy: Strategy
     target_folder: str
@@ -223,7 +235,7 @@ class RunSummary(Answer):
     concurrency: int | None = None
     budget: int
     spent: int
-    draws: int = Field(description="How many jobs it has begun.")
+    draws: int = Field(description="Number of jobs that the run has started.")
     candidates: int
     created_at: datetime
     updated_at: datetime
@@ -237,7 +249,7 @@ class Run(RunSummary):
 class Candidate(Answer):
     id: UUID
     run_id: UUID
-    number: int = Field(description="From 1, in the order they were made.")
+    number: int = Field(description="Number of the candidate from 1, in the order of creation.")
     step_id: UUID
     position: int
     parent_id: UUID | None = None
@@ -247,19 +259,19 @@ class Candidate(Answer):
     elo: int
     votes: int
     status: CandidateStatus
-    rejection: Rejection | None = Field(None, description="How it came to be rejected.")
-    child_count: int = Field(description="Not counted: children that were surplus.")
+    rejection: Rejection | None = Field(None, description="Why the candidate was rejected.")
+    child_count: int = Field(description="Number of children, without surplus ones.")
     in_flight: int
     max_children: int
     failure_count: int
     file_id: UUID
-    file: File | None = Field(None, description="With a fresh address; null where it was deleted.")
+    file: File | None = Field(None, description="The file with a fresh signed URL. Null if it was deleted.")
     thumbnail: File | None = None
     created_at: datetime
 
 
 class TreeNode(Answer):
-    """A candidate as a place in the tree."""
+    """A candidate as a node of the tree."""
 
     id: UUID
     number: int

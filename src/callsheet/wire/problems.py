@@ -11,7 +11,7 @@ class ProblemField(BaseModel):
 
 
 class Problem(BaseModel):
-    """What a refused request is answered with. Match on `code`; the other texts may be reworded."""
+    """The response to a refused request. Match on `code`; the other texts may change."""
 
     model_config = ConfigDict(extra="allow")
 

@@ -12,19 +12,22 @@ from callsheet.wire.base import Answer
 
 
 class Provider(Answer):
-    """Somebody who executes jobs outside, and whether it is called at the moment."""
+    """An external provider that runs jobs, and whether jobs are currently sent to it."""
 
     name: str
-    finish: str = Field(description="`sync`: it is waited for. `webhook`: it calls back.")
+    finish: str = Field(description="`sync`: the worker waits for the result. `webhook`: the provider calls back.")
     state: Literal["closed", "open", "half_open"] = Field(
-        description="`closed`: it is called. `open`: it is not, its jobs wait. `half_open`: one job tries it."
+        description="`closed`: jobs are sent to the provider. `open`: the provider is paused and its jobs wait. "
+        "`half_open`: one job tests the provider."
     )
-    failures: int = Field(description="Times in a row that it did not answer.")
-    open_until: datetime | None = Field(None, description="When it is tried again.")
+    failures: int = Field(description="Number of failed calls in a row.")
+    open_until: datetime | None = Field(None, description="When the next attempt is made.")
     open_for: UUID | None = Field(
-        None, description="The tenant that the pause is for: only its jobs failed. Null: it is for all tenants."
+        None, description="The tenant that is paused, because only its jobs failed. Null: the pause is for all tenants."
     )
-    open_calls: int = Field(description="Calls that are waited for, fetched or canceled.")
+    open_calls: int = Field(
+        description="Number of open calls: waiting for a callback, fetching a result, or canceling."
+    )
     last_error: str | None = None
     last_error_at: datetime | None = None
 

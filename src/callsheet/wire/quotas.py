@@ -14,19 +14,21 @@ Limit = Annotated[int, Field(ge=0, le=2**53), WHOLE]
 class QuotaLimits(Answer):
     """The limits in force."""
 
-    tenant_storage_bytes: int = Field(description="Most bytes that the files of the tenant may take together.")
-    tenant_storage_files: int = Field(description="Most files that the tenant may have.")
-    user_storage_bytes: int = Field(description="Most bytes that the files of one user may take together.")
-    user_storage_files: int = Field(description="Most files that one user may have.")
+    tenant_storage_bytes: int = Field(description="Largest number of bytes of all files of the tenant.")
+    tenant_storage_files: int = Field(description="Largest number of files of the tenant.")
+    user_storage_bytes: int = Field(description="Largest number of bytes of all files of one user.")
+    user_storage_files: int = Field(description="Largest number of files of one user.")
     payload_bytes: int = Field(description="Largest payload of a task or of a step of a pipeline, in bytes of JSON.")
     source_data_bytes: int = Field(description="Largest `source_data` in the payload of a task, in bytes of JSON.")
-    pipelines_per_user: int = Field(description="Most pipelines that one user may have.")
-    versions_per_pipeline: int = Field(description="Most versions that one pipeline may have.")
-    keys_per_user: int = Field(description="Most API keys of one user that are neither revoked nor expired.")
+    pipelines_per_user: int = Field(description="Largest number of pipelines of one user.")
+    versions_per_pipeline: int = Field(description="Largest number of versions of one pipeline.")
+    keys_per_user: int = Field(
+        description="Largest number of API keys of one user that are neither revoked nor expired."
+    )
 
 
 class ChangeQuotas(UserRequest):
-    """Limits of one tenant. What is left out stays as it is; null takes the installation's default again."""
+    """Limits of one tenant. Fields that you leave out do not change. Null restores the installation's default."""
 
     tenant_storage_bytes: Limit | None = None
     tenant_storage_files: Limit | None = None
@@ -40,7 +42,7 @@ class ChangeQuotas(UserRequest):
 
 
 class StorageUse(Answer):
-    """Uploads that are waited for count with the size they were declared with."""
+    """Used storage. Pending uploads count with their declared size."""
 
     bytes: int
     files: int
@@ -56,5 +58,9 @@ class Storage(Answer):
 class TenantQuotas(Answer):
     tenant: str
     limits: QuotaLimits
-    changed: dict[str, int] = Field(description="The limits that are this tenant's own, not the installation's.")
-    storage: StorageUse | None = Field(description="What its files take now. Null while its pool cannot be reached.")
+    changed: dict[str, int] = Field(
+        description="Limits that are set for this tenant and differ from the installation's."
+    )
+    storage: StorageUse | None = Field(
+        description="Storage that the tenant's files use. Null while its pool cannot be reached."
+    )

@@ -12,17 +12,17 @@ Most = Annotated[int, Field(ge=0, le=1_000_000), WHOLE]
 
 
 class TenantShare(Answer):
-    """What is in force."""
+    """The share of a tenant that is in force."""
 
     tenant: str
     weight: float = Field(description="A tenant of weight 2 has twice as many jobs in flight as one of weight 1.")
-    max_running: int | None = Field(description="Most of its jobs that run at once. Null: no limit.")
-    max_running_per_user: int | None = Field(description="Most jobs of one of its users that run at once.")
-    running: int = Field(description="How many of its jobs are in flight now.")
+    max_running: int | None = Field(description="Largest number of the tenant's jobs that run at once. Null: no limit.")
+    max_running_per_user: int | None = Field(description="Largest number of jobs of one user that run at once.")
+    running: int = Field(description="Number of the tenant's jobs that run now.")
 
 
 class ChangeShare(UserRequest):
-    """What is left out stays as it is; null takes the default again."""
+    """Fields that you leave out do not change. Null restores the default."""
 
     weight: Annotated[float, Field(ge=0.01, le=1000)] | None = None
     max_running: Most | None = None

@@ -63,23 +63,25 @@ def answer_of(result: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class SubmitTask(UserRequest):
-    """`actor` and `task_type` are two names for the same; send one."""
+    """`task_type` is an alias of `actor`. Send only one of them."""
 
     actor: ActorName | None = Field(
         None, description="Name of the actor, one of `GET /api/actors`. `media_generation` is an alias of `media`."
     )
     task_type: ActorName | None = None
     payload: Document = Field(
-        default_factory=dict, description="What its actor needs; a wrong one is refused by field."
+        default_factory=dict, description="Input of the actor. If a value is wrong, the error names the field."
     )
     priority: Annotated[int, Field(ge=-(2**31), le=2**31 - 1), WHOLE] = Field(
-        0, description="0 to -3; operators may use any number. Higher goes first."
+        0, description="0 to -3; operators may use any number. Tasks with a higher priority run first."
     )
     queue_name: QueueName = Field("default", description="One of the queues that `GET /api/actors` names.")
     max_retries: Annotated[int, Field(ge=0, le=20), WHOLE] = Field(
-        3, description="How often it may be begun again after its worker failed or was lost."
+        3, description="Number of retries after the task's worker failed or was lost."
     )
-    idempotency_key: Line | None = Field(None, description="The same key again answers the same task, charged once.")
+    idempotency_key: Line | None = Field(
+        None, description="A request with the same key returns the same task, which is charged once."
+    )
 
 
 class TaskProgress(Answer):
@@ -90,13 +92,13 @@ class TaskProgress(Answer):
 
 
 class TaskResult(Answer):
-    """What a task made. `urls` need no key and expire; ask again for new ones."""
+    """The result of a task. `urls` need no key and expire; request the task again for new ones."""
 
     metadata_id: str | None = None
     content_ids: list[str] = Field(default_factory=list)
     urls: list[str] = Field(default_factory=list)
     outputs: list[JobOutput] = Field(default_factory=list, description="The files, with their previews.")
-    data: dict[str, Any] = Field(default_factory=dict, description="What its actor answered.")
+    data: dict[str, Any] = Field(default_factory=dict, description="Data that the actor returned.")
 
 
 class Task(Shown):
@@ -111,13 +113,13 @@ class Task(Shown):
     priority: int
     cost: int
     payload: dict[str, Any] | None = Field(
-        None, description="What was sent. Only in the answer for a single task; null in lists."
+        None, description="The payload that was sent. Only in the response for one task; null in lists."
     )
     workflow_run_id: str | None = None
     progress: TaskProgress
     result: TaskResult | None = None
     error: JobError | None = None
-    retry_count: int = Field(description="How often it was begun again.")
+    retry_count: int = Field(description="Number of retries.")
     max_retries: int
     created_at: datetime
     started_at: datetime | None = None
@@ -126,20 +128,20 @@ class Task(Shown):
 
 
 class ActorVariant(Answer):
-    """One thing that an actor with several can be asked for."""
+    """One of several things that an actor can make."""
 
     title: str
     values: dict[str, Any] = Field(
-        description="Members of the payload that choose it; the schema has them as constants."
+        description="Fields of the payload that select this variant. The schema has them as constants."
     )
     payload_schema: dict[str, Any] = Field(description="JSON Schema of the payload, without references.")
     cost: int | None = Field(
-        None, description="Tokens per task. Null where the price is that of an effect, or not set."
+        None, description="Tokens per task. Null if the price is that of an effect, or is not set."
     )
 
 
 class ActorInfo(Answer):
-    """An actor that tasks can be addressed to."""
+    """An actor that runs tasks."""
 
     name: str
     title: str = Field(description="Name for people.")
@@ -147,33 +149,33 @@ class ActorInfo(Answer):
     queues: list[str]
     cost: int | None = Field(
         None,
-        description="Tokens per task. Null where no price is set yet, and where the price depends on the provider (see "
+        description="Tokens per task. Null if no price is set, or if the price depends on the provider (see "
         "`/api/providers`) or on an effect.",
     )
-    is_active: bool = Field(description="Whether it takes tasks in the default queue at the moment.")
+    is_active: bool = Field(description="Whether the actor currently accepts tasks in the default queue.")
     is_ready: bool = Field(
-        description="Whether its example would be taken now: its provider is set up and has a price. True where it has "
-        "no example."
+        description="Whether its example would be accepted now: its provider is configured and has a price. True if "
+        "it has no example."
     )
     payload_schema: dict[str, Any] = Field(
         description="JSON Schema of the payload, without references: titles, descriptions, choices, limits, defaults."
     )
-    example: dict[str, Any] | None = Field(None, description="A payload that it takes.")
+    example: dict[str, Any] | None = Field(None, description="An example payload.")
     variants: list[ActorVariant] = Field(
         default_factory=list,
-        description="Where it can be asked for several things, each with its own schema and price.",
+        description="Variants of an actor that can make several things, each with its own schema and price.",
     )
 
 
 class ProviderInfo(Answer):
-    """Who makes media."""
+    """A provider that makes media."""
 
     name: str
-    finish: str = Field(description="How its tasks end: `sync`, `webhook` or `worker`.")
+    finish: str = Field(description="How the provider's tasks finish: `sync`, `webhook` or `worker`.")
     actions: list[str]
     costs: dict[str, int | None] = Field(
-        description="Tokens per task, by action. Null where the price is that of an effect, or is not set yet: such a "
-        "task is refused."
+        description="Tokens per task, by action. Null if the price is that of an effect, or if no price is set. A "
+        "task without a price is refused."
     )
 
 
@@ -184,7 +186,7 @@ class PreviewRequest(UserRequest):
 
 
 class GenerationPreview(Answer):
-    """What can be said before anything is made."""
+    """Information about a generation before it is made."""
 
     provider: str
     action_type: str

@@ -17,7 +17,7 @@ MOST_TOKENS: Final = 2**53
 
 
 class Wallet(Answer):
-    balance: int = Field(description="Tokens that can be spent. What active jobs hold is not among them.")
+    balance: int = Field(description="Tokens that can be spent, without the tokens that active jobs hold.")
     held: int = Field(
         description="Tokens that active jobs hold: spent when the job completes, given back when it ends otherwise."
     )
@@ -29,7 +29,7 @@ class Hold(Answer):
     job_id: UUID
     amount: int
     title: str | None = Field(None, description="Name of the effect or actor.")
-    input_name: str | None = Field(None, description="Name of the file that it works on.")
+    input_name: str | None = Field(None, description="Name of the job's input file.")
     status: JobStatus
     since: datetime = Field(description="When they were reserved.")
 
@@ -40,7 +40,7 @@ class Transaction(Answer):
     amount: int
     kept: int = Field(
         0,
-        description="Of a JOB_REFUND: tokens that were not given back, because the job had spent them when it was "
+        description="For JOB_REFUND: tokens that were not refunded, because the job had spent them when it was "
         "canceled (`refund_on_cancel` of its workflow).",
     )
     job_id: UUID | None = None
@@ -48,7 +48,7 @@ class Transaction(Answer):
     provider_transaction_id: str | None = None
     created_at: datetime
     title: str | None = Field(
-        None, description="Of a job: the name of its effect or actor, and of its input. Null once the job was deleted."
+        None, description="Name of the job's effect or actor, and of its input. Null once the job was deleted."
     )
     reason: str = Field("", description="What happened, as a sentence for people.")
 
@@ -60,7 +60,9 @@ class Transaction(Answer):
 
 class Credit(UserRequest):
     amount: Annotated[int, Field(gt=0, le=MOST_TOKENS), WHOLE]
-    provider_transaction_id: Line = Field(description="The payment's own id; unique per tenant.")
+    provider_transaction_id: Line = Field(
+        description="Id of the payment at the payment provider. It is unique per tenant."
+    )
 
 
 class Credited(Answer):

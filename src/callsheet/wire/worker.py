@@ -81,11 +81,11 @@ def _in_utc(moment: datetime) -> datetime:
         return moment.astimezone(UTC)
     except OverflowError:
         # An hour before the year 10000 somewhere is after it in UTC, which nothing here can hold.
-        raise ValueError("must be a time of the years 1 to 9999 in UTC") from None
+        raise ValueError("The time must be in the years 1 to 9999 (UTC).") from None
 
 
 def whole_text(value: object) -> object:
-    """Without halves of surrogate pairs, which Python writes for bytes that are no text."""
+    """Without halves of surrogate pairs, which Python writes for bytes that are not text."""
     return value.encode("utf-8", "replace").decode("utf-8") if isinstance(value, str) else value
 
 
@@ -95,7 +95,7 @@ def _decoded(value: object) -> object:
     try:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("must be base64") from None
+        raise ValueError("The value must be base64.") from None
 
 
 Reason = Annotated[str, _cut(REASON)]
@@ -110,7 +110,7 @@ FileName = Annotated[
     Field(json_schema_extra={"pattern": r"^[^\x00-\x1f\x7f]+$"}),
 ]
 ShortHash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{16}$")]
-Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="In bytes.")]
+Size = Annotated[int, Field(ge=0, le=LARGEST_SIZE, description="Size in bytes.")]
 Picture = Annotated[
     bytes,
     BeforeValidator(_decoded),
@@ -146,19 +146,22 @@ def most_leases(places: int, *, prefetch: bool) -> int:
 
 
 class PollRequest(WorkerRequest):
-    current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Jobs it is busy with.")
+    current_load: int | None = Field(None, ge=0, le=2**31 - 1, description="Number of jobs that the worker is running.")
     max_concurrency: int | None = Field(
         None,
         ge=1,
         le=2**31 - 1,
-        description="Jobs it runs at once now, at most what it registered with, which counts where it is not said.",
+        description="Number of jobs that the worker runs at once now. Default and maximum: the number that it "
+        "registered with.",
     )
     capabilities: dict[str, JsonValue] | None = None
     providers: list[Provider] | None = Field(
-        None, max_length=50, description="What it registered with where it is not said."
+        None,
+        max_length=50,
+        description="Providers whose jobs the worker can run. Default: those that it registered with.",
     )
     wait_seconds: float | None = Field(
-        None, ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait for a job where there is none; 0 by default."
+        None, ge=0, le=LONGEST_WAIT_SECONDS, description="How long to wait if there is no job, in seconds. Default: 0."
     )
     poll_id: Line | None = Field(None, description="A poll that is repeated with the same id gets the same lease.")
     active_leases: list[UUID] | None = Field(
@@ -192,7 +195,7 @@ class OutputFile(Answer):
 
 
 class CallbackAddress(Answer):
-    """Where the provider of a job that ends by a callback shall call. Only in jobs of such providers."""
+    """The URL that the provider calls back. Only in jobs of providers that call back."""
 
     url: str
     may_exist: bool = Field(
@@ -204,17 +207,19 @@ class WorkerJob(Answer):
     dispatch_id: int
     lease_token: UUID
     lease_expires_at: datetime
-    lease_ttl_seconds: float = Field(description="How long the lease lasts from now; count on a monotonic clock.")
+    lease_ttl_seconds: float = Field(
+        description="Seconds until the lease expires. Measure them with a monotonic clock."
+    )
     tenant_id: UUID
     job_id: UUID
     effect_id: UUID | None
     kind: str
-    actor: str | None = Field(description="Whom a task is addressed to; null for jobs of engines.")
+    actor: str | None = Field(description="Actor of a task. Null for an engine's job.")
     attempt: int = Field(1, description="1 is the first.")
     provider: str
     run_limit_seconds: int
     wedges: int = Field(
-        0, description="How often a run of it stopped an engine for good (a failure of the type engine_stuck)."
+        0, description="How often a run of this job made an engine hang (a failure of the type engine_stuck)."
     )
     input_payload: dict[str, Any]
     callback: CallbackAddress | None = None
@@ -227,7 +232,9 @@ class WorkerJob(Answer):
 
 class WorkerAnswer(Answer):
     rotated_token: str | None = Field(
-        None, description="The token to use from now on. The old one dies when this one is used, or after ten minutes."
+        None,
+        description="The token to use from now on. The old token becomes invalid when this one is used, or "
+        "after ten minutes.",
     )
 
 
@@ -239,20 +246,20 @@ class PollAnswer(WorkerAnswer):
 
 
 class ReportedProgress(WorkerRequest):
-    percent: float | None = Field(None, description="0 to 100.")
+    percent: float | None = Field(None, description="Progress from 0 to 100.")
     message: Reason | None = None
-    elapsed_ms: float | None = Field(None, description="Since the start of the run, by the worker's clock.")
+    elapsed_ms: float | None = Field(None, description="Seconds since the start of the run, by the worker's clock.")
 
 
 class Preview(WorkerRequest):
-    """A picture of the work under way, at most 64 KiB once decoded."""
+    """A preview image of a running job, at most 64 KiB when decoded."""
 
     mime_type: Literal["image/jpeg", "image/png", "image/webp", "image/gif"]
     data: Picture
 
 
 class AnnouncedOutput(WorkerRequest):
-    """A file that shall be uploaded. Size and checksum, where given, are bound: other bytes are refused."""
+    """A file that the worker will upload. If size and checksum are given, other bytes are refused."""
 
     name: FileName
     mime_type: MimeType
@@ -261,7 +268,9 @@ class AnnouncedOutput(WorkerRequest):
 
 
 class HeartbeatRequest(LeaseRequest):
-    run_started: bool | None = Field(None, description="The engine has begun: effect timing counts from here.")
+    run_started: bool | None = Field(
+        None, description="Whether the engine has started the run. The run time counts from here."
+    )
     run_waiting: bool | None = Field(
         None,
         description="The engine has not started the run, so the run limit does not count yet. Without it the limit "
@@ -270,7 +279,7 @@ class HeartbeatRequest(LeaseRequest):
     progress: ReportedProgress | None = None
     preview: Preview | None = None
     outputs: list[AnnouncedOutput] | None = Field(None, max_length=MOST_ANNOUNCED)
-    refresh_inputs: bool | None = Field(None, description="Asks for fresh addresses of everything.")
+    refresh_inputs: bool | None = Field(None, description="Requests fresh URLs of all inputs.")
 
 
 class Upload(Answer):
@@ -281,7 +290,7 @@ class Upload(Answer):
 
 
 class Input(Answer):
-    """A fresh address of an asset."""
+    """A fresh URL of an asset."""
 
     key: str | None = None
     placeholder: str | None = None
@@ -300,7 +309,7 @@ class HeartbeatAnswer(WorkerAnswer):
 
 
 class DeliveredOutput(WorkerRequest):
-    """What was put at `output_url`."""
+    """The file that was uploaded to `output_url`."""
 
     size: Size
     mime_type: MimeType
@@ -309,7 +318,7 @@ class DeliveredOutput(WorkerRequest):
 
 
 class NamedOutput(DeliveredOutput):
-    """What was put at the address given for that name."""
+    """The file that was uploaded to the URL of this name."""
 
     name: FileName
 
@@ -318,7 +327,7 @@ class CompleteRequest(LeaseRequest):
     provider_job_id: Line | None = None
     output: DeliveredOutput | None = None
     outputs: list[NamedOutput] | None = Field(None, max_length=MOST_DELIVERED)
-    result: Document | None = Field(None, description="What a task answers; engine jobs deliver files.")
+    result: Document | None = Field(None, description="Result of a task. An engine's job delivers files instead.")
     metadata: Document | None = None
 
 
@@ -328,20 +337,20 @@ class CompleteAnswer(WorkerAnswer):
 
 
 class WorkerError(WorkerRequest):
-    """Kept for admins; users see the sanitised message only."""
+    """Error of the worker, kept for admins. Users see only the sanitised message."""
 
     type: Annotated[str, _cut(100)] | None = None
     message: Annotated[str, _cut(TRACEBACK)] | None = None
     details: Facts | None = None
     traceback: Annotated[str, _cut(TRACEBACK)] | list[JsonValue] | None = Field(
-        None, description="Text, or its lines as Python and ComfyUI have them."
+        None, description="Traceback as a text or as a list of lines."
     )
     retryable: bool | None = Field(None, description="Whether another attempt may succeed.")
 
 
 class FailRequest(LeaseRequest):
     error_message: Annotated[JsonValue, AfterValidator(_cleaned)] = Field(
-        None, description="Text, or the engine's JSON as it came."
+        None, description="Output of the engine, as text or JSON."
     )
     error: WorkerError | None = None
 

@@ -168,7 +168,7 @@ class TaskRun:
             case "interrupted":
                 return Report("requeue", {**lease_of(self.job), "reason": self._reason})
             case "run_limit":
-                limit = f"It took longer than {self.job.run_limit_seconds} seconds."
+                limit = f"The task took longer than {self.job.run_limit_seconds} seconds."
                 return failure(self.job, ProviderError("run_limit", limit))
             case "canceled":
                 return failure(self.job, ProviderError("canceled", "The task was canceled."))
@@ -194,7 +194,7 @@ class TaskRun:
                 log.warning("report.not_written", kind=report.kind, exc_info=error)
                 if is_bare:
                     return
-                report, is_bare = self._bare(report, "It is no JSON."), True
+                report, is_bare = self._bare(report, "The result is not valid JSON."), True
             else:
                 log.debug("task.reported", job_id=str(self.job.job_id), kind=report.kind, status=status)
                 return
@@ -204,7 +204,7 @@ class TaskRun:
         if report.kind == "fail":
             said = report.body["error"]
             return failure(self.job, ProviderError(said["type"], said["message"], retryable=said["retryable"]))
-        return failure(self.job, ProviderError("result_refused", f"Its result was refused: {reason}"))
+        return failure(self.job, ProviderError("result_refused", f"The control plane refused the result: {reason}"))
 
 
 def _deferred_by(work: asyncio.Task[Report]) -> Report | None:

@@ -73,7 +73,7 @@ def test_a_files_value_is_an_asset_of_the_catalog_or_a_file_of_the_users() -> No
 
 def test_a_text_nobody_gave_is_empty_unless_it_is_required() -> None:
     assert resolve(recipe({}, NOTE), {"prompt": "x"}).values["{{note}}"] == ""
-    assert refused({}, {}) == {"input_payload.prompt": "is required"}
+    assert refused({}, {}) == {"input_payload.prompt": "This field is required."}
     assert resolve(recipe({"prompt": "of the effect"}), {}).values["{{prompt}}"] == "of the effect"
 
 
@@ -81,13 +81,13 @@ def test_only_what_users_may_set_comes_from_users_and_every_mistake_is_named() -
     given = {"seed": 1, "nothing": 1, "input": str(uuid7()), "strength": 11, "tiled": "yes", "style": "x", "prompt": 5}
     found = refused({}, given)
     assert found == {
-        "input_payload.seed": "cannot be set by users",
-        "input_payload.nothing": "is not a property of this effect",
-        "input_payload.input": "is what the effect works on: send it as video_id or input_file_id",
-        "input_payload.strength": "should be 10 or less",
-        "input_payload.tiled": "should be true or false",
-        "input_payload.style": "should be one of noir, pastel, 1920s",
-        "input_payload.prompt": "should be a text",
+        "input_payload.seed": "Users cannot set this property.",
+        "input_payload.nothing": "This effect has no such property.",
+        "input_payload.input": "This is the file that the effect works on. Send it as video_id or input_file_id.",
+        "input_payload.strength": "The value must be 10 or less.",
+        "input_payload.tiled": "The value must be true or false.",
+        "input_payload.style": "The value must be one of: noir, pastel, 1920s.",
+        "input_payload.prompt": "The value must be a text.",
     }
 
 
@@ -124,10 +124,10 @@ class Upload:
     [
         ("video/webm", 100, None, None),
         ("video/webm", 100, 10.4, None),
-        ("image/png", 100, None, "should be a video; this file is image/png"),
-        ("videos/x", 100, None, "should be a video"),
-        ("video/mp4", 101, None, "at most 100 bytes; it has 101"),
-        ("video/mp4", 100, 10.6, "at most 10 seconds long; it has 10.6"),
+        ("image/png", 100, None, "The file must be a video, but it is image/png."),
+        ("videos/x", 100, None, "The file must be a video"),
+        ("video/mp4", 101, None, "The file has 101 bytes. The limit is 100."),
+        ("video/mp4", 100, 10.6, "The video is 10.6 seconds long. The limit is 10."),
     ],
 )
 def test_a_file_of_another_kind_size_or_length_is_refused(

@@ -44,25 +44,25 @@ def test_properties_of_every_type_fit_together() -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({2: {"key": "prompt"}}, "properties.2.key", "another property"),
-        ({2: {"placeholder": "{{prompt}}"}}, "properties.2.placeholder", "taken by the property 'prompt'"),
+        ({2: {"key": "prompt"}}, "properties.2.key", "Another property"),
+        ({2: {"placeholder": "{{prompt}}"}}, "properties.2.placeholder", "The property 'prompt' has the same"),
         ({2: {"placeholder": "prompt"}}, "properties.2.placeholder", "a part of {{prompt}}"),
-        ({2: {"placeholder": "{{nowhere}}"}}, "properties.2.placeholder", "in no input"),
+        ({2: {"placeholder": "{{nowhere}}"}}, "properties.2.placeholder", "No input of the graph"),
         ({6: {"is_primary_input": True, "default": None}}, "properties.6.is_primary_input", "already"),
         (
             {0: {"is_primary_input": False, "required": True}, 1: {"is_primary_input": True}},
             "properties.1.is_primary_input",
-            "images and videos",
+            "Only an image or a video",
         ),
         ({0: {"default": ASSET}}, "properties.0.default", "user's own file"),
-        ({1: {"placeholder": "__INPUT_PATH__"}}, "properties.1.placeholder", "stands for a file"),
-        ({1: {"placeholder": "PATH"}}, "properties.1.placeholder", "stands for a file"),
+        ({1: {"placeholder": "__INPUT_PATH__"}}, "properties.1.placeholder", "reserved for a file"),
+        ({1: {"placeholder": "PATH"}}, "properties.1.placeholder", "reserved for a file"),
         ({1: {"default": 5}}, "properties.1.default", "a text"),
         ({1: {"default": "ab", "limits": {"max_length": 1}}}, "properties.1.default", "at most 1 character"),
         ({1: {"default": "on __OVERLAY__"}}, "properties.1.default", "__OVERLAY__"),
-        ({2: {"default": "other"}}, "properties.2.default", "one of noir, pastel, 1920s"),
-        ({2: {"default": None}}, "properties.2.default", "is needed"),
-        ({2: {"limits": {}}}, "properties.2.limits.choices", "required"),
+        ({2: {"default": "other"}}, "properties.2.default", "one of: noir, pastel, 1920s"),
+        ({2: {"default": None}}, "properties.2.default", "needs a default"),
+        ({2: {"limits": {}}}, "properties.2.limits.choices", "needs a list"),
         ({2: {"default": "a", "limits": {"choices": ["a", "a"]}}}, "properties.2.limits.choices", "different"),
         ({2: {"default": "a", "limits": {"choices": ["a", True]}}}, "properties.2.limits.choices", "boolean"),
         ({3: {"default": 7.5}}, "properties.3.default", "whole"),
@@ -70,13 +70,13 @@ def test_properties_of_every_type_fit_together() -> None:
         ({3: {"default": True}}, "properties.3.default", "a number"),
         ({3: {"default": "7"}}, "properties.3.default", "a number"),
         ({4: {"default": 10.5}}, "properties.4.default", "10 or less"),
-        ({4: {"default": 7.3}}, "properties.4.default", "steps of 0.5"),
-        ({4: {"limits": {"min": 5, "max": 1}, "default": 5}}, "properties.4.limits.max", "less than min"),
+        ({4: {"default": 7.3}}, "properties.4.default", "a multiple of 0.5"),
+        ({4: {"limits": {"min": 5, "max": 1}, "default": 5}}, "properties.4.limits.max", "less than the minimum"),
         ({4: {"limits": {"max_length": 5}}}, "properties.4.limits.max_length", "type number"),
         ({5: {"default": 1}}, "properties.5.default", "true or false"),
-        ({5: {"default": None}}, "properties.5.default", "is needed"),
+        ({5: {"default": None}}, "properties.5.default", "needs a default"),
         ({6: {"default": "not-an-id"}}, "properties.6.default", "an id"),
-        ({6: {"default": None}}, "properties.6.default", "is needed"),
+        ({6: {"default": None}}, "properties.6.default", "needs a default"),
         ({6: {"type": "text", "default": "x"}}, "properties.6.placeholder", "names a file"),
         ({0: {"placeholder": "__OVERLAY__X"}}, "properties.6.placeholder", "a part of"),
     ],
@@ -117,7 +117,7 @@ def test_free_text_reaches_no_file_name_by_links_either(class_type: str, name: s
     }
     [(field, reason)] = problems({}, linked)
     assert field == "properties.1.placeholder"
-    assert "node 20 (PrimitiveString), which is linked to where a file is named" in reason
+    assert "node 20 (PrimitiveString), which is linked to the name of a file" in reason
     # A picture that was made of the text is no name of a file.
     linked["22"] = {"class_type": "ImageScale", "inputs": {"image": ["21", 0], "upscale_method": "area"}}
     assert problems({}, linked) == []
@@ -125,7 +125,7 @@ def test_free_text_reaches_no_file_name_by_links_either(class_type: str, name: s
 
 def test_a_placeholder_cannot_stand_where_a_link_stands() -> None:
     [(field, reason)] = problems({}, graph(x=["{{prompt}}", "{{seed}}"]))[:1]
-    assert (field, "links between nodes" in reason) == ("properties.1.placeholder", True)
+    assert (field, "a link between nodes" in reason) == ("properties.1.placeholder", True)
     assert problems({}, graph(x=["{{prompt}}", "{{seed}}", "c"])) == []
 
 
@@ -197,7 +197,7 @@ def test_more_steps_than_can_be_counted_are_no_error() -> None:
 def test_steps_count_from_the_least_and_forgive_what_floats_do() -> None:
     third = Property.model_validate({**STRENGTH, "limits": {"min": 0.1, "step": 0.1}, "default": 0.3})
     assert fit(third, 0.1 + 0.2) == 0.1 + 0.2
-    with pytest.raises(Unfit, match=r"steps of 0\.1 from 0\.1"):
+    with pytest.raises(Unfit, match=r"0\.1 plus a multiple of 0\.1"):
         fit(third, 0.35)
 
 

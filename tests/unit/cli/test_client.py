@@ -139,7 +139,7 @@ async def test_what_is_not_callsheet_is_named_in_one_sentence() -> None:
     async with serving("/api/effects/{slug}", page) as client:
         with pytest.raises(OperatorError, match="does not look like Callsheet"):
             await client.effect("x")
-        with pytest.raises(OperatorError, match="answered 404"):
+        with pytest.raises(OperatorError, match="returned the status 404"):
             await client.effect("y")
 
 

@@ -31,7 +31,7 @@ def test_dotted_keys_are_members_and_values_json_where_they_are_json() -> None:
     [
         (["title"], "--set takes KEY=VALUE, not 'title'."),
         (["=lamp"], "--set takes KEY=VALUE, not '=lamp'."),
-        (["title=a", "title.more=b"], "title.more: title has a value already."),
+        (["title=a", "title.more=b"], "title.more: title already has a value."),
         (["title=\udc80"], "title: its value is not text in UTF-8."),
     ],
 )

@@ -61,21 +61,21 @@ def test_a_payload_that_fits_has_no_problem() -> None:
 @pytest.mark.parametrize(
     ("payload", "needs", "field", "reason"),
     [
-        ({"prompt": "{{prompt}}"}, Needs(), "payload.prompt", "the step needs the run's prompt"),
-        ({"a": [{"b": "{{style}}"}]}, Needs(), "payload.a.0.b", "unknown placeholder {{style}}"),
-        ({"a": "{{Not a name}}"}, Needs(variables=True), "payload.a", "which is no name"),
-        ({"a": "{{parent_image_path}}"}, Needs(), "payload.a", "needs its parent's picture"),
-        ({"a": "{{parent_file_id}}"}, Needs(), "payload.a", "needs its parent's picture"),
+        ({"prompt": "{{prompt}}"}, Needs(), "payload.prompt", "Set needs_run_prompt."),
+        ({"a": [{"b": "{{style}}"}]}, Needs(), "payload.a.0.b", "The placeholder {{style}} is unknown."),
+        ({"a": "{{Not a name}}"}, Needs(variables=True), "payload.a", "is not a valid name"),
+        ({"a": "{{parent_image_path}}"}, Needs(), "payload.a", "Set needs_parent_image_path."),
+        ({"a": "{{parent_file_id}}"}, Needs(), "payload.a", "Set needs_parent_image_path."),
         ({"a": "see {{parent_image_path}}"}, Needs(parent=True), "payload.a", "and nothing else"),
         ({"a": 1}, Needs(prompt=True), "needs_run_prompt", "has no {{prompt}}"),
         ({"a": 1}, Needs(parent=True), "needs_parent_image_path", "neither {{parent_image_path}} nor"),
-        ({"{{style}}": 1}, Needs(variables=True), "payload", "in a key"),
-        ({"a": [{"{{style}}": 1}]}, Needs(variables=True), "payload.a.0", "in a key"),
-        ({"task_files": []}, Needs(), "payload.task_files", "is taken"),
-        ({"a": ["{{seed}}"] * 1001}, Needs(), "payload", "1000 are the most"),
+        ({"{{style}}": 1}, Needs(variables=True), "payload", "A key contains a placeholder."),
+        ({"a": [{"{{style}}": 1}]}, Needs(variables=True), "payload.a.0", "A key contains a placeholder."),
+        ({"task_files": []}, Needs(), "payload.task_files", "reserved"),
+        ({"a": ["{{seed}}"] * 1001}, Needs(), "payload", "The limit is 1000."),
     ],
 )
-def test_what_a_payload_cannot_have_is_told_by_its_place(
+def test_what_a_payload_cannot_have_is_named_by_its_place(
     payload: dict[str, Any], needs: Needs, field: str, reason: str
 ) -> None:
     assert reason in problems(payload, needs)[field]
@@ -83,7 +83,7 @@ def test_what_a_payload_cannot_have_is_told_by_its_place(
 
 def test_a_first_step_has_no_parent() -> None:
     found = problems({"a": "{{parent_image_path}}"}, Needs(parent=True), position=1)
-    assert found == {"needs_parent_image_path": "the first step has no parent"}
+    assert found == {"needs_parent_image_path": "The first step has no parent."}
 
 
 def test_who_wrote_what_is_refused_is_found_by_its_place() -> None:

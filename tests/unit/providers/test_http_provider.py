@@ -259,7 +259,7 @@ async def test_a_job_that_failed_there_fails_here_with_the_reason(studio: Studio
     studio.service.failure = "content policy, see https://example.com/policy"
     failed = await studio.fail()
     assert (failed.type, failed.retryable) == ("provider_failed", False)
-    assert failed.message == f"{studio.style} could not make it: content policy, see [address]"
+    assert failed.message == f"{studio.style} failed: content policy, see [address]"
 
 
 async def test_a_job_that_ends_without_outputs_fails(studio: Studio) -> None:

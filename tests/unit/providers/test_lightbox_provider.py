@@ -130,7 +130,7 @@ async def test_a_graph_of_ones_own_runs_where_that_is_allowed(engine_url: str, t
 @pytest.mark.parametrize(
     ("params", "field", "reason"),
     [
-        ({}, "params.graph", "is required"),
+        ({}, "params.graph", "This field is required."),
         ({"graph": {}}, "params.graph", "The workflow has no nodes."),
         ({"graph": {"1": {"class_type": "X"}}}, "params.graph", "Node 1 of the workflow has no inputs."),
         (
@@ -138,9 +138,13 @@ async def test_a_graph_of_ones_own_runs_where_that_is_allowed(engine_url: str, t
             "params.graph",
             "Node 1 names a file outside the engine's folders.",
         ),
-        ({"graph": graph(), "output_node": "9"}, "params.output_node", "is no node of the graph"),
-        ({"graph": graph(), "output_node": 3}, "params.output_node", "should be text"),
-        ({"graph": graph(), "seed": 3}, "params.seed", "is not a parameter of graph; they are: graph, output_node"),
+        ({"graph": graph(), "output_node": "9"}, "params.output_node", "The graph has no such node."),
+        ({"graph": graph(), "output_node": 3}, "params.output_node", "The value must be a text."),
+        (
+            {"graph": graph(), "seed": 3},
+            "params.seed",
+            "The action graph has no such parameter. Available: graph, output_node.",
+        ),
     ],
 )
 async def test_a_graph_that_no_engine_should_get_is_refused_by_field(

@@ -64,19 +64,22 @@ def test_the_callers_own_fields_are_let_through(registry: Registry) -> None:
     [
         (
             {"provider": "leo"},
-            {"payload.provider": "is none of those there are: comfyui, leonardo, lightbox, replicate"},
+            {"payload.provider": "Unknown provider 'leo'. Available: comfyui, leonardo, lightbox, replicate."},
         ),
-        ({"provider": None}, {"payload.provider": "should be text"}),
-        ({"provider": ["x"]}, {"payload.provider": "should be text"}),
-        ({"action_type": "img2vid"}, {"payload.action_type": "is nothing that leonardo does; it does: txt2img"}),
-        ({"prompt": " "}, {"payload.prompt": "is required"}),
-        ({"prompt": 5}, {"payload.prompt": "should be text"}),
-        ({"prompt": "x" * 4001}, {"payload.prompt": "should have at most 4000 characters"}),
-        ({"prompt": "x" * 100_001}, {"payload.prompt": "should have at most 100000 characters"}),
+        ({"provider": None}, {"payload.provider": "The value must be a text."}),
+        ({"provider": ["x"]}, {"payload.provider": "The value must be a text."}),
+        (
+            {"action_type": "img2vid"},
+            {"payload.action_type": "The provider leonardo has no action 'img2vid'. Available: txt2img."},
+        ),
+        ({"prompt": " "}, {"payload.prompt": "This field is required."}),
+        ({"prompt": 5}, {"payload.prompt": "The value must be a text."}),
+        ({"prompt": "x" * 4001}, {"payload.prompt": "The prompt must have at most 4000 characters."}),
+        ({"prompt": "x" * 100_001}, {"payload.prompt": "The prompt must have at most 100000 characters."}),
         ({"params": None, "prompt_id": None}, {}),
-        ({"params": []}, {"payload.params": "should be an object"}),
-        ({"params": {"width": 5}}, {"payload.params.width": "should be 512 or more"}),
-        ({"workflow_run_id": 5}, {"payload.workflow_run_id": "should be text"}),
+        ({"params": []}, {"payload.params": "The value must be an object."}),
+        ({"params": {"width": 5}}, {"payload.params.width": "The value must be 512 or more."}),
+        ({"workflow_run_id": 5}, {"payload.workflow_run_id": "The value must be a text."}),
         ({"prompt": None, "prompt_id": "p-1"}, {"payload.prompt_id": NO_STORED_PROMPTS}),
         ({"source_data": {"image_url": "https://a.example/b.png"}}, {"payload.source_data": NO_SOURCE_DATA}),
         ({"source_data": {}}, {}),
@@ -110,15 +113,19 @@ async def test_a_provider_that_is_not_set_up_names_the_setting(service: MediaSer
     del table["secret"]
     async with opened(http={"leonardo": table}) as registry:
         assert refused(registry, LEONARDO) == {
-            "payload.provider": "is not set up: set CALLSHEET_PROVIDERS__HTTP__LEONARDO__SECRET"
+            "payload.provider": "The provider is not configured. Set CALLSHEET_PROVIDERS__HTTP__LEONARDO__SECRET."
         }
         light = {"provider": "lightbox", "action_type": "txt2img", "prompt": "x"}
-        assert refused(registry, light) == {"payload.provider": "is not set up: set CALLSHEET_PROVIDERS__LIGHTBOX__URL"}
+        assert refused(registry, light) == {
+            "payload.provider": "The provider is not configured. Set CALLSHEET_PROVIDERS__LIGHTBOX__URL."
+        }
 
 
 async def test_a_blocked_provider_is_not_there(service: MediaService) -> None:
     async with opened(http={"leonardo": service_table("leonardo", service)}, blocked="leonardo, replicate") as registry:
-        assert refused(registry, LEONARDO) == {"payload.provider": "is none of those there are: comfyui, lightbox"}
+        assert refused(registry, LEONARDO) == {
+            "payload.provider": "Unknown provider 'leonardo'. Available: comfyui, lightbox."
+        }
 
 
 async def test_a_task_that_is_run_to_its_end_brings_files_and_a_result(registry: Registry, tmp_path: Path) -> None:

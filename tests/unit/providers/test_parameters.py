@@ -16,23 +16,23 @@ WIDTH = Parameter(type="integer", default=1024, least=512, most=1536)
     ("parameter", "value", "reason"),
     [
         (WIDTH, 512, None),
-        (WIDTH, 511, "should be 512 or more"),
-        (WIDTH, 1537, "should be 1536 or less"),
-        (WIDTH, 600.5, "should be a whole number"),
-        (WIDTH, True, "should be a whole number"),
-        (WIDTH, "600", "should be a whole number"),
-        (Parameter(type="integer"), 2**60, "should be a number up to 9007199254740992"),
+        (WIDTH, 511, "The value must be 512 or more."),
+        (WIDTH, 1537, "The value must be 1536 or less."),
+        (WIDTH, 600.5, "The value must be a whole number."),
+        (WIDTH, True, "The value must be a whole number."),
+        (WIDTH, "600", "The value must be a whole number."),
+        (Parameter(type="integer"), 2**60, "The value must be a number up to 9007199254740992."),
         (Parameter(type="number"), 1, None),
-        (Parameter(type="number"), float("nan"), "should be a finite number"),
-        (Parameter(type="number"), float("inf"), "should be a finite number"),
+        (Parameter(type="number"), float("nan"), "The value must be a finite number."),
+        (Parameter(type="number"), float("inf"), "The value must be a finite number."),
         (Parameter(type="boolean"), False, None),
-        (Parameter(type="boolean"), 0, "should be true or false"),
+        (Parameter(type="boolean"), 0, "The value must be true or false."),
         (Parameter(), "x" * 10_000, None),
-        (Parameter(), "x" * 10_001, "should be 10000 characters or less"),
-        (Parameter(least=2), "x", "should be 2 characters or more"),
-        (Parameter(choices=("a", "b")), "c", "should be one of a, b"),
-        (Parameter(), [], "should be text"),
-        (Parameter(), {}, "should be text"),
+        (Parameter(), "x" * 10_001, "The value must have 10000 characters or less."),
+        (Parameter(least=2), "x", "The value must have 2 characters or more."),
+        (Parameter(choices=("a", "b")), "c", "The value must be one of: a, b."),
+        (Parameter(), [], "The value must be a text."),
+        (Parameter(), {}, "The value must be a text."),
     ],
 )
 def test_a_value_is_of_its_kind_and_within_its_bounds(parameter: Parameter, value: Any, reason: str | None) -> None:
@@ -43,9 +43,9 @@ def test_every_wrong_parameter_is_named() -> None:
     parameters = {"width": WIDTH, "style": Parameter(required=True)}
     problems = parameter_problems(parameters, "txt2img", {"width": 1, "height": 2})
     assert {each.field: each.reason for each in problems} == {
-        "params.height": "is not a parameter of txt2img; they are: width, style",
-        "params.width": "should be 512 or more",
-        "params.style": "is required",
+        "params.height": "The action txt2img has no such parameter. Available: width, style.",
+        "params.width": "The value must be 512 or more.",
+        "params.style": "This field is required.",
     }
 
 

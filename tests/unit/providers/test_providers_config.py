@@ -92,7 +92,11 @@ def test_names_of_blocked_providers_are_a_list_or_comma_separated(monkeypatch: p
             "providers.http.leonardo.poll (from callsheet.toml): path, query or body must have {id}",
         ),
         ('"/jobs"', '"jobs"', "providers.http.leonardo.actions.txt2img.path (from callsheet.toml): "),
-        ("default = 5", "default = 50", "params.width (from callsheet.toml): the default should be 9 or less."),
+        (
+            "default = 5",
+            "default = 50",
+            "params.width (from callsheet.toml): the default does not fit: The value must be 9 or less.",
+        ),
         ("least = 1", "least = 10", "params.width (from callsheet.toml): least must not be above most."),
         (
             "Bearer {secret}",

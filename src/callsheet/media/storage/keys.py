@@ -22,21 +22,22 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 def validate_key(key: str) -> str:
     if not key:
-        raise InvalidRequest.field("key", "must not be empty")
+        raise InvalidRequest.field("key", "The key must not be empty.")
     # Length in characters first: nobody should pay for matching a megabyte.
     if len(key) > MAX_KEY_BYTES:
-        raise InvalidRequest.field("key", f"must have at most {MAX_KEY_BYTES} bytes")
+        raise InvalidRequest.field("key", f"The key must have at most {MAX_KEY_BYTES} bytes.")
     segments = key.split("/")
     if len(segments) > MAX_SEGMENTS:
-        raise InvalidRequest.field("key", f"must have at most {MAX_SEGMENTS} segments")
+        raise InvalidRequest.field("key", f"The key must have at most {MAX_SEGMENTS} segments.")
     for segment in segments:
         if not _SEGMENT.fullmatch(segment):
             raise InvalidRequest.field(
                 "key",
-                "must be segments of letters, digits and . _ = + @ - divided by /, none empty or starting with a dot",
+                "The key must be segments of letters, digits and . _ = + @ - separated by /. "
+                "A segment must not be empty or start with a dot.",
             )
         if len(segment) > MAX_SEGMENT_BYTES:
-            raise InvalidRequest.field("key", f"must not have a segment of more than {MAX_SEGMENT_BYTES} bytes")
+            raise InvalidRequest.field("key", f"A segment of the key must have at most {MAX_SEGMENT_BYTES} bytes.")
     return key
 
 
@@ -48,23 +49,23 @@ def validate_folder(folder: str) -> str:
 
 def validate_content_type(content_type: str) -> str:
     if not _CONTENT_TYPE.fullmatch(content_type):
-        raise InvalidRequest.field("content_type", "must be a media type such as video/mp4")
+        raise InvalidRequest.field("content_type", "The value must be a media type, for example video/mp4.")
     return content_type
 
 
 def validate_sha256(sha256: str | None) -> str | None:
     if sha256 is not None and not _SHA256.fullmatch(sha256):
-        raise InvalidRequest.field("sha256", "must be 64 lower-case hexadecimal digits")
+        raise InvalidRequest.field("sha256", "The value must be 64 lower-case hexadecimal digits.")
     return sha256
 
 
 def validate_size(size: int | None) -> int | None:
     if size is not None and size < 0:
-        raise InvalidRequest.field("size", "must not be negative")
+        raise InvalidRequest.field("size", "The size must not be negative.")
     return size
 
 
 def validate_seconds(seconds: int) -> int:
     if not 1 <= seconds <= LONGEST_URL_SECONDS:
-        raise InvalidRequest.field("seconds", f"must be from 1 to {LONGEST_URL_SECONDS}")
+        raise InvalidRequest.field("seconds", f"The value must be from 1 to {LONGEST_URL_SECONDS}.")
     return seconds

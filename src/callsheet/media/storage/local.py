@@ -95,7 +95,11 @@ class LocalStorage:
             async for batch in in_batches(content, CHUNK_BYTES):
                 await self._run(draft.write, batch)
             if sha256 is not None and draft.sha256 != sha256:
-                raise ContentMismatch(errors=[FieldProblem("sha256", f"of the body is {draft.sha256}, not {sha256}")])
+                raise ContentMismatch(
+                    errors=[
+                        FieldProblem("sha256", f"The SHA-256 of the body is {draft.sha256}, but {sha256} was declared.")
+                    ]
+                )
             await self._run(draft.seal)
             pointer = Pointer(draft.name, draft.size, content_type, draft.sha256, self._clock.now().timestamp())
             await hit(Failpoint.STORAGE_BEFORE_POINTER)
@@ -162,7 +166,9 @@ class LocalStorage:
             raise NotFound()
         try:
             if opened.info.size > max_bytes:
-                raise ContentMismatch(f"The object has {opened.info.size} bytes, at most {max_bytes} were expected.")
+                raise ContentMismatch(
+                    f"The object has {opened.info.size} bytes, but at most {max_bytes} were expected."
+                )
             return b"".join([chunk async for chunk in self.chunks(opened, 0, opened.info.size)])
         finally:
             opened.close()
@@ -236,7 +242,7 @@ class LocalStorage:
         try:
             await self.put(key, content, content_type="application/octet-stream")
             if await self.read(key, len(content)) != content:
-                raise Unavailable("What was written is not what is read.")
+                raise Unavailable("The storage returned other bytes than were written.")
             await self._run(self._disk.remove, key)
         except Unavailable as refusal:
             raise Unavailable(f"{self._disk.root}: {refusal}") from refusal
@@ -273,6 +279,6 @@ def _sentence(error: OSError) -> str:
         case errno.EACCES | errno.EPERM | errno.EROFS:
             return f"The storage does not let Callsheet read or write ({error.strerror})."
         case errno.ELOOP | errno.ENOTDIR:
-            return "The storage contains a link or file where a folder of its own should be."
+            return "The storage has a link or a file where its own folder must be."
         case _:
             return f"The storage cannot be used ({error.strerror or error})."

@@ -22,8 +22,8 @@ _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _BYTES = {"content": {"*/*": _BINARY}}
 _READ_ANSWERS: dict[int | str, dict[str, Any]] = {
     200: {"description": "The object.", **_BYTES},
-    206: {"description": "The part that was asked for with `Range`.", **_BYTES},
-    304: {"description": "It is still what `If-None-Match` says."},
+    206: {"description": "The part of the object that `Range` requests.", **_BYTES},
+    304: {"description": "The object has not changed since the ETag in `If-None-Match`."},
 }
 
 
@@ -103,7 +103,7 @@ def storage_router(storage: LocalStorage) -> APIRouter:
         try:
             info = await storage.put(key, body, content_type=grant.content_type, sha256=grant.sha256)
         except ClientDisconnect:
-            raise MalformedRequest("The connection ended before the body did.") from None
+            raise MalformedRequest("The connection closed before the whole body arrived.") from None
         return Response(headers={"etag": info.etag})
 
     return router
@@ -116,7 +116,7 @@ def _served_as(info: ObjectInfo, grant: Grant) -> ObjectInfo:
 def _refuse_other_type(request: Request, grant: Grant) -> None:
     given = request.headers.get("content-type")
     if given != grant.content_type:
-        reason = f"must be {grant.content_type}"
+        reason = f"The content-type must be {grant.content_type}."
         raise ContentMismatch(errors=[FieldProblem("content-type", reason)], content_type=given)
 
 

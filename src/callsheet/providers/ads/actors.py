@@ -41,7 +41,7 @@ def read(model: type[Input], payload: Mapping[str, Any]) -> Input:
             FieldProblem(".".join(map(str, (FIELD, *each["loc"]))), reason_of(each))
             for each in wrong.errors(include_url=False, include_input=False)
         ]
-        raise InvalidRequest("; ".join(f"{each.field}: {each.reason}" for each in problems), errors=problems) from None
+        raise InvalidRequest.of(problems) from None
 
 
 def read_again(model: type[Input], payload: Mapping[str, Any]) -> Input:
@@ -64,7 +64,9 @@ class CopyActor:
     name = "copy"
     title = "Copy"
     form = ActorForm(
-        "Writes words that sell a product.", model_schema(CopyInput), {"product": EXAMPLE_PRODUCT, "style": "playful"}
+        "Writes advertising copy for a product.",
+        model_schema(CopyInput),
+        {"product": EXAMPLE_PRODUCT, "style": "playful"},
     )
 
     def __init__(self, context: Context):
@@ -97,7 +99,7 @@ class ScrapeActor:
     title = "Product page"
     paid = False
     form = ActorForm(
-        "Reads the product that a web page shows.", model_schema(ScrapeInput), {"url": "https://shop.example/lamp"}
+        "Reads the product from a web page.", model_schema(ScrapeInput), {"url": "https://shop.example/lamp"}
     )
 
     def __init__(self, context: Context):
@@ -147,7 +149,9 @@ class _CallingBack(Generic[Input]):
 
     async def run(self, task: Task) -> Deferred:
         if task.callback is None:
-            raise ProviderError("no_callback", "There is no address that the provider could call back.")
+            raise ProviderError(
+                "no_callback", "There is no URL that the provider could call back. Set server.public_url."
+            )
         try:
             provider, generation = self._generation(task.payload)
         except InvalidRequest as invalid:
@@ -161,11 +165,11 @@ class _CallingBack(Generic[Input]):
         model = self._context.config.replicate.models.get(self.name)
         if provider is None:
             raise InvalidRequest.field(
-                "provider", f"is not set up for {self.name}: providers.blocked names {REPLICATE}"
+                "provider", f"The provider of {self.name} is blocked: providers.blocked names {REPLICATE}."
             )
         if model is None:
             setting = f"providers.replicate.models.{self.name}"
-            raise InvalidRequest.field("provider", f"is not set up for {self.name}: {setting} names no model")
+            raise InvalidRequest.field("provider", f"The provider of {self.name} is not configured. Set {setting}.")
         asked = self.asked(wanted)
         # What not every model has an input for is sent to those whose settings name it.
         extra = {name: value for name, value in asked.extra.items() if name in model.inputs}
@@ -174,14 +178,16 @@ class _CallingBack(Generic[Input]):
         generation = Generation(self.name, asked.prompt, params)
         problems = list(provider.problems(generation))
         if problems:
-            raise InvalidRequest("; ".join(f"{each.field} {each.reason}" for each in problems), errors=problems)
+            raise InvalidRequest.of(problems)
         return cast("WebhookProvider", provider), generation
 
 
 class StaticAdActor(_CallingBack[StaticAdInput]):
     name = "static_ad"
     title = "Static ad"
-    form = ActorForm("Makes an image that sells a product.", model_schema(StaticAdInput), {"product": EXAMPLE_PRODUCT})
+    form = ActorForm(
+        "Makes an advertising image for a product.", model_schema(StaticAdInput), {"product": EXAMPLE_PRODUCT}
+    )
     model = StaticAdInput
     promised = ("image/*",)
 
@@ -193,7 +199,7 @@ class VideoActor(_CallingBack[VideoInput]):
     name = "ugc_video"
     title = "Video ad"
     form = ActorForm(
-        "Makes a film about a product, or of a script.", model_schema(VideoInput), {"script": "Look at this lamp!"}
+        "Makes a video about a product or from a script.", model_schema(VideoInput), {"script": "Look at this lamp!"}
     )
     model = VideoInput
     promised = ("video/*",)

@@ -10,13 +10,15 @@ from callsheet.toolbox.sections import Section, WebAddress
 class CopywritingConfig(Section):
     api_key: SecretStr | None = Field(
         None,
-        description="Key of the service that writes texts; any word where it wants none. "
-        "Default: none, texts are filled into a template.",
+        description="API key of the service that writes texts; any word if the service needs no key. Default: none, "
+        "and texts come from a template.",
     )
-    url: WebAddress = Field("https://api.openai.com/v1", description="Address of an OpenAI-compatible service.")
-    model: str = Field("gpt-4o-mini", min_length=1, max_length=200, description="Its model.")
-    max_concurrent: int = Field(4, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
-    request_seconds: float = Field(60.0, gt=0, le=600, description="Longest time one text may take, in seconds.")
+    url: WebAddress = Field("https://api.openai.com/v1", description="URL of an OpenAI-compatible service.")
+    model: str = Field("gpt-4o-mini", min_length=1, max_length=200, description="Model of the service.")
+    max_concurrent: int = Field(
+        4, ge=1, le=100_000, description="Largest number of concurrent jobs, across all machines."
+    )
+    request_seconds: float = Field(60.0, gt=0, le=600, description="Timeout for one text, in seconds.")
 
     @field_validator("url")
     @classmethod

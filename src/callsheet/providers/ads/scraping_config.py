@@ -14,20 +14,18 @@ AGENT: Final = "Callsheet"
 
 
 class ScrapingConfig(Section):
-    timeout_seconds: float = Field(20.0, gt=0, le=300, description="Longest time a page may take, in seconds.")
+    timeout_seconds: float = Field(20.0, gt=0, le=300, description="Timeout for loading a page, in seconds.")
     max_bytes: int = Field(3_000_000, ge=1_000, le=50_000_000, description="Largest page that is read, in bytes.")
-    read_seconds: float = Field(
-        10.0, gt=0, le=120, description="Longest time the reading of a page may take, in seconds."
-    )
+    read_seconds: float = Field(10.0, gt=0, le=120, description="Timeout for parsing a page, in seconds.")
     contact: str = Field(
         "",
         max_length=200,
-        description="Web or e-mail address in the user agent, so that owners of pages can reach you.",
+        description="URL or e-mail address in the user agent, so that owners of pages can contact you.",
     )
-    robots: bool = Field(
-        True, description="Whether pages are left alone that their site's robots.txt closes to robots."
+    robots: bool = Field(True, description="Whether robots.txt is respected: pages that it excludes are not read.")
+    max_concurrent: int = Field(
+        10, ge=1, le=100_000, description="Largest number of concurrent jobs, across all machines."
     )
-    max_concurrent: int = Field(10, ge=1, le=100_000, description="Most jobs at once, from all machines together.")
 
     @field_validator("contact")
     @classmethod

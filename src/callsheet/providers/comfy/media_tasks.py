@@ -14,6 +14,7 @@ from callsheet.providers.comfy.config import ComfyUIConfig
 from callsheet.providers.context import Context
 from callsheet.providers.media import Concurrency, EffectUse, Finish, Generation, MediaProvider
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.forms import REQUIRED
 
 # The action that names its effect itself.
 EFFECT: Final = "effect"
@@ -50,14 +51,14 @@ class ComfyUIQueue:
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         chosen = self._actions.get(generation.action)
         if chosen is not None and generation.prompt and not chosen.prompt:
-            yield FieldProblem("prompt", f"is nothing that {generation.action} takes")
+            yield FieldProblem("prompt", f"The action {generation.action} takes no prompt.")
         if chosen is None:
             slug = generation.params.get("effect")
             if not isinstance(slug, str) or not re.fullmatch(r"[a-z0-9][a-z0-9-]{0,62}", slug):
-                yield FieldProblem("params.effect", "should be the slug of an effect" if slug else "is required")
+                yield FieldProblem("params.effect", "The value must be the slug of an effect." if slug else REQUIRED)
         file_id = generation.params.get("input_file_id")
         if file_id is not None and not _is_id(file_id):
-            yield FieldProblem("params.input_file_id", "should be the id of a file")
+            yield FieldProblem("params.input_file_id", "The value must be the id of a file.")
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
         # As many as there are workers for it.

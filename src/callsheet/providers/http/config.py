@@ -28,15 +28,15 @@ PLACEHOLDER = re.compile(r"\{([a-z][a-z0-9_]*(?:\.[a-z][a-z0-9_]*)?)\}")
 class HttpAction(Section):
     """How a job of one action is submitted."""
 
-    method: Literal["POST", "PUT", "GET"] = Field("POST", description="The request's method.")
-    path: ServicePath = Field(description="Where below base_url it is sent.")
-    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with placeholders. Default: none.")
-    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with placeholders.")
-    id: DottedPath = Field(description="Where in the answer the service's own id of the job is, like data.task_id.")
+    method: Literal["POST", "PUT", "GET"] = Field("POST", description="HTTP method of the request.")
+    path: ServicePath = Field(description="Path below base_url.")
+    body: dict[str, Any] | None = Field(None, description="JSON body, with placeholders. Default: none.")
+    query: dict[str, str] = Field(default_factory=dict, description="Query parameters of the URL, with placeholders.")
+    id: DottedPath = Field(description="Path of the service's job id in the response, for example data.task_id.")
     prompt_required: bool = Field(True, description="Whether a task must have a prompt.")
-    longest_prompt: int = Field(4000, ge=1, le=100_000, description="Most characters of the prompt.")
+    longest_prompt: int = Field(4000, ge=1, le=100_000, description="Largest number of characters of the prompt.")
     params: dict[PropertyKey, Parameter] = Field(
-        default_factory=dict, description="What a task may say in `params`; anything else is refused."
+        default_factory=dict, description="Parameters that a task may send in `params`. Other parameters are refused."
     )
 
     @model_validator(mode="after")
@@ -49,24 +49,28 @@ class HttpAction(Section):
 
 
 class HttpPoll(Section):
-    """How the service is asked how far a job is."""
+    """How the status of a job is polled."""
 
-    method: Literal["GET", "POST"] = Field("GET", description="The request's method.")
-    path: ServicePath = Field(description="Where below base_url it is asked, with {id} in it.")
-    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with {id} in it. Default: none.")
-    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with {id} in them.")
-    status: DottedPath = Field(description="Where in the answer the status is.")
-    done: tuple[str, ...] = Field(min_length=1, description="What the status is when the job succeeded.")
-    failed: tuple[str, ...] = Field((), description="What the status is when the job failed.")
-    progress: DottedPath | None = Field(None, description="Where in the answer the percent is, like 42 or 42%.")
-    outputs: DottedPath = Field(description="Where in the answer the addresses of the outputs are.")
-    error: DottedPath | None = Field(None, description="Where in the answer the reason of a failure is.")
-    every_seconds: float = Field(2.0, gt=0, le=600, description="Time between two questions, in seconds.")
+    method: Literal["GET", "POST"] = Field("GET", description="HTTP method of the request.")
+    path: ServicePath = Field(description="Path below base_url. It contains {id}.")
+    body: dict[str, Any] | None = Field(None, description="JSON body. It may contain {id}. Default: none.")
+    query: dict[str, str] = Field(
+        default_factory=dict, description="Query parameters of the URL. They may contain {id}."
+    )
+    status: DottedPath = Field(description="Path of the status in the response.")
+    done: tuple[str, ...] = Field(min_length=1, description="Values of the status of a completed job.")
+    failed: tuple[str, ...] = Field((), description="Values of the status of a failed job.")
+    progress: DottedPath | None = Field(
+        None, description="Path of the progress in the response, a value like 42 or 42%."
+    )
+    outputs: DottedPath = Field(description="Path of the URLs of the outputs in the response.")
+    error: DottedPath | None = Field(None, description="Path of the failure reason in the response.")
+    every_seconds: float = Field(2.0, gt=0, le=600, description="Time between two polls, in seconds.")
     patience_seconds: float = Field(
         120.0,
         ge=0,
         le=86_400,
-        description="How long it may give no good answer before the job is given up, in seconds.",
+        description="How long polls may fail before the job fails, in seconds.",
     )
 
     @model_validator(mode="after")
@@ -76,12 +80,14 @@ class HttpPoll(Section):
 
 
 class HttpCancel(Section):
-    """How a job that nobody wants any more is ended."""
+    """How a job is canceled."""
 
-    method: Literal["POST", "PUT", "DELETE", "GET"] = Field("POST", description="The request's method.")
-    path: ServicePath = Field(description="Where below base_url it is sent, with {id} in it.")
-    body: dict[str, Any] | None = Field(None, description="The JSON that is sent, with {id} in it. Default: none.")
-    query: dict[str, str] = Field(default_factory=dict, description="Parameters of the address, with {id} in them.")
+    method: Literal["POST", "PUT", "DELETE", "GET"] = Field("POST", description="HTTP method of the request.")
+    path: ServicePath = Field(description="Path below base_url. It contains {id}.")
+    body: dict[str, Any] | None = Field(None, description="JSON body. It may contain {id}. Default: none.")
+    query: dict[str, str] = Field(
+        default_factory=dict, description="Query parameters of the URL. They may contain {id}."
+    )
 
     @model_validator(mode="after")
     def _placeholders_are_known(self) -> Self:
@@ -90,35 +96,43 @@ class HttpCancel(Section):
 
 
 class HttpDownload(Section):
-    """How what a job made is fetched."""
+    """How the outputs of a job are fetched."""
 
     types: tuple[str, ...] = Field(
-        ("image/*", "video/*", "audio/*"), min_length=1, description="Media types an output may be; by its bytes."
+        ("image/*", "video/*", "audio/*"),
+        min_length=1,
+        description="Allowed media types of an output, detected from its bytes.",
     )
-    max_files: int = Field(20, ge=1, le=1000, description="Most outputs of one job.")
+    max_files: int = Field(20, ge=1, le=1000, description="Largest number of outputs of one job.")
     max_bytes: int = Field(1_073_741_824, ge=1, description="Largest output, in bytes.")
-    limit_seconds: float = Field(300.0, gt=0, le=86_400, description="Longest time one download may take, in seconds.")
+    limit_seconds: float = Field(300.0, gt=0, le=86_400, description="Timeout of one download, in seconds.")
     send_headers: bool = Field(
-        False, description="Whether the headers are sent there too, where an address is on base_url's own host."
+        False, description="Whether the headers are also sent with a download from the host of base_url."
     )
 
 
 class HttpProviderConfig(Section):
-    base_url: WebAddress = Field(description="Address of the service's API.")
-    secret: SecretStr | None = Field(None, description="Its key or token; {secret} in headers stands for it.")
-    headers: dict[HeaderName, SecretStr] = Field(
-        default_factory=dict, description="Headers of every request, like Authorization = 'Bearer {secret}'."
+    base_url: WebAddress = Field(description="URL of the service's API.")
+    secret: SecretStr | None = Field(
+        None, description="Key or token of the service. It replaces {secret} in the headers."
     )
-    actions: dict[ActionName, HttpAction] = Field(min_length=1, description="What it can do, like txt2img.")
-    poll: HttpPoll = Field(description="How it is asked how far a job is.")
-    cancel: HttpCancel | None = Field(None, description="How a job is ended early. Default: it runs on for nobody.")
+    headers: dict[HeaderName, SecretStr] = Field(
+        default_factory=dict, description="Headers of every request, for example Authorization = 'Bearer {secret}'."
+    )
+    actions: dict[ActionName, HttpAction] = Field(min_length=1, description="Actions by name, for example txt2img.")
+    poll: HttpPoll = Field(description="How the status of a job is polled.")
+    cancel: HttpCancel | None = Field(
+        None, description="How a job is canceled. Default: a canceled job keeps running at the service."
+    )
     download: HttpDownload = Field(default_factory=HttpDownload, description="How outputs are fetched.")
     free: bool = Field(
-        False, description="Whether its jobs cost nothing. Otherwise its tasks need a price in `tasks.costs`."
+        False, description="Whether the service is free. Otherwise its tasks need a price in `tasks.costs`."
     )
-    max_concurrent: int = Field(1, ge=1, le=100_000, description="Most jobs it gets at once, from all machines.")
-    limit_seconds: int = Field(900, ge=1, le=86_400, description="Longest time one job may take, in seconds.")
-    request_seconds: float = Field(30.0, gt=0, le=600, description="Longest time one request may take, in seconds.")
+    max_concurrent: int = Field(
+        1, ge=1, le=100_000, description="Largest number of concurrent jobs, across all machines."
+    )
+    limit_seconds: int = Field(900, ge=1, le=86_400, description="Timeout of one job, in seconds.")
+    request_seconds: float = Field(30.0, gt=0, le=600, description="Timeout of one request, in seconds.")
 
     @field_validator("base_url")
     @classmethod

@@ -25,6 +25,7 @@ from callsheet.providers.parameters import parameter_problems, with_defaults
 from callsheet.providers.payload_forms import parameters_schema
 from callsheet.providers.service_calls import Service
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.forms import REQUIRED
 
 SUBMIT_ATTEMPTS: Final = 3
 DOWNLOAD_ATTEMPTS: Final = 3
@@ -69,7 +70,10 @@ class HttpProvider:
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._config.needs_secret:
-            yield FieldProblem("provider", f"is not set up: set CALLSHEET_PROVIDERS__HTTP__{self.name.upper()}__SECRET")
+            yield FieldProblem(
+                "provider",
+                f"The provider is not configured. Set CALLSHEET_PROVIDERS__HTTP__{self.name.upper()}__SECRET.",
+            )
         yield from problems_of(self._config.actions[generation.action], generation)
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
@@ -90,7 +94,7 @@ class HttpProvider:
         try:
             async with asyncio.timeout(self._config.limit_seconds):
                 job_id = await self._taken(action, values)
-                say(0.0, f"{self.name} took it")
+                say(0.0, f"{self.name} accepted the request")
                 status, urls = await self._finished(job_id, say)
                 files = await self._downloaded(urls, directory)
         except TimeoutError:
@@ -136,7 +140,7 @@ class HttpProvider:
         # One of dots alone would lead to another address than the one it stands in; half a character can stand in none.
         if not text.strip(".") or len(text) > LONGEST_ID or not text.isprintable():
             reason = self._service.reason_in(answer, self._config.poll.error)
-            message = f"{self.name} took the request and gave no id{f': {reason}' if reason else '.'}"
+            message = f"{self.name} accepted the request but returned no id{f': {reason}' if reason else '.'}"
             raise ProviderError("provider_answer", message, details={"provider": self.name, "path": action.id})
         return text
 
@@ -172,13 +176,13 @@ class HttpProvider:
     def _status_in(self, answer: Any) -> str:
         [found, *_] = [*dug(answer, self._config.poll.status), None]
         if not isinstance(found, str | int | bool):
-            raise ProviderUnavailable(self.name, f"{self.name} does not say how far the job is.")
+            raise ProviderUnavailable(self.name, f"{self.name} does not report the job's progress.")
         text = str(found).lower() if isinstance(found, bool) else str(found)
         return text if len(text) <= 100 else f"{text[:99]}…"
 
     def _failed(self, answer: Any, status: str) -> ProviderError:
         reason = self._service.reason_in(answer, self._config.poll.error)
-        message = f"{self.name} could not make it{f': {reason}' if reason else '.'}"
+        message = f"{self.name} failed{f': {reason}' if reason else '.'}"
         return ProviderError("provider_failed", message, details={"provider": self.name, "status": status})
 
     def _urls_in(self, answer: Any) -> list[str]:
@@ -187,14 +191,16 @@ class HttpProvider:
         if not urls:
             raise ProviderError("no_output", f"{self.name} ended without a result.", details=details)
         if len(urls) > self._config.download.max_files:
-            raise ProviderError("too_many_outputs", f"{self.name} made more than is accepted.", details=details)
+            raise ProviderError(
+                "too_many_outputs", f"{self.name} returned more outputs than are accepted.", details=details
+            )
         try:
             found = [urljoin(f"{self._config.base_url}/", url) for url in urls]
             usable = all(urlsplit(url).scheme in ("http", "https") for url in found)
         except ValueError:
             usable = False
         if not usable:
-            message = f"{self.name} named an address that must not be fetched."
+            message = f"{self.name} returned a URL that must not be fetched."
             raise ProviderError("output_refused", message, details=details)
         return found
 
@@ -250,12 +256,12 @@ def values_of(action: HttpAction, generation: Generation) -> dict[str, Any]:
 def problems_of(action: HttpAction, generation: Generation) -> Iterator[FieldProblem]:
     """What is wrong with it, by fields like `params.width`."""
     if action.prompt_required and not generation.prompt.strip():
-        yield FieldProblem("prompt", "is required")
+        yield FieldProblem("prompt", REQUIRED)
     if len(generation.prompt) > action.longest_prompt:
-        yield FieldProblem("prompt", f"should have at most {action.longest_prompt} characters")
+        yield FieldProblem("prompt", f"The prompt must have at most {action.longest_prompt} characters.")
     yield from parameter_problems(action.params, generation.action, generation.params)
     path = filled_path(action.path, {}, values_of(action, generation)).partition("?")[0]
     for name in [*placeholders(action.path)][:1]:
         # A step up would have another address called with our key.
         if {".", ".."} & set(path.split("/")):
-            yield FieldProblem(name, "is part of an address there, and cannot be dots alone")
+            yield FieldProblem(name, "The value is a part of the service's URL. It must not be `.` or `..`.")

@@ -9,11 +9,11 @@ from callsheet.toolbox.sections import Section, WebAddress
 
 class LightboxProviderConfig(Section):
     url: WebAddress | None = Field(
-        None, description="Address of a Lightbox or ComfyUI engine. Default: none, it is not used."
+        None, description="URL of a Lightbox or ComfyUI engine. Default: none, and the provider is not used."
     )
     allow_graphs: bool = Field(
-        False, description="Whether users may send graphs of their own, which can use every node the engine has."
+        False, description="Whether users may send their own graphs, which can use every node of the engine."
     )
-    max_concurrent: int = Field(1, ge=1, le=1000, description="Most jobs it gets at once, from all machines together.")
-    limit_seconds: int = Field(600, ge=1, le=86_400, description="Longest time one run may take, in seconds.")
-    max_input_bytes: int = Field(52_428_800, ge=1, description="Largest picture fetched for img2img, in bytes.")
+    max_concurrent: int = Field(1, ge=1, le=1000, description="Largest number of concurrent jobs, across all machines.")
+    limit_seconds: int = Field(600, ge=1, le=86_400, description="Timeout of one run, in seconds.")
+    max_input_bytes: int = Field(52_428_800, ge=1, description="Largest image that is fetched for img2img, in bytes.")

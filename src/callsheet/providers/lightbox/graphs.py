@@ -10,6 +10,7 @@ from callsheet.providers.engine import EngineError, Graph
 from callsheet.providers.media import Generation
 from callsheet.providers.parameters import Parameter, Parameters, parameter_problems, with_defaults
 from callsheet.wire.errors import FieldProblem
+from callsheet.wire.forms import REQUIRED
 
 TXT2IMG: Final = "txt2img"
 IMG2IMG: Final = "img2img"
@@ -41,7 +42,7 @@ def problems_of(generation: Generation) -> Iterator[FieldProblem]:
         yield from _problems_of_graph(generation.params)
         return
     if not generation.prompt.strip():
-        yield FieldProblem("prompt", "is required")
+        yield FieldProblem("prompt", REQUIRED)
     yield from parameter_problems(PARAMETERS[generation.action], generation.action, generation.params)
 
 
@@ -79,12 +80,14 @@ def graph_of(generation: Generation, picture: str | None) -> tuple[Graph, str | 
 
 def _problems_of_graph(params: Mapping[str, Any]) -> Iterator[FieldProblem]:
     for name in params.keys() - set(GRAPH_PARAMS):
-        yield FieldProblem(f"params.{name[:100]}", f"is not a parameter of graph; they are: {', '.join(GRAPH_PARAMS)}")
+        yield FieldProblem(
+            f"params.{name[:100]}", f"The action graph has no such parameter. Available: {', '.join(GRAPH_PARAMS)}."
+        )
     node = params.get("output_node")
     if node is not None and not isinstance(node, str):
-        yield FieldProblem("params.output_node", "should be text")
+        yield FieldProblem("params.output_node", "The value must be a text.")
     if params.get("graph") is None:
-        yield FieldProblem("params.graph", "is required")
+        yield FieldProblem("params.graph", REQUIRED)
         return
     try:
         graph = checked_graph(params["graph"])
@@ -93,7 +96,7 @@ def _problems_of_graph(params: Mapping[str, Any]) -> Iterator[FieldProblem]:
         yield FieldProblem("params.graph", wrong.message)
         return
     if isinstance(node, str) and node not in graph:
-        yield FieldProblem("params.output_node", "is no node of the graph")
+        yield FieldProblem("params.output_node", "The graph has no such node.")
 
 
 def _node(class_type: str, **inputs: Any) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Lightbox:
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._engine is None:
-            yield FieldProblem("provider", "is not set up: set CALLSHEET_PROVIDERS__LIGHTBOX__URL")
+            yield FieldProblem("provider", "The provider is not configured. Set CALLSHEET_PROVIDERS__LIGHTBOX__URL.")
         yield from problems_of(generation)
 
     def concurrency(self, generation: Generation) -> Concurrency | None:
@@ -78,7 +78,7 @@ class Lightbox:
             await self._engine.close()
 
     async def generate(self, generation: Generation, directory: Path, say: SayProgress) -> Made:
-        assert self._engine is not None, "a task for an engine that is not set up is refused before it runs"
+        assert self._engine is not None, "a task for an engine that is not configured is refused before it runs"
         run_id = str(uuid.uuid4())
         try:
             async with asyncio.timeout(self._config.limit_seconds):
@@ -124,7 +124,7 @@ class Lightbox:
             # The user's address, not the engine, is at fault: that must not open the engine's breaker.
             raise ProviderError(
                 "input_unreadable",
-                f"The picture could not be used: {wrong.message}",
+                f"The image could not be used: {wrong.message}",
                 # Our own storage comes back.
                 retryable=is_own and wrong.retryable,
                 details=wrong.details,

@@ -28,38 +28,48 @@ ModelName = Annotated[str, AfterValidator(_is_a_model)]
 
 class ReplicateModel(Section):
     model: ModelName = Field(
-        description="owner/name, owner/name:version, the version alone, or deployments/owner/name. "
-        "Only Replicate's official models do without a version."
+        description="Model: owner/name, owner/name:version, the version alone, or deployments/owner/name. Only "
+        "Replicate's official models need no version."
     )
     inputs: dict[InputName, InputName | Literal[""]] = Field(
         default_factory=dict,
-        description='What the model calls its inputs, like {"prompt": "text"}, where it is not what we call them. '
-        "Empty: it is not sent.",
+        description='Names of the model\'s inputs if they differ from Callsheet\'s, for example {"prompt": "text"}. '
+        "Empty: the input is not sent.",
     )
     fixed: dict[InputName, JsonValue] = Field(
-        default_factory=dict, description="Inputs that are always the same; nobody else can say them."
+        default_factory=dict, description="Inputs with a fixed value. Users cannot set them."
     )
     max_concurrent: int | None = Field(
-        None, ge=1, le=100_000, description="Most of its jobs at once. Default: only the limit of all models together."
+        None,
+        ge=1,
+        le=100_000,
+        description="Largest number of concurrent jobs of the model. Default: only the limit of all models together.",
     )
 
 
 class ReplicateConfig(Section):
-    token: SecretStr | None = Field(None, description="Replicate's API token. Default: none, it is not used.")
-    url: WebAddress = Field("https://api.replicate.com/v1", description="Address of its API.")
+    token: SecretStr | None = Field(
+        None, description="Replicate's API token. Default: none, and Replicate is not used."
+    )
+    url: WebAddress = Field("https://api.replicate.com/v1", description="URL of Replicate's API.")
     webhook_secret: SecretStr | None = Field(
-        None, description="What it signs callbacks with, like whsec_…. Default: it is asked for it, once."
+        None, description="Secret that Replicate signs callbacks with (whsec_…). Default: fetched once from Replicate."
     )
     models: dict[ActionName, ReplicateModel] = Field(
         default_factory=dict,
-        description="Which model makes what, by action: static_ad, ugc_video and tts are the typed jobs, "
-        "any other name is an action of media tasks.",
+        description="Models by action: static_ad, ugc_video and tts are the typed jobs; any other name is an action "
+        "of media tasks.",
     )
-    max_concurrent: int = Field(10, ge=1, le=100_000, description="Most jobs at once of models without a limit.")
+    max_concurrent: int = Field(
+        10, ge=1, le=100_000, description="Largest number of concurrent jobs of models without their own limit."
+    )
     callback_seconds: int = Field(
-        3600, ge=30, le=86_400, description="How long its callback is waited for before a job expires, in seconds."
+        3600,
+        ge=30,
+        le=86_400,
+        description="How long a job waits for Replicate's callback before it expires, in seconds.",
     )
-    request_seconds: float = Field(30.0, gt=0, le=300, description="Longest time of one request to it, in seconds.")
+    request_seconds: float = Field(30.0, gt=0, le=300, description="Timeout of one request to Replicate, in seconds.")
 
     @field_validator("url")
     @classmethod

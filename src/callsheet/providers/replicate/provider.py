@@ -60,13 +60,15 @@ class Replicate:
 
     def problems(self, generation: Generation) -> Iterable[FieldProblem]:
         if self._config.token is None:
-            yield FieldProblem("provider", f"is not set up: {NOT_SET_UP}")
+            yield FieldProblem("provider", f"The provider is not configured: {NOT_SET_UP}.")
         fixed = self._config.models[generation.action].fixed
         for name in generation.params:
             if not re.fullmatch(INPUT_NAME, name):
-                yield FieldProblem(f"params.{name[:100]}", "is no name of an input: letters, digits and underscores")
+                yield FieldProblem(
+                    f"params.{name[:100]}", "The name of an input must be letters, digits and underscores."
+                )
             elif name in fixed:
-                yield FieldProblem(f"params.{name}", "is always the same here and cannot be set")
+                yield FieldProblem(f"params.{name}", "This input has a fixed value and cannot be set.")
 
     def concurrency(self, generation: Generation) -> Concurrency:
         own = self._config.models[generation.action].max_concurrent
@@ -128,7 +130,7 @@ class Replicate:
         try:
             return prediction_of(json.loads(body))
         except (ValueError, RecursionError):
-            raise CallbackRefused("it is signed, and no prediction") from None
+            raise CallbackRefused("the signature is valid, but the body is not a prediction") from None
 
     async def _latest(self) -> AsyncIterator[dict[str, Any]]:
         """Predictions as the list shows them, newest first, as far back as an attempt can have been."""
@@ -176,17 +178,17 @@ class Replicate:
         try:
             return key_of(answer["key"])
         except (ValueError, KeyError, TypeError, AttributeError):
-            raise ProviderUnavailable(NAME, "Replicate does not say what it signs with.") from None
+            raise ProviderUnavailable(NAME, "Replicate did not return its signing secret.") from None
 
     def _prediction(self, body: object) -> Prediction:
         try:
             return prediction_of(body)
         except (ValueError, RecursionError):
-            raise ProviderUnavailable(NAME, "Replicate does not answer as it should.") from None
+            raise ProviderUnavailable(NAME, "Replicate returned an unexpected response.") from None
 
     async def _call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
         if self._config.token is None:
-            raise ProviderError("provider_not_set_up", f"Replicate is not set up: {NOT_SET_UP}.")
+            raise ProviderError("provider_not_set_up", f"Replicate is not configured: {NOT_SET_UP}.")
         return await self._service.call(method, path, body)
 
 
@@ -217,7 +219,7 @@ def input_of(model: ReplicateModel, generation: Generation) -> dict[str, Any]:
 def _checked(provider_job_id: str) -> str:
     """It becomes part of an address."""
     if not is_prediction_id(provider_job_id):
-        raise ProviderError("provider_not_found", "That is no id of a prediction.", details={"status": 404})
+        raise ProviderError("provider_not_found", "This is not the id of a prediction.", details={"status": 404})
     return provider_job_id
 
 

@@ -45,9 +45,9 @@ class AwsAsgOptions(BaseModel):
     on_demand_group: Line | None = Field(
         None, description="Second group for the on-demand workers; the first one then holds the spot workers."
     )
-    region: Annotated[str, AfterValidator(fits(r"[a-z0-9-]{1,32}", "should be like eu-central-1"))] | None = Field(
-        None, description="Region of the groups. Default: fleet.asg_region, or that of the AWS chain."
-    )
+    region: (
+        Annotated[str, AfterValidator(fits(r"[a-z0-9-]{1,32}", "Use a region, for example eu-central-1."))] | None
+    ) = Field(None, description="Region of the groups. Default: fleet.asg_region, or that of the AWS chain.")
     sets_distribution: bool = Field(
         False, description="Write the fleet's spot share into the group's mixed instances policy."
     )

@@ -50,7 +50,7 @@ Name = Annotated[
     AfterValidator(
         fits(
             r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?",
-            "should be lower-case letters, digits, dots and dashes, 253 at most, as names in Kubernetes are",
+            "Use a Kubernetes name: 1 to 253 lower-case letters, digits, dots and dashes.",
         )
     ),
 ]

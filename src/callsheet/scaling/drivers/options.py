@@ -40,5 +40,5 @@ def read_options(model: type[Options], fleet: ScaledFleet) -> Options:
         return checked_options(model, fleet.options)
     except OptionError as error:
         raise DriverError(
-            f"The scaling options of the fleet {fleet.slug} cannot be used: {error.option} {error.reason}."
+            f"The scaling options of the fleet {fleet.slug} cannot be used: {error.option}: {error.reason}"
         ) from None

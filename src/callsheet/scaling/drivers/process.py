@@ -66,10 +66,13 @@ class ProcessOptions(BaseModel):
     engine_urls: tuple[WebAddress, ...] = Field(
         (), max_length=1000, description="URL of the engine of each agent. Default: engine.url for all of them."
     )
-    gpus: tuple[Annotated[str, AfterValidator(fits(r"[A-Za-z0-9,./-]{1,200}", "should be like 0 or 0,1"))], ...] = (
-        Field(
-            (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
-        )
+    gpus: tuple[
+        Annotated[
+            str, AfterValidator(fits(r"[A-Za-z0-9,./-]{1,200}", "Use one or more GPU numbers, for example 0 or 0,1."))
+        ],
+        ...,
+    ] = Field(
+        (), max_length=1000, description="CUDA_VISIBLE_DEVICES of each agent. Default: that of the control plane."
     )
     leaves_with_control_plane: bool = Field(False, description="End the agents when the control plane ends.")
 

@@ -1,0 +1,60 @@
+"""Texts of errors: the reason of a field is a whole sentence, and no text names the field twice."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import BaseModel, Field, ValidationError
+
+from callsheet.wire.catalog import SubmitEffectJob
+from callsheet.wire.errors import FieldProblem, InvalidRequest, sentences
+from callsheet.wire.forms import reason_of
+
+
+def test_a_sentence_that_names_the_field_has_no_name_in_front() -> None:
+    assert str(FieldProblem("video_id", "Send either video_id or input_file_id.")) == (
+        "Send either video_id or input_file_id."
+    )
+    assert str(FieldProblem("slug", "This slug is already in use.")) == "This slug is already in use."
+
+
+@pytest.mark.parametrize("field", ["steps.0.slug", "id", "body.slug"])
+def test_any_other_sentence_has_the_name_in_front(field: str) -> None:
+    assert str(FieldProblem(field, "This slug is already in use; see ids.")) == (
+        f"{field}: This slug is already in use; see ids."
+    )
+
+
+def test_an_error_has_the_sentences_of_the_first_three_fields() -> None:
+    problems = [FieldProblem(name, "This field is required.") for name in ("a1", "b1", "c1", "d1")]
+    expected = "a1: This field is required. b1: This field is required. c1: This field is required."
+    assert sentences(problems) == InvalidRequest.of(problems).detail == expected
+    assert InvalidRequest.of(problems).errors == tuple(problems)
+
+
+class _Form(BaseModel, extra="forbid"):
+    text: str = Field("", max_length=3)
+    many: list[int] = Field([], max_length=1)
+    number: int = Field(1, ge=1)
+    needed: str = ""
+
+
+@pytest.mark.parametrize(
+    ("values", "reason"),
+    [
+        ({"text": "long"}, "The text must have at most 3 characters."),
+        ({"many": [1, 2]}, "The list must have at most 1 item after validation, not 2."),
+        ({"number": 0}, "The value must be greater than or equal to 1."),
+        ({"number": "x"}, "The value must be a valid integer, unable to parse string as an integer."),
+        ({"other": 1}, "This request has no such field. Check the spelling, or leave it out."),
+    ],
+)
+def test_errors_of_pydantic_are_sentences(values: dict[str, object], reason: str) -> None:
+    with pytest.raises(ValidationError) as invalid:
+        _Form.model_validate(values)
+    assert reason_of(invalid.value.errors()[0]) == reason
+
+
+def test_a_missing_field_is_named_as_required() -> None:
+    with pytest.raises(ValidationError) as invalid:
+        SubmitEffectJob.model_validate({})
+    assert "This field is required." in {reason_of(error) for error in invalid.value.errors()}

@@ -1,0 +1,141 @@
+"""Fails on words that docs/style.md replaces, in everything that people read. Part of `make lint`."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).parents[1]
+STYLE = ROOT / "docs" / "style.md"
+ROW = re.compile(r"^\| (?P<left>[^|]+?) \| (?P<right>[^|]+?) \|$", re.MULTILINE)
+CODE = re.compile(r"`[^`\n]+`")
+FENCE = re.compile(r"^ *```.*?^ *```", re.MULTILINE | re.DOTALL)
+LINK_TARGET = re.compile(r"\]\([^)\s]*\)")
+# Texts of the web application are string literals in TypeScript; `${…}` is code.
+LITERAL = re.compile(r"\"(?:[^\"\\\n]|\\.)*\"|'(?:[^'\\\n]|\\.)*'|`(?:[^`\\]|\\.)*`")
+INSERTED = re.compile(r"\$\{[^}]*\}")
+COMMENT = re.compile(r"//.*$|/\*.*?\*/", re.MULTILINE | re.DOTALL)
+SQL_COMMENT = re.compile(r"--.*$", re.MULTILINE)
+
+
+class Text(NamedTuple):
+    line: int
+    words: str
+
+
+class Words:
+    """The word list: what is replaced, and the phrases in which it is allowed."""
+
+    def __init__(self, style: str):
+        replaced, _, allowed = style.partition("These phrases are allowed")
+        self.instead = dict(_rows(replaced))
+        self._allowed = _either(phrase for phrase, _ in _rows(allowed))
+        self._replaced = _either(self.instead)
+
+    def found(self, text: str) -> list[tuple[int, str]]:
+        """Each replaced word with its offset."""
+        allowed = [match.span() for match in self._allowed.finditer(text)]
+        return [
+            (match.start(), " ".join(match[0].lower().split()))
+            for match in self._replaced.finditer(text)
+            if not any(start <= match.start() and match.end() <= end for start, end in allowed)
+        ]
+
+
+def _rows(table: str) -> Iterator[tuple[str, str]]:
+    for row in ROW.finditer(table):
+        if row["left"] not in ("do not write", "allowed") and "---" not in row["left"]:
+            yield from ((phrase.strip(), row["right"]) for phrase in row["left"].split(","))
+
+
+def _either(phrases: Iterable[str]) -> re.Pattern[str]:
+    # The longest first, and line breaks between the words of a phrase count as blanks.
+    patterns = [r"\s+".join(map(re.escape, phrase.split())) for phrase in sorted(phrases, key=len, reverse=True)]
+    return re.compile(rf"(?<![\w-])(?:{'|'.join(patterns)})(?![\w-])", re.IGNORECASE)
+
+
+def markdown_texts(source: str) -> Iterator[Text]:
+    yield Text(1, without_code(source))
+
+
+def without_code(source: str) -> str:
+    """The same number of lines, without code and link targets."""
+    for code in (FENCE, CODE, LINK_TARGET):
+        source = code.sub(lambda match: "\n" * match[0].count("\n"), source)
+    return source
+
+
+def python_texts(source: str) -> Iterator[Text]:
+    """String literals with more than one word (docstrings too), and comments."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value.strip():
+            yield Text(node.lineno, without_code(node.value))
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield Text(token.start[0], CODE.sub("", token.string))
+
+
+def sql_texts(source: str) -> Iterator[Text]:
+    for comment in SQL_COMMENT.finditer(source):
+        if not re.match(r"-- (name|database|owns):", comment[0]):
+            yield Text(source.count("\n", 0, comment.start()) + 1, CODE.sub("", comment[0]))
+
+
+def typescript_texts(source: str) -> Iterator[Text]:
+    source = COMMENT.sub(lambda match: "\n" * match[0].count("\n"), source)
+    for literal in LITERAL.finditer(source):
+        yield Text(source.count("\n", 0, literal.start()) + 1, INSERTED.sub("", literal[0]))
+
+
+def toml_texts(source: str) -> Iterator[Text]:
+    for number, line in enumerate(source.splitlines(), start=1):
+        yield Text(number, CODE.sub("", line.partition("=")[2]))
+
+
+READERS = {
+    ".md": markdown_texts,
+    ".py": python_texts,
+    ".sql": sql_texts,
+    ".ts": typescript_texts,
+    ".toml": toml_texts,
+}
+PLACES = (
+    "README.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "docs/**/*.md",
+    "src/callsheet/**/*.py",
+    "src/callsheet/**/*.sql",
+    "src/callsheet/plumbing/openapi_texts.toml",
+    "web/README.md",
+    "web/src/texts/*.ts",
+)
+
+
+def files() -> list[Path]:
+    return sorted({file for place in PLACES for file in ROOT.glob(place) if file != STYLE})
+
+
+def violations(words: Words, file: Path) -> Iterator[str]:
+    for text in READERS[file.suffix](file.read_text(encoding="utf-8")):
+        for offset, word in words.found(text.words):
+            line = text.line + text.words.count("\n", 0, offset)
+            yield f"{file.relative_to(ROOT)}:{line}: {word!r}: write instead: {words.instead[word]}"
+
+
+def main() -> int:
+    words = Words(STYLE.read_text(encoding="utf-8"))
+    found = [line for file in files() for line in violations(words, file)]
+    for line in found:
+        print(line)  # noqa: T201
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
