@@ -248,7 +248,9 @@ class PollAnswer(WorkerAnswer):
 class ReportedProgress(WorkerRequest):
     percent: float | None = Field(None, description="Progress from 0 to 100.")
     message: Reason | None = None
-    elapsed_ms: float | None = Field(None, description="Seconds since the start of the run, by the worker's clock.")
+    elapsed_ms: float | None = Field(
+        None, description="Milliseconds since the start of the run, by the worker's clock."
+    )
 
 
 class Preview(WorkerRequest):
