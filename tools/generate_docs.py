@@ -49,7 +49,7 @@ port = 9000
 A setting that may have no value takes `null` or `none`: `CALLSHEET_FLEET__AUDIT_LOG_DAYS=null`, or
 `audit_log_days = "null"` in the file.
 
-A value that cannot be used, and a name that is no setting, stop the start with a sentence that says which and why.
+A value that cannot be used, and a name that is not a setting, stop the start with a sentence that says which and why.
 `callsheet settings` lists the values in force, secrets left out.
 
 ## Which installation a command works on
@@ -77,7 +77,7 @@ directory.
 ERRORS_INTRODUCTION = """\
 # Errors
 
-A request that is refused is answered with `application/problem+json` (RFC 9457):
+A refused request gets a response of type `application/problem+json` (RFC 9457):
 
 ```json
 {
@@ -91,9 +91,9 @@ A request that is refused is answered with `application/problem+json` (RFC 9457)
 }
 ```
 
-Match on `code`: it stays. The texts may be reworded. `errors` names each field and what is wrong with it; some codes
+Match on `code`: it stays. The texts may change. `errors` names each field and what is wrong with it; some codes
 add members of their own, such as `limit_bytes` or `retry_after_seconds`. `request_id` is also in the header
-`X-Request-Id` and in the log, so that the two can be brought together.
+`X-Request-Id` and in the log, so that you can find the request in the log.
 """
 
 STATES_INTRODUCTION = """\
@@ -116,7 +116,7 @@ LIGHTBOX_INTRODUCTION = """\
 # The nodes of Lightbox
 
 Lightbox (`callsheet lightbox`) runs graphs in ComfyUI's API format. Nodes named as ComfyUI's take and give the same,
-so a graph of these alone runs on both; those whose name begins with `Lightbox` are its own. Pictures and sound flow
+so a graph of these alone runs on both; those whose name begins with `Lightbox` are its own. Images and sound flow
 frame by frame from the file that is read to the file that is written, however long a video is.
 
 Each input is shown with its default or its choices; *(optional)* ones may be left out. Nodes that save are marked.
@@ -282,7 +282,7 @@ def states_page() -> str:
 
 
 TABLE_INTRODUCTION = """\
-`NAME` stands for a name of your choice. A variable works here too: `providers.http.leonardo.secret` is
+`NAME` is a name of your choice. A variable works here too: `providers.http.leonardo.secret` is
 `CALLSHEET_PROVIDERS__HTTP__LEONARDO__SECRET`.
 """
 TABLE_COLUMNS = ("in TOML", "default", "allowed", "what it does")

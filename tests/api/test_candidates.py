@@ -181,7 +181,7 @@ async def test_what_cannot_be_compared_is_refused_with_the_field_and_the_reason(
     theirs = await stranger.tree.candidate()
     for winner, loser, field, reason in (
         (base, base, "loser_id", "two different candidates"),
-        (base, child, "loser_id", "another step"),
+        (base, child, "loser_id", "different steps"),
         (base, uuid7(), "loser_id", "no such candidate"),
         (theirs, base, "winner_id", "no such candidate"),
     ):

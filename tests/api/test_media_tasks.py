@@ -132,7 +132,7 @@ async def test_a_page_instead_of_a_picture_fails_the_task_and_gives_the_tokens_b
     service.outputs = [service.file("picture.png", HTML)]
     shown = await house.ended(ann, await house.submit(ann, "media", asked("leonardo")), "failed")
     assert (shown["error"]["type"], shown["retry_count"]) == ("output_not_media", 0)
-    assert shown["error"]["message"].startswith("leonardo answered with something else")
+    assert shown["error"]["message"].startswith("leonardo returned something else")
     assert await house.balance(ann) == 100
 
 

@@ -165,11 +165,11 @@ async def test_what_fails_elsewhere_costs_nothing_here(agency: Agency) -> None:
 @pytest.mark.parametrize(
     ("kind", "body", "file", "reason"),
     [
-        ("static-ad", {"product": {"title": "Lamp"}}, None, "answered with text and delivered no image"),
+        ("static-ad", {"product": {"title": "Lamp"}}, None, "returned text and delivered no image"),
         ("static-ad", {"product": {"title": "Lamp"}}, "film.mp4", "delivered video/mp4 and no image"),
-        ("video", {"script": "Look."}, None, "answered with text and delivered no video"),
+        ("video", {"script": "Look."}, None, "returned text and delivered no video"),
         ("video", {"script": "Look."}, "picture.png", "delivered image/png and no video"),
-        ("tts", {"text": "Hello."}, None, "answered with text and delivered no audio"),
+        ("tts", {"text": "Hello."}, None, "returned text and delivered no audio"),
         ("tts", {"text": "Hello."}, "picture.png", "delivered image/png and no audio"),
     ],
 )

@@ -206,7 +206,7 @@ async def test_an_object_that_is_not_what_was_declared_is_refused_and_may_be_rep
     # Written past the signed address, which would have refused most of it.
     await studio.plane.storage.put(row["path"], content, content_type="video/mp4")
     problem = assert_refused(await studio.confirm(created["file"]), 422, "content_mismatch", field)
-    assert "Upload the right bytes to the same address" in problem["detail"]
+    assert "Upload the right bytes to the same URL" in problem["detail"]
     assert (await studio.file_rows())[0]["status"] == "pending"
     assert (await studio.send(created)).status_code == 200
     assert (await studio.confirm(created["file"])).status_code == 200

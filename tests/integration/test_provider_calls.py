@@ -341,8 +341,8 @@ class TestRefusals:
             ({"secret": OTHER_SECRET}, "signature"),
             ({"age_seconds": 900}, "seconds ago"),
             ({"age_seconds": -900}, ""),
-            ({"body": b"{}"}, "no prediction"),
-            ({"body": b"\xff"}, "no prediction"),
+            ({"body": b"{}"}, "not a prediction"),
+            ({"body": b"\xff"}, "not a prediction"),
         ],
     )
     async def test_what_is_not_the_providers_or_too_old_is_refused_and_noted(
@@ -419,9 +419,9 @@ class TestOutputs:
     @pytest.mark.parametrize(
         ("name", "message"),
         [
-            ("page.png", "no picture"),
-            ("page.html", "no picture"),
-            ("words.txt", "no picture"),
+            ("page.png", "not an image"),
+            ("page.html", "not an image"),
+            ("words.txt", "not an image"),
             ("empty.png", "empty"),
             ("missing.png", "404"),
             ("huge.png", "larger"),

@@ -168,7 +168,7 @@ async def test_a_job_without_a_picture_is_a_strike_and_was_paid_for(shoot: Shoot
     run = await shoot.shown(run)
     assert (run.status, run.reason, run.candidates) == (RunStatus.PAUSED, RunReason.BASE_FAILED, 0)
     assert (run.spent, await shoot.core.balance(shoot.ann)) == (30, 970)
-    assert "made no picture" in (run.reason_detail or "")
+    assert "made no image" in (run.reason_detail or "")
 
 
 async def test_what_is_no_picture_is_nobodys_parent_and_holds_up_nobody(shoot: Shoot) -> None:

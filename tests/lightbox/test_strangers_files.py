@@ -83,7 +83,7 @@ async def test_a_file_that_names_others_does_not_have_them_read(
     }
     for name, text in playlists.items():
         (engine.folders.input / name).write_text(text)
-        assert f"{name} is not of a kind that is taken" in error_of(await render(client, video_saved(name)))
+        assert f"{name} is not of an accepted type" in error_of(await render(client, video_saved(name)))
     assert (await render(client, video_saved("other.mp4")))["status"]["status_str"] == "success"
 
 

@@ -78,7 +78,7 @@ def admin_workflow_router(catalog: CatalogRoom, authentication: Authentication) 
     @router.get("")
     async def list_workflows(
         is_active: bool | None = Query(None, description="Only those that are switched on, or off."),
-        with_actors: bool = Query(False, description="Also those that stand for actors: `actor:…`."),
+        with_actors: bool = Query(False, description="Also the workflows of actors: `actor:…`."),
         cursor: int | None = Query(None, ge=1, le=2**62, description="`next_cursor` of the page before."),
         limit: int = LIMIT,
     ) -> Page[WorkflowSummary]:

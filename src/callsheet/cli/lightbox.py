@@ -36,7 +36,7 @@ def lightbox(
         False, "--probes", help="Add nodes that sleep, fail and block on purpose, to test a client (lightbox.probes)."
     ),
 ) -> None:
-    """Run an engine that speaks ComfyUI's API and renders pictures and video on the CPU, without models.
+    """Run an engine that speaks ComfyUI's API and renders images and videos on the CPU, without models.
 
     A worker beside it drives it as it would ComfyUI: COMFYUI_BASE_URL=http://127.0.0.1:8188 callsheet worker.
     Its nodes are listed at /object_info and in docs/lightbox.md. There is no login: listen on this machine only.

@@ -50,7 +50,9 @@ def admin_worker_router(workers: Workers, authentication: Authentication) -> API
     async def list_workers(
         fleet: Slug | None = Query(None, description="Only workers of fleets of this slug."),
         stage: Slug | None = Query(None, description="Only workers of this stage."),
-        live: bool | None = Query(None, description="Only those seen in the last 90 seconds, or only the others."),
+        live: bool | None = Query(
+            None, description="Only workers seen (true) or not seen (false) in the last 90 seconds."
+        ),
         approved: bool | None = Query(None, description="Only those that are approved, or only the others."),
         cursor: WorkerId | None = CURSOR,
         limit: int = LIMIT,

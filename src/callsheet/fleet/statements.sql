@@ -211,7 +211,7 @@ SELECT w.worker_id, w.session_id, w.registration_source, w.is_approved, w.revoke
 FROM comfyui_workers w WHERE w.worker_id = :worker_id FOR NO KEY UPDATE OF w
 
 -- name: count_other_workers
--- Those inside control planes take nobody's place.
+-- In-process workers do not count towards max_workers.
 SELECT count(*) FROM comfyui_workers
 WHERE revoked_at IS NULL AND worker_id <> :worker_id AND NOT starts_with(worker_id, :own_prefix)
 

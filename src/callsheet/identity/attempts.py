@@ -54,7 +54,7 @@ class Attempts:
         settings = self._settings
         here = self.address(address)
         await self.count({here: settings.login_attempts_per_address})
-        at_account = self.bucket("account and address", f"{neighbourhood(address)} {email}")
+        at_account = self.bucket("account-and-address", f"{neighbourhood(address)} {email}")
         await self.count({at_account: settings.login_attempts})
         everywhere = self.bucket("account", email)
         (total,) = await self._counted([everywhere])

@@ -222,7 +222,7 @@ class Authentication:
             return
         if not self._own.is_own_page(origin, request.headers.get("host", "")):
             raise CsrfFailed(
-                f"The request comes from a page of {origin[:200]!r}, which is not an address of this control plane. An "
+                f"The request comes from a page of {origin[:200]!r}, which is not a URL of this control plane. An "
                 "operator can make it one with server.public_url or server.allowed_origins."
             )
 

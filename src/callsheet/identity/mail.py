@@ -32,7 +32,7 @@ class Mailer:
             # An address such as `a,b@example.com` would be two in a plain header.
             message["To"] = Address(addr_spec=to)
         except Exception as error:
-            raise MailRefused(f"{to!r} is no address that mail can be sent to") from error
+            raise MailRefused(f"{to!r} is not an e-mail address that mail can be sent to") from error
         message["From"] = self._settings.sender or ""
         message["Subject"] = subject
         message["Date"] = formatdate(localtime=False)

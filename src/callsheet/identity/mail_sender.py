@@ -33,7 +33,7 @@ Open this link to set your password:
 
 The link works once, until {expires}. If you did not expect it, do nothing.
 """
-RESET = """Somebody asked for a new password for your account on Callsheet.
+RESET = """Someone requested a new password for your account on Callsheet.
 
 Open this link to set one:
 {link}

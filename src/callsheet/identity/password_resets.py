@@ -50,7 +50,7 @@ class PasswordResets:
         none: who it belongs to is looked up when the mail is sent."""
         limits = {
             self._attempts.bucket("reset", email): RESETS_PER_ADDRESSEE,
-            self._attempts.address(address, "reset address"): self._settings.login_attempts_per_address,
+            self._attempts.address(address, "reset-address"): self._settings.login_attempts_per_address,
         }
         await self._attempts.count(limits)
         if not self._mailer.is_configured:

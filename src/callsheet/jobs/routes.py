@@ -25,7 +25,7 @@ def job_router(room: JobsRoom, reader: JobReader, presenter: Presenter, authenti
     @router.get("")
     async def list_jobs(
         status: JobStatus | None = Query(None, description="Only jobs of this status."),
-        run_id: UUID | None = Query(None, description="Only jobs that this run of a pipeline has begun."),
+        run_id: UUID | None = Query(None, description="Only jobs of this pipeline run."),
         cursor: UUID | None = CURSOR,
         limit: int = LIMIT,
         principal: Principal = Depends(authentication.user),

@@ -23,7 +23,7 @@ Transform = Callable[[Picture], Picture]
 def check_size(width: int, height: int) -> None:
     """Before the memory is taken: the system would end the engine, not the graph that asked for too much."""
     if width * height > MOST_PIXELS:
-        raise ValueError(f"a picture of {width}x{height} has more than the {MOST_PIXELS} pixels that are taken")
+        raise ValueError(f"an image of {width}x{height} has more than the {MOST_PIXELS} pixels that are taken")
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class Frames:
     def first(self) -> Picture:
         for picture in self:
             return picture
-        raise ValueError("the batch has no pictures")
+        raise ValueError("the batch has no images")
 
     def map(self, transform: Transform, width: int | None = None, height: int | None = None) -> Frames:
         """The same pictures, changed; `width` and `height` where the change is one of size."""
@@ -69,7 +69,7 @@ class Frames:
         theirs = iter(other)
         last = next(theirs, None)
         if last is None:
-            raise ValueError("the second batch has no pictures")
+            raise ValueError("the second batch has no images")
         for mine in self:
             yield mine, last
             last = next(theirs, last)

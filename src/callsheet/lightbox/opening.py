@@ -35,7 +35,7 @@ def opened_media(path: Path) -> Iterator[InputContainer]:
     try:
         container = av.open(str(path), options=_OPENING)
     except av.error.ArgumentError:
-        raise ValueError(f"{path.name} is not of a kind that is taken, or its pictures are too large") from None
+        raise ValueError(f"{path.name} is not of an accepted type, or its images are too large") from None
     with container:
         for stream in container.streams.video:
             check_size(stream.codec_context.width, stream.codec_context.height)

@@ -20,7 +20,7 @@ from callsheet.wire.media import CreatedUpload, CreateUpload, CreateVideo, File,
 
 _PREVIEW: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The picture.",
+        "description": "The image.",
         "content": {"image/*": {"schema": {"type": "string", "format": "binary"}}},
     }
 }

@@ -90,7 +90,7 @@ def guidance_router(votes: Votes, branches: Branches, authentication: Authentica
     async def get_pair(
         run_id: UUID,
         step: str | None = STEP,
-        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is answered."),
+        seed: int | None = Query(None, ge=0, le=LARGEST_SEED, description="Default: a random one, which is returned."),
         principal: Principal = Depends(authentication.user),
     ) -> Pair:
         """Two candidates of one step to compare. Candidates with few votes and similar ELO are preferred."""

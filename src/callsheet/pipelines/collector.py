@@ -34,7 +34,7 @@ BATCH = 100
 # Whose end is listened for; the others are found by looking.
 REMEMBERED = 10_000
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-NOTHING_MADE = "The job was completed, but made no picture."
+NOTHING_MADE = "The job was completed, but made no image."
 # Over ten minutes; the job keeps its files.
 MOST_TRIES = 8
 CANNOT_BE_KEPT = "The job was completed, but its result could not be kept. What went wrong was logged."

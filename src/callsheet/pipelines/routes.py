@@ -29,7 +29,7 @@ from callsheet.wire.pipelines import (
 
 PipelineName = Annotated[str, Path(description="Id or slug of a pipeline of yours.", max_length=100)]
 BEGUN: dict[int | str, dict[str, Any]] = {
-    200: {"model": Run, "description": "The run this idempotency key was used for; nothing new was begun."}
+    200: {"model": Run, "description": "The run that was created with this idempotency key. No new run was started."}
 }
 STATUS = Query(None, description="Only runs of this status.")
 DRY_RUN = Query(False, description="Answer what would be there, and write nothing. Ids of new steps are not kept.")

@@ -79,7 +79,7 @@ def next_group(run: RunState) -> Choice:
 
 
 def _finish_first(run: RunState) -> Choice:
-    """What is nearest done. A new base only where nothing can go on and the leaves, and what is to become one, are too
+    """Depth-first. A new base only where nothing can go on and the leaves, and what is to become one, are too
     few."""
     parents = [step for step in _parents(run) if step.has_eligible]
     open_steps = [step.position for step in parents if not step.is_gated]

@@ -72,7 +72,7 @@ class Votes:
                 await SQL["move_elo"].run(connection, **names, elo_change=change, votes=1)
                 return vote_view(row), False
             earlier = await SQL["vote_on_pair"].row(connection, **names, user_id=principal.user_id)
-        assert earlier is not None, "the candidates are locked, so nobody has taken it back meanwhile"
+        assert earlier is not None, "the candidates are locked, so no request has taken it back meanwhile"
         if earlier["winner_id"] != cast.winner_id:
             raise Conflict(f"You voted the other way round. Take that vote back first: {earlier['id']}.")
         return vote_view(earlier), True

@@ -239,7 +239,7 @@ def unreachable(name: str, dsn: str, error: BaseException) -> str:
         case asyncpg.ObjectNotInPrerequisiteStateError():
             hint = "Let an administrator run there: ALTER DATABASE … ALLOW_CONNECTIONS true"
         case _:
-            hint = "Is PostgreSQL running there, and is the address right?"
+            hint = "Is PostgreSQL running there, and is the URL right?"
     return f"Database {name} at {address} cannot be used: {str(error) or type(error).__name__}. {hint}"
 
 

@@ -284,7 +284,7 @@ def _address(settings: Settings, central_dsn: str, row: asyncpg.Record) -> PoolA
     return PoolAddress(
         name,
         unseal(master_secret(settings, create=False), SEAL, sealed),
-        f"The address of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
+        f"The URL of pool {name} was sealed with another secret key. Set CALLSHEET_SECRET_KEY to the one it was "
         f"added with, or add it again: callsheet db add-pool {name} DSN",
     )
 

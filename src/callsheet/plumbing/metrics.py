@@ -17,7 +17,7 @@ BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 
 class HttpMetrics:
     def __init__(self, registry: CollectorRegistry):
         self._requests = Counter(
-            "callsheet_http_requests", "Requests answered.", ["method", "route", "status"], registry=registry
+            "callsheet_http_requests", "Requests served.", ["method", "route", "status"], registry=registry
         )
         self._seconds = Histogram(
             "callsheet_http_request_seconds",

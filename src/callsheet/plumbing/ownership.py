@@ -124,7 +124,7 @@ async def claim(connection: Connection, pool: str, central: Central, known_start
     )
     if not claimed:
         owner = await read_owner(connection)
-        assert owner is not None, "only an owner can stand in the way of a claim"
+        assert owner is not None, "only an owner can prevent a claim"
         # None where the lease has expired between the two statements: the next attempt gets it.
         _raise(refusal(pool, central, owner) or _held(pool, central, owner))
 

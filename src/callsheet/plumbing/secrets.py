@@ -55,7 +55,7 @@ def _kept(file: Path, *, create: bool) -> bytes:
         # Keys derived from an emptied file would be anybody's guess.
         raise OperatorError(
             f"The secret key in {file} is damaged: it has {len(secret)} bytes. Put it back from a backup; without one, "
-            "remove the file, and signed addresses, sessions and the addresses of pools are lost."
+            "remove the file, and signed URLs, sessions and the DSNs of pools are lost."
         )
     return secret
 

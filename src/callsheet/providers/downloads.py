@@ -81,7 +81,7 @@ def checked_type(provider: str, beginning: bytes, allowed: Sequence[str]) -> str
     found = media_type_of(beginning)
     if found is None or not is_one_of(found, allowed):
         wanted = ", ".join(allowed)
-        message = f"{provider} answered with {found or 'something else'} where {wanted} was expected."
+        message = f"{provider} returned {found or 'something else'}, but {wanted} was expected."
         raise ProviderError("output_not_media", message, details={"provider": provider, "found": found})
     return found
 
@@ -97,7 +97,7 @@ def _told_as_provider_errors(provider: str) -> Iterator[None]:
     try:
         yield
     except AddressRefused as refused:
-        message = f"{provider} named an address that must not be fetched."
+        message = f"{provider} returned a URL that must not be fetched."
         raise ProviderError(
             "output_refused", message, details={"provider": provider, "reason": str(refused)}
         ) from refused

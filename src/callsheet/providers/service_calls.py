@@ -81,7 +81,7 @@ class Service:
     def _refused(self, answer: ServiceAnswer, error_path: str | None) -> ProviderError:
         details = {"provider": self.name, "status": answer.status}
         if 300 <= answer.status < 400:
-            message = f"{self.name} answers that it is somewhere else ({answer.status}); its settings must be changed."
+            message = f"{self.name} redirects to another URL ({answer.status}). Change its settings."
             return ProviderError("provider_moved", message, details=details)
         if answer.status in (401, 403):
             message = f"{self.name} does not accept the key it was called with ({answer.status})."

@@ -285,7 +285,7 @@ def _hold(policy: Policy, situation: Situation, history: History, have: int, nee
     elif have == 0:
         reason = "No job waits and no worker runs."
     elif have > enough:
-        reason = f"{_workers_are(have)} there and {enough} needed; the rest stays for now, in case work comes back."
+        reason = f"{_workers_are(have)} there and {enough} needed; the rest stays, in case more work comes."
     elif have == policy.minimum and needed < have:
         reason = f"{_workers_are(have)} the minimum."
     else:

@@ -132,9 +132,9 @@ def _check(plan: Plan) -> None:
     if (plan.finish is Finish.WORKER) != (plan.effect is not None):
         raise ValueError("a plan has an effect exactly where it finishes by worker")
     if concurrency and not (_is_name(concurrency.identifier) and _is_whole(concurrency.limit, 0)):
-        raise ValueError(f"{concurrency} is no concurrency")
+        raise ValueError(f"{concurrency} is not a valid concurrency")
     if plan.action is not None and not _is_name(plan.action):
-        raise ValueError(f"{plan.action!r} is no action")
+        raise ValueError(f"{plan.action!r} is not a valid action")
     if not _is_whole(plan.run_limit_seconds, 1) or not _is_name(plan.provider):
         raise ValueError(f"{plan} cannot be run")
 

@@ -280,17 +280,17 @@ def _checked_url(url: str | httpx.URL) -> httpx.URL:
         # httpx decodes international names late and lets idna's error out: better here than in mid-request.
         named = bool(parsed.host)
     except (httpx.InvalidURL, ValueError):
-        raise RequestImpossible("The address is not a valid URL.") from None
+        raise RequestImpossible("This is not a valid URL.") from None
     if parsed.scheme not in ("http", "https"):
-        raise RequestImpossible("The address must start with http:// or https://.")
+        raise RequestImpossible("The URL must start with http:// or https://.")
     if not named:
-        raise RequestImpossible("The address names no host.")
+        raise RequestImpossible("The URL names no host.")
     if len(parsed.raw_host) > _LONGEST_HOST:
-        raise RequestImpossible("The host name of the address is too long.")
+        raise RequestImpossible("The host name of the URL is too long.")
     if parsed.port is not None and not 0 < parsed.port < 65_536:
-        raise RequestImpossible("The port of the address must be from 1 to 65535.")
+        raise RequestImpossible("The port of the URL must be from 1 to 65535.")
     if parsed.userinfo:
-        raise RequestImpossible("The address must not contain a user name or a password.")
+        raise RequestImpossible("The URL must not contain a user name or a password.")
     return parsed
 
 
@@ -299,7 +299,7 @@ def _redirected(request: _Request, status: int, location: str) -> _Request:
     try:
         url = _checked_url(request.url.join(location))
     except (httpx.InvalidURL, ValueError):
-        raise RequestImpossible(f"{request.host} redirects to an address that is not a valid URL.") from None
+        raise RequestImpossible(f"{request.host} redirects to an invalid URL.") from None
     following = replace(request, url=url)
     if _origin(url) != _origin(request.url):
         kept = {name: value for name, value in request.headers.items() if name in _HARMLESS_HEADERS}

@@ -82,7 +82,7 @@ class GuardedBackend(httpcore.AsyncNetworkBackend):
         local_address: str | None = None,
         socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
     ) -> httpcore.AsyncNetworkStream:
-        failure: Exception = httpcore.ConnectError("no address")
+        failure: Exception = httpcore.ConnectError("no IP address")
         for address in (await self._checked_addresses(host, port))[:_MOST_ADDRESSES]:
             try:
                 return await self._backend.connect_tcp(address, port, timeout, local_address, socket_options)

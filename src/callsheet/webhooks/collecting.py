@@ -49,7 +49,7 @@ class Collecting:
         elif call.provider_job_id != prediction.id:
             # Came before anybody knew what to expect, and was about another one.
             log.warning("webhook.refused", provider=call.provider, job_id=str(call.job_id), reason="another prediction")
-            await self._worklist.postpone(call, 0, work="follow", error="It was told of another prediction.")
+            await self._worklist.postpone(call, 0, work="follow", error="The callback is about another prediction.")
         elif prediction.status == "succeeded":
             await self._complete(call, prediction)
         else:
@@ -87,7 +87,7 @@ class Collecting:
             raise Unusable("The provider delivered nothing.")
         promised = promised_types(*await self._execution.asked(call.tenant_id, call.job_id), call.provider)
         if promised and not prediction.outputs:
-            raise Unusable(f"The provider answered with text and delivered no {_kinds(promised)}.")
+            raise Unusable(f"The provider returned text and delivered no {_kinds(promised)}.")
         outputs = await self._downloads.fetch(Whose(call.tenant_id, call.job_id), prediction.outputs)
         if promised and not any(is_one_of(output.mime_type, promised) for output in outputs):
             await self._downloads.discard(outputs)

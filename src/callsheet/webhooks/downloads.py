@@ -79,7 +79,9 @@ class Downloads:
                 media_type = media_type_of(begun[:SNIFFED_BYTES])
                 if media_type is None:
                     kind = answer.headers.get("content-type", "")[:100] or "something unknown"
-                    raise Unusable(f"The provider delivered {_printable(kind)}, which is no picture, film or sound.")
+                    raise Unusable(
+                        f"The provider delivered {_printable(kind)}, which is not an image, a video or sound."
+                    )
                 extension = EXTENSIONS[media_type]
                 # A new name for each try: whoever lost its claim can never overwrite what was accepted.
                 key = f"tenants/{whose.tenant_id}/ai-jobs/{whose.job_id}/output-{uuid4()}.{extension}"
@@ -133,9 +135,9 @@ async def _beginning(answer: ResponseStream) -> bytes:
 
 def _check_status(status: int) -> None:
     if status in PASSING:
-        raise NotNow(f"its address answered {status}")
+        raise NotNow(f"its URL returned the status {status}")
     if status != 200:
-        raise Unusable(f"The provider does not hand out what it made ({status}).")
+        raise Unusable(f"The provider does not return its output (status {status}).")
 
 
 @contextmanager
@@ -143,7 +145,7 @@ def _translated_errors() -> Iterator[None]:
     try:
         yield
     except AddressRefused as refused:
-        raise Unusable("The provider named an address that must not be fetched.") from refused
+        raise Unusable("The provider returned a URL that must not be fetched.") from refused
     except TooLarge as large:
         raise Unusable("The provider made a file that is larger than is accepted.") from large
     except OutgoingError as failed:

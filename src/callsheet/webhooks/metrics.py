@@ -37,7 +37,7 @@ class CallMetrics(Collector):
         yield callbacks
         calls = CounterMetricFamily(
             "callsheet_provider_calls",
-            "Calls of providers: answered, failed, or not made because the provider is paused.",
+            "Calls to providers: succeeded, failed, or not made because the provider is paused.",
             labels=["provider", "outcome"],
         )
         for (provider, result), count in sorted(self._calls.items()):

@@ -24,7 +24,7 @@ log = get_logger(__name__)
 
 Work = Literal["follow", "collect", "cancel"]
 WORKS: tuple[Work, ...] = ("follow", "collect", "cancel")
-# Who has died is missed after this long.
+# Claims of a dead process expire after this time.
 CLAIM_SECONDS = 60.0
 CLOSED_AT_ONCE = 500
 

@@ -131,7 +131,7 @@ class ControlPlane:
         try:
             said = model.model_validate(answer)
         except ValidationError as error:
-            raise Unreachable(f"answered something else than {model.__name__}") from error
+            raise Unreachable(f"did not return {model.__name__}") from error
         rotated = answer.get("rotated_token")
         if isinstance(rotated, str) and rotated:
             self._keep(rotated)
@@ -169,7 +169,7 @@ class ControlPlane:
         try:
             registered = Registered.model_validate(answer)
         except ValidationError as error:
-            raise Unreachable("answered something else than a registration") from error
+            raise Unreachable("did not return a registration") from error
         self._keep(registered.token)
         log.info(
             "worker.registered",
@@ -221,7 +221,9 @@ def _read(answer: httpx.Response) -> dict[str, Any]:
     code, detail = (
         str(problem.get("code", "")),
         str(
-            problem.get("detail") or problem.get("title") or f"what answers there is no control plane (status {status})"
+            problem.get("detail")
+            or problem.get("title")
+            or f"the server there is not a control plane (status {status})"
         ),
     )
     # A worker that was alive a moment ago has to wait; so does everybody when the control plane has too much to do.

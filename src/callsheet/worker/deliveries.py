@@ -73,7 +73,7 @@ async def _attempt(
     async def upload(file: Deliverable) -> TransferFailed | None:
         address = uploads.get(file.name)
         if address is None:
-            return TransferFailed("no address was given", 0)
+            return TransferFailed("no URL was given", 0)
         async with at_once:
             try:
                 await transfers.upload(address.url, address.headers, file.path)

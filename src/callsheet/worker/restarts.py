@@ -67,7 +67,7 @@ def judge(rules: RestartRules, signs: Signs) -> Verdict | None:
     if signs.stuck_since is not None and signs.now - signs.stuck_since >= rules.stuck_seconds:
         return Verdict("restart", "It is stuck on a run.")
     if signs.silent_since is not None and signs.now - signs.silent_since > rules.absent_seconds:
-        return Verdict("restart", f"It has not answered for {rules.absent_seconds:g} seconds.")
+        return Verdict("restart", f"It has not responded for {rules.absent_seconds:g} seconds.")
     used, limit = signs.memory_bytes, rules.memory_bytes
     if used is not None and limit is not None and used > limit:
         message = f"It uses {used} bytes of memory, and the limit is {limit}."

@@ -115,7 +115,7 @@ async def test_the_key_does_not_go_to_storage_and_bytes_that_differ_are_not_kept
         output = JobOutput(
             file_id=JOB, name="a.mp4", mime_type="video/mp4", size=14, sha256="0" * 64, url=f"{client.url}/object"
         )
-        with pytest.raises(OperatorError, match="checksum differs"):
+        with pytest.raises(OperatorError, match="wrong checksum"):
             await client.fetch(output, tmp_path / "a.mp4", lambda got: None)
     assert sent == [None]
     assert os.listdir(tmp_path) == []

@@ -109,7 +109,7 @@ async def test_an_answer_without_a_text_is_a_failure(
     service: Service, actor: Actor, tmp_path: Path, answer: bytes
 ) -> None:
     service.answer = answer
-    with pytest.raises(ProviderError, match="without a text"):
+    with pytest.raises(ProviderError, match="returned no text"):
         await written(actor, tmp_path)
 
 

@@ -36,7 +36,7 @@ export const frameTexts = {
   polling: "Every few seconds",
   pollingText: "Live updates are not available here, so the page asks every few seconds.",
   notFound: "Page not found",
-  notFoundText: "This address leads nowhere. It may be mistyped, or what was here is gone.",
+  notFoundText: "There is no page at this URL. It may be mistyped, or the page was removed.",
   goToEffects: "Go to effects",
 };
 

@@ -90,7 +90,7 @@ class ImageFlip(Node):
 class ColorGrade(Node):
     name = "LightboxColorGrade"
     display_name = "Color Grade"
-    description = "Brightness, contrast, gamma, warmth and saturation; each 1 (warmth 0) leaves the picture as it is."
+    description = "Brightness, contrast, gamma, warmth and saturation; each 1 (warmth 0) leaves the image as it is."
     category = "image/color"
     inputs: ClassVar = {
         "image": Input("IMAGE"),

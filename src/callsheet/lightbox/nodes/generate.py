@@ -20,7 +20,7 @@ FIRST_BLUR = 0.12
 class TextToImage(Node):
     name = "LightboxTextToImage"
     display_name = "Text to Image"
-    description = "A landscape that the words and the seed decide; the same two always give the same picture."
+    description = "A landscape that the words and the seed decide; the same two always give the same image."
     category = "generate"
     inputs: ClassVar = {
         "text": Input("STRING", {"default": "", "multiline": True, "dynamicPrompts": True}),

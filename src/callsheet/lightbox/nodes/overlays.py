@@ -61,14 +61,20 @@ def stamp(patch: Image.Image, position: str, width: int, height: int) -> Callabl
 class Overlay(Node):
     name = "LightboxOverlay"
     display_name = "Overlay Image"
-    description = "Puts a picture, with its transparency, on every frame."
+    description = "Puts an image, with its transparency, on every frame."
     inputs: ClassVar = {
         "image": Input("IMAGE"),
         "overlay": Input("IMAGE"),
         "position": Input(POSITIONS, {"default": "bottom-right"}),
         "size": Input(
             "FLOAT",
-            {"default": 0.25, "min": 0.01, "max": 1.0, "step": 0.01, "tooltip": "Width as a share of the picture's."},
+            {
+                "default": 0.25,
+                "min": 0.01,
+                "max": 1.0,
+                "step": 0.01,
+                "tooltip": "Width as a share of the image's width.",
+            },
         ),
         "opacity": Input("FLOAT", OPACITY),
         "mask": Input("MASK", {"tooltip": "What is transparent, as Load Image gives it."}, optional=True),
@@ -107,7 +113,13 @@ class TextOverlay(Node):
         "position": Input(POSITIONS, {"default": "bottom"}),
         "size": Input(
             "FLOAT",
-            {"default": 0.08, "min": 0.01, "max": 0.5, "step": 0.01, "tooltip": "Height as a share of the picture's."},
+            {
+                "default": 0.08,
+                "min": 0.01,
+                "max": 0.5,
+                "step": 0.01,
+                "tooltip": "Height as a share of the image's height.",
+            },
         ),
         "color": Input("STRING", {"default": "#ffffff"}),
         "opacity": Input("FLOAT", OPACITY),

@@ -111,7 +111,7 @@ class SaveImageWebsocket(Node):
 
     @classmethod
     def fingerprint(cls, values: Mapping[str, Any], folders: Any) -> Any:
-        raise ValueError("sends its pictures anew each time")
+        raise ValueError("sends its images again each time")
 
 
 AddTexts = Callable[[Path, Mapping[str, str]], None]

@@ -175,7 +175,7 @@ class SaveWEBM(Node):
 class VideoFirstFrame(Node):
     name = "LightboxFirstFrame"
     display_name = "First Frame"
-    description = "The first picture of a batch or a video's frames, as a still."
+    description = "The first image of a batch or a video's frames, as a still."
     category = CATEGORY
     inputs: ClassVar = {"images": Input("IMAGE")}
     outputs = (IMAGE,)

@@ -139,7 +139,7 @@ def image_previews(source: io.RawIOBase) -> tuple[dict[str, bytes], dict[str, An
     except Image.DecompressionBombError:
         raise NoPreview("it has too many pixels") from None
     except UnidentifiedImageError:
-        raise NoPreview("it is no image that can be read") from None
+        raise NoPreview("it is not an image that can be read") from None
     return _in_two_sizes(upright), {"width": width, "height": height}
 
 
@@ -206,7 +206,7 @@ def _format_of(source: io.RawIOBase) -> str:
         return "mpeg"
     if beginning[:1] == b"G" and beginning[188:189] == b"G":
         return "mpegts"
-    raise NoPreview("it is no video that can be read")
+    raise NoPreview("it is not a video that can be read")
 
 
 def _require_few_pixels(width: int, height: int) -> None:

@@ -48,7 +48,7 @@ def storage_router(storage: LocalStorage) -> APIRouter:
     @router.get(
         path,
         operation_id="read_object",
-        summary="Read an object through its signed address",
+        summary="Read an object through its signed URL",
         response_class=Response,
         responses=_READ_ANSWERS,
         openapi_extra={"parameters": _parameters("expires", "type", "name", "signature")},
@@ -88,7 +88,7 @@ def storage_router(storage: LocalStorage) -> APIRouter:
     @router.put(
         path,
         operation_id="write_object",
-        summary="Write an object through its signed address",
+        summary="Write an object through its signed URL",
         response_class=Response,
         responses={200: {"description": "Stored; `ETag` says what."}},
         openapi_extra={

@@ -191,7 +191,7 @@ async def _answers(layout: Layout, port: int) -> bool:
             return True
         if time.monotonic() > deadline:
             raise layout.failure(
-                f"The PostgreSQL server has not answered for {PATIENCE_SECONDS:.0f} seconds on port {port}. "
+                f"The PostgreSQL server has not responded for {PATIENCE_SECONDS:.0f} seconds on port {port}. "
                 "Run `callsheet db stop` and start again."
             )
         await asyncio.sleep(ASK_AGAIN_SECONDS)

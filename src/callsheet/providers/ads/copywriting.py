@@ -60,7 +60,7 @@ class ModelWriter:
         answer = await self._service.call("POST", "/chat/completions", body)
         text = text_of(answer)
         if text is None:
-            message = "The service that writes texts answered without a text."
+            message = "The service that writes texts returned no text."
             raise ProviderError("provider_answer", message, details={"provider": NAME})
         return {"text": text, "written_by": self._config.model, "language": wanted.language}
 

@@ -24,7 +24,7 @@ class Asked:
 
 
 def picture_asked(wanted: StaticAdInput) -> Asked:
-    words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the picture."
+    words = f'With the headline "{wanted.headline}".' if wanted.headline else "Without any words in the image."
     prompt = f"Advertising photograph, style: {wanted.style}. {about(wanted.product)} {words}"
     extra = {"image": first_image(wanted.product), "style": wanted.style, "headline": wanted.headline}
     return Asked(prompt, {"aspect_ratio": wanted.aspect_ratio}, extra)

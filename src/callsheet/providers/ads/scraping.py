@@ -131,7 +131,7 @@ def refuse_unless_page(page: Response) -> None:
         raise ProviderError("page_refused", f"{host} does not show the page ({page.status}).")
     kind = page.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in PAGES:
-        raise ProviderError("not_a_page", f"{host} answers with {kind[:100]}, which is no page.")
+        raise ProviderError("not_a_page", f"{host} returned {kind[:100]}, which is not a web page.")
 
 
 def decoded(page: Response) -> str:

@@ -110,7 +110,7 @@ class Following:
         if wanted and (self.missed or len(found) < promised):
             raise EngineError(
                 "output_lost",
-                f"Pictures that {SENDS_PICTURES} sent over the socket did not arrive; SaveImage would keep them.",
+                f"Preview images that {SENDS_PICTURES} sent over the socket did not arrive; SaveImage would keep them.",
                 retryable=True,
                 details={"arrived": len(found), "promised": promised},
             )

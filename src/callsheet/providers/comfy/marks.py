@@ -75,7 +75,7 @@ class EarlierOutputs:
 def foreign(output: Output) -> EngineError:
     return EngineError(
         "foreign_output",
-        "The engine answered from its cache with a file that may be of another run.",
+        "The engine returned from its cache a file that may be of another run.",
         details={"node_id": output.node_id, "name": output.name},
     )
 

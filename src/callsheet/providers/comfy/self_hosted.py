@@ -367,7 +367,7 @@ class ComfyUI:
         """The run stays where it was, as a sign: an engine that works again moves it."""
         place = await self._place(run_id)
         if place == before:
-            raise EngineStuck("The engine answers but does not get on with a run.", run=run_id)
+            raise EngineStuck("The engine responds but makes no progress with a run.", run=run_id)
         self._stuck_on = None
         if place is not None and not await self.cancel(run_id):
             raise EngineStuck("The engine is busy with a run that does not stop.", run=run_id)

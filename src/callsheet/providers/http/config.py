@@ -44,7 +44,7 @@ class HttpAction(Section):
         known = {"prompt", *(f"params.{name}" for name in self.params)}
         unknown = set(placeholders((self.body, self.query, self.path))) - known
         if unknown:
-            raise ValueError(f"{{{min(unknown)}}} stands for nothing: there are {{prompt}} and {{params.NAME}}")
+            raise ValueError(f"{{{min(unknown)}}} is unknown: use {{prompt}} and {{params.NAME}}")
         return self
 
 
@@ -138,7 +138,7 @@ class HttpProviderConfig(Section):
     @classmethod
     def _base_url_is_plain(cls, value: str) -> str:
         if "?" in value or "#" in value or "@" in value:
-            raise ValueError("must be an address without a question mark, a hash or a password")
+            raise ValueError("must be a URL without a question mark, a hash or a password")
         return value.rstrip("/")
 
     @field_validator("headers", "secret")

@@ -38,7 +38,7 @@ def is_prediction_id(value: object) -> bool:
 def prediction_of(body: object) -> Prediction:
     """Raises ValueError where it is none. A status that is not known yet is one of a prediction that goes on."""
     if not isinstance(body, dict) or not is_prediction_id(body.get("id")) or not isinstance(body.get("status"), str):
-        raise ValueError("it is no prediction")
+        raise ValueError("it is not a prediction")
     status = _STATUSES.get(body["status"], "running")
     webhook = body.get("webhook")
     said: dict[str, Any] = {"callback_url": webhook if isinstance(webhook, str) else None}

@@ -75,7 +75,7 @@ class ReplicateConfig(Section):
     @classmethod
     def _url_is_plain(cls, value: str) -> str:
         if any(character in value for character in "?#@"):
-            raise ValueError("must be an address without a question mark, a hash or a password")
+            raise ValueError("must be a URL without a question mark, a hash or a password")
         return value.rstrip("/")
 
     @field_validator("token")

@@ -213,7 +213,7 @@ class Kubernetes:
         except (OSError, ClientError) as error:
             raise DriverError(f"The Kubernetes API cannot be reached: {str(error)[:LONGEST_MESSAGE]}") from None
         except ValueError as error:
-            raise DriverError(f"The Kubernetes API answered {action} with nonsense: {str(error)[:100]}") from None
+            raise DriverError(f"The Kubernetes API returned {action} with nonsense: {str(error)[:100]}") from None
 
     async def _client(self, context: str | None) -> Any:
         if context not in self._clients:

@@ -31,7 +31,7 @@ def read_policy(file: Path) -> NamedPolicy:
     except OSError as error:
         raise OperatorError(f"{file} cannot be read: {error.strerror}.") from None
     if len(text) > LARGEST_FILE:
-        raise OperatorError(f"{file} is larger than {LARGEST_FILE} bytes: it is no policy.")
+        raise OperatorError(f"{file} is larger than {LARGEST_FILE} bytes, so it is not a policy.")
     try:
         rules = tomllib.loads(text.decode("utf-8"))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:

@@ -18,22 +18,22 @@ def addresses(settings: Settings) -> Iterator[Unsafe]:
     if is_loopback(server.host) and not is_loopback_url(settings.public_url) and not server.trusted_proxies:
         yield Unsafe(
             "no_trusted_proxy",
-            f"{settings.public_url} is served by a proxy, and no proxy is trusted. All people have the proxy's address"
-            ", and the limits on failed logins count them as one.",
+            f"{settings.public_url} is served by a proxy, and no proxy is trusted. All clients have the "
+            "proxy's network address, and the limits on failed logins count them as one.",
             "Name the proxy's network: CALLSHEET_SERVER__TRUSTED_PROXIES=127.0.0.1/32",
         )
     wide = [str(network) for network in server.trusted_proxies if is_wide(network)]
     if wide:
         yield Unsafe(
             "wide_trusted_proxies",
-            f"X-Forwarded-For is believed from {', '.join(wide)}: nearly every caller can choose its own address, and "
-            "limits per address do not hold.",
+            f"X-Forwarded-For is believed from {', '.join(wide)}: nearly every caller can choose its own network "
+            "address, so limits per network address do not hold.",
             "Name only the networks of your proxies in CALLSHEET_SERVER__TRUSTED_PROXIES.",
         )
     if settings.serves_other_machines and server.connections_per_address >= server.max_connections:
         yield Unsafe(
             "one_address_may_have_all_connections",
-            f"One address may have {server.connections_per_address} connections, and all addresses together "
+            f"One network address may have {server.connections_per_address} connections, and all together "
             f"{server.max_connections}.",
             "Set CALLSHEET_SERVER__CONNECTIONS_PER_ADDRESS well below CALLSHEET_SERVER__MAX_CONNECTIONS.",
         )

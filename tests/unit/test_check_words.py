@@ -1,0 +1,80 @@
+"""The check of the word list: what it finds, and what it leaves alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from tools.check_words import (
+    STYLE,
+    Words,
+    comments_of_python,
+    markdown_texts,
+    python_texts,
+    sql_texts,
+    toml_texts,
+    typescript_texts,
+)
+
+WORDS = Words(STYLE.read_text(encoding="utf-8"))
+
+
+def found(text: str) -> list[str]:
+    return [word for _, word in WORDS.found(text)]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("The user is told.", ["told"]),
+        ("Nobody and SOMEBODY", ["nobody", "somebody"]),
+        ("It comes\nto nothing.", ["comes to"]),
+        ("The signed address expires.", ["address"]),
+        ("which is no page", ["is no"]),
+        ("It answers.", ["answers"]),
+    ],
+)
+def test_a_word_of_the_list_is_found_in_any_case(text: str, words: list[str]) -> None:
+    assert found(text) == words
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The e-mail address of a user, the network addresses of clients.",
+        "There is no worker. It is no longer there.",
+        "understand, outstanding, untold, answer",
+        "is_no, whoever_it_is, address_of",
+    ],
+)
+def test_allowed_phrases_and_parts_of_words_are_left_alone(text: str) -> None:
+    assert found(text) == []
+
+
+def test_every_word_has_a_replacement() -> None:
+    assert WORDS.instead["told"].startswith("is notified")
+    assert all(WORDS.instead.values())
+
+
+def test_code_and_link_targets_of_a_page_are_not_read() -> None:
+    page = "`told` [x](nobody.md)\n```sh\nwhoever\n```\nsomebody\n"
+    [text] = markdown_texts(page)
+    assert found(text.words) == ["somebody"]
+    assert text.words.count("\n", 0, WORDS.found(text.words)[0][0]) == 4
+
+
+def test_strings_and_comments_of_python_are_read_separately() -> None:
+    source = (
+        'def f(nobody):\n    """Nobody calls it."""\n    told = "told"  # whoever\n    return f"begun {told} now"\n'
+    )
+    assert [(text.line, found(text.words)) for text in python_texts(source)] == [(4, ["begun"]), (4, [])]
+    assert [(text.line, found(text.words)) for text in comments_of_python(source)] == [
+        (2, ["nobody"]),
+        (3, ["whoever"]),
+    ]
+
+
+def test_comments_of_sql_values_of_toml_and_texts_of_the_web_application_are_read() -> None:
+    assert [found(text.words) for text in sql_texts("-- name: told\nSELECT 1 -- nobody\n")] == [["nobody"]]
+    assert [found(text.words) for text in toml_texts('told = "somebody"')] == [["somebody"]]
+    script = "// told\nexport const told = { text: `nobody ${whoever}` };"
+    assert [found(text.words) for text in typescript_texts(script)] == [["nobody"]]
